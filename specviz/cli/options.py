@@ -1,0 +1,196 @@
+"""What may be typed after ``python -m specviz``, and the checks that need no model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn, get_args
+
+from specviz.errors import ConfigError, PromptError
+from specviz.trace import DrafterName, ResidualName, RuleName, RunConfig
+
+DEFAULTS = RunConfig()
+
+
+class UsageError(Exception):
+    """A command line that cannot be parsed."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.prog)
+
+
+def build_parser() -> Parser:
+    parser = Parser(
+        prog="python -m specviz", description="Real speculative decoding, round by round."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run|show|bench")
+    _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
+    _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
+    _add_bench(commands.add_parser("bench", help="measure this engine against transformers"))
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "prompt", metavar="PROMPT", help="the text to continue; - reads standard input"
+    )
+    _add_pair(parser)
+    _add_sampling(parser)
+    _add_method(parser)
+    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not measure the target alone",
+    )
+    _add_json(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
+    parser.add_argument("--pace", action="store_true", help="at the true pace of the run")
+    _add_json(parser)
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    _add_pair(parser)
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--quick", action="store_true", help="fewer prompts and settings")
+    _add_json(parser)
+
+
+def _add_pair(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models")
+    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
+    group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
+    group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: chosen)")
+    group.add_argument("--step", default="auto", choices=("auto", "library", "lean"))
+
+
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sampling")
+    for name, kind, text in (
+        ("gamma", int, "candidates drafted a round"),
+        ("temperature", float, "0 is greedy"),
+        ("top-k", int, "0 is off"),
+        ("top-p", float, "1 is off"),
+        ("max-new-tokens", int, "the length limit"),
+        ("seed", int, "the same seed gives the same run"),
+    ):
+        default = getattr(DEFAULTS, name.replace("-", "_"))
+        group.add_argument(
+            f"--{name}",
+            type=kind,
+            default=default,
+            metavar="N",
+            help=f"{text} (default: {default})",
+        )
+    group.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
+    )
+    group.add_argument("--ignore-eos", action="store_true", help="run on past the end of the text")
+
+
+def _add_method(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("method")
+    group.add_argument("--drafter", choices=get_args(DrafterName), default=DEFAULTS.drafter)
+    group.add_argument("--rule", choices=get_args(RuleName), default=DEFAULTS.rule)
+    group.add_argument(
+        "--epsilon", type=float, default=DEFAULTS.epsilon, metavar="N", help="for over-accept"
+    )
+    group.add_argument(
+        "--residual",
+        choices=get_args(ResidualName),
+        default=DEFAULTS.residual,
+        help="what over-accept resamples from (default: leftover)",
+    )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object and no more")
+
+
+def config_from(options: argparse.Namespace) -> RunConfig:
+    """The run's settings; raises ConfigError for a setting that is wrong or has no effect."""
+    config = RunConfig(
+        gamma=options.gamma,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        max_new_tokens=options.max_new_tokens,
+        seed=options.seed,
+        drafter=options.drafter,
+        rule=options.rule,
+        epsilon=options.epsilon,
+        residual=options.residual,
+        ignore_eos=options.ignore_eos,
+        stop=tuple(options.stop),
+        chat=options.chat,
+    )
+    if config.lossless and (config.epsilon > 0 or config.residual != "leftover"):
+        raise ConfigError(
+            "--epsilon and --residual act only on the over-acceptance rule.",
+            remedy="Add --rule over-accept, or leave them out.",
+        )
+    return config
+
+
+def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
+    """Raise ConfigError for a choice of models that names too many or too few."""
+    if options.pair is not None and (options.draft is not None or options.target is not None):
+        raise ConfigError(
+            "--pair comes with --draft or --target.",
+            remedy="Give a pair by name, or its two models.",
+        )
+    if options.draft is not None and options.target is None:
+        raise ConfigError("--draft has no --target.", remedy="Give both, or --pair NAME.")
+    if options.target is not None and options.draft is None and needs_draft:
+        raise ConfigError(
+            "--target has no --draft.", remedy="Give both, or use --drafter prompt-lookup."
+        )
+    if options.threads is not None and options.threads < 1:
+        raise ConfigError(f"threads is {options.threads}.", remedy="Give a whole number from 1.")
+
+
+def prompt_from(argument: str) -> str:
+    """The prompt; from standard input for ``-``, less its last line end."""
+    text = _standard_input() if argument == "-" else argument
+    if not text:
+        raise PromptError("The prompt is empty.", remedy="Give at least one character.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PromptError("The prompt is not UTF-8.", remedy="Give it in UTF-8.") from None
+    return text
+
+
+def _standard_input() -> str:
+    # Bytes that are no UTF-8 become lone surrogates, which the caller refuses.
+    text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return text.removesuffix("\n")
+
+
+def check_out(path: Path) -> None:
+    """Raise ConfigError unless a file can be written at ``path``."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise ConfigError(f"--out: there is no folder {folder}.", remedy="Make it first.")
+    if path.is_dir():
+        raise ConfigError(f"--out: {path} is a folder.", remedy="Give the name of a file.")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise ConfigError(
+            f"--out: {path} cannot be written.", remedy="Choose a place you may write to."
+        )

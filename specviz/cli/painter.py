@@ -1,0 +1,176 @@
+"""Text made fit for a terminal: colour, display width, wrapping, characters made safe.
+
+Whatever a model or a file says passes through ``visible_token`` or ``visible_text`` before
+it is printed: no control, bidi or zero-width character reaches the terminal raw.
+"""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+Style = Literal[
+    "plain", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
+]
+Piece = tuple[str, Style]
+
+SGR: Mapping[Style, str] = {
+    "plain": "",
+    "dim": "2",
+    "bold": "1",
+    "warning": "1;38;5;166",
+    "accepted": "38;5;71",
+    "rejected": "9;38;5;172",
+    "discarded": "2",
+    "recovered": "38;5;68",
+    "bonus": "38;5;134",
+}
+WIDEST = 110
+NARROWEST = 30
+INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # of no width, and in no category below
+UNSAFE_CATEGORIES = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
+TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Knows whether colour is on and how many columns there are."""
+
+    colour: bool
+    width: int
+
+    def paint(self, text: str, style: Style) -> str:
+        code = SGR[style]
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code and text else text
+
+    def join(self, pieces: Iterable[Piece]) -> str:
+        return "".join(self.paint(text, style) for text, style in pieces)
+
+
+def painter_for(stream: TextIO, environ: Mapping[str, str]) -> Painter:
+    columns = shutil.get_terminal_size(fallback=(80, 24)).columns
+    width = max(NARROWEST, min(columns, WIDEST))
+    return Painter(colour=_colour(stream, environ), width=width)
+
+
+def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return environ["FORCE_COLOR"] != "0"
+    return environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def visible_token(text: str) -> str:
+    """A token with its spaces and line ends shown as signs, the rest made safe."""
+    shown = "".join(TOKEN_SIGNS.get(char) or _safe(char) for char in text)
+    # A combining mark would sit on whatever stands before it.
+    return f"◌{shown}" if shown and _marks(shown[0]) else shown
+
+
+def visible_text(text: str) -> str:
+    """Running text: line ends stay, tabs become spaces, the rest is made safe."""
+    return "".join(
+        char if char == "\n" else "    " if char == "\t" else _safe(char) for char in text
+    )
+
+
+def one_line(text: str) -> str:
+    """A message on one line, safe to print, whatever names it quotes."""
+    return "".join(_safe(char) for char in " ".join(text.split()))
+
+
+def display_width(text: str) -> int:
+    return sum(_columns(char) for char in text)
+
+
+def pad(text: str, width: int) -> str:
+    return text + " " * (width - display_width(text))
+
+
+def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[list[Piece]]:
+    """Pieces in lines of at most ``width`` columns; one too long for a line is cut."""
+    lines: list[list[Piece]] = [[]]
+    used = 0
+    for text, style in pieces:
+        for index, chunk in enumerate(_chunks(text, width)):
+            space = gap if lines[-1] and index == 0 else ""
+            if used + len(space) + display_width(chunk) > width:
+                lines.append([])
+                used, space = 0, ""
+            if space:
+                lines[-1].append((space, "plain"))
+            lines[-1].append((chunk, style))
+            used += len(space) + display_width(chunk)
+    return lines
+
+
+def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
+    """Running text in lines of at most ``width`` columns, broken at spaces where it has any."""
+    lines: list[list[Piece]] = []
+    line: list[Piece] = []
+    for char, style in _characters(pieces):
+        if char == "\n":
+            lines.append(line)
+            line = []
+            continue
+        line.append((char, style))
+        if sum(_columns(each) for each, _ in line) > width:
+            whole, line = _break(line)
+            lines.append(whole)
+    return [_merged(each) for each in [*lines, line]]
+
+
+def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    return ((char, style) for text, style in pieces for char in text)
+
+
+def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """An overfull line in two: at its last space, else before its last character."""
+    spaces = [index for index, (char, _) in enumerate(line) if char == " "]
+    if not spaces or not any(char != " " for char, _ in line[: spaces[-1]]):
+        return line[:-1], line[-1:]
+    return line[: spaces[-1]], line[spaces[-1] + 1 :]
+
+
+def _merged(characters: list[Piece]) -> list[Piece]:
+    merged: list[Piece] = []
+    for char, style in characters:
+        if merged and merged[-1][1] == style:
+            merged[-1] = (merged[-1][0] + char, style)
+        else:
+            merged.append((char, style))
+    return merged
+
+
+def _chunks(text: str, width: int) -> Iterator[str]:
+    chunk, used = "", 0
+    for char in text:
+        if used + _columns(char) > width:
+            yield chunk
+            chunk, used = "", 0
+        chunk += char
+        used += _columns(char)
+    yield chunk
+
+
+def _safe(char: str) -> str:
+    if unicodedata.category(char) not in UNSAFE_CATEGORIES and char not in INVISIBLE:
+        return char
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _marks(char: str) -> bool:
+    return unicodedata.category(char) in ("Mn", "Me")
+
+
+def _columns(char: str) -> int:
+    if _marks(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

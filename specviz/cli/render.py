@@ -1,0 +1,181 @@
+"""Rounds and text drawn for a terminal.
+
+A fate is told by colour and by form, so that it survives a terminal without colour:
+accepted stands bare, the others carry a mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz.cli.painter import (
+    Painter,
+    Piece,
+    Style,
+    display_width,
+    pad,
+    visible_text,
+    visible_token,
+    wrap_pieces,
+    wrap_text,
+)
+from specviz.trace import (
+    Candidate,
+    CutReason,
+    Extra,
+    Prompt,
+    Round,
+    RoundTimes,
+    RunConfig,
+    Trace,
+)
+
+INDENT = "  "
+INDEX_COLUMNS = 7
+EMITS_COLUMNS = 6
+TIMES_COLUMNS = 16
+TIMES_FROM_WIDTH = 60
+PROMPT_SHOWN = 400
+
+MARKS: dict[Style, str] = {"rejected": "✗", "discarded": "⋯", "recovered": "→", "bonus": "+"}
+FATES: tuple[Style, ...] = ("accepted", "rejected", "discarded", "recovered", "bonus")
+CUTS: dict[CutReason, str] = {
+    "eos": "end of text",
+    "stop": "stop string",
+    "length": "length limit",
+    "context": "context full",
+}
+
+
+def render_heading(painter: Painter, config: RunConfig) -> str:
+    """The settings, the legend and the heads of the columns."""
+    lines = [
+        *_settings_lines(painter, config),
+        "",
+        INDENT + painter.join(_spaced((f"{MARKS.get(fate, '')}{fate}", fate) for fate in FATES)),
+        "",
+        painter.paint(_columns_heading(painter.width), "dim"),
+    ]
+    return "\n".join(lines)
+
+
+def _settings_lines(painter: Painter, config: RunConfig) -> list[str]:
+    parts = [f"γ {config.gamma}", f"temperature {config.temperature:g}"]
+    parts += [f"top-k {config.top_k}"] if config.top_k else []
+    parts += [f"top-p {config.top_p:g}"] if config.top_p < 1 else []
+    parts += [f"seed {config.seed}"]
+    parts += [f"drafter {config.drafter}"] if config.drafter != "model" else []
+    lines = [INDENT + painter.paint(" · ".join(parts), "dim")]
+    return lines if config.lossless else [*lines, INDENT + lossy_line(painter, config)]
+
+
+def lossy_line(painter: Painter, config: RunConfig) -> str:
+    residual = "" if config.residual == "leftover" else f", residual from {config.residual}"
+    return painter.paint(f"LOSSY: over-acceptance, ε = {config.epsilon:g}{residual}", "warning")
+
+
+def render_round(painter: Painter, entry: Round) -> str:
+    """One row; its tokens wrap under themselves where they exceed the width."""
+    body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - _times_columns(painter.width)
+    lines = wrap_pieces(_round_pieces(entry), body)
+    first = (
+        painter.paint(f"{entry.index:>{INDEX_COLUMNS - 2}}", "dim")
+        + "  "
+        + painter.join(lines[0])
+        + " " * (body - sum(display_width(text) for text, _ in lines[0]))
+        + f"{f'+{len(entry.emitted)}':>{EMITS_COLUMNS}}"
+        + painter.paint(_times(entry.times), "dim") * bool(_times_columns(painter.width))
+    )
+    rest = (" " * INDEX_COLUMNS + painter.join(line) for line in lines[1:])
+    return "\n".join([first, *rest])
+
+
+def _times_columns(width: int) -> int:
+    return TIMES_COLUMNS if width >= TIMES_FROM_WIDTH else 0
+
+
+def _columns_heading(width: int) -> str:
+    times = f"{'draft':>6}{'verify':>7} ms" if _times_columns(width) else ""
+    left = pad("round  candidates", width - EMITS_COLUMNS - _times_columns(width))
+    return f"{left}{'emits':>{EMITS_COLUMNS}}{times}"
+
+
+def _times(times: RoundTimes) -> str:
+    return f"{_milliseconds(times.draft):>6}{_milliseconds(times.verify):>7} ms"
+
+
+def _milliseconds(seconds: float) -> str:
+    value = seconds * 1000
+    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
+
+
+def _round_pieces(entry: Round) -> list[Piece]:
+    pieces = [token_piece(candidate) for candidate in entry.candidates]
+    if entry.extra:
+        pieces.append(token_piece(entry.extra))
+    if entry.cut:
+        pieces.append((f"— {CUTS[entry.cut]}", "dim"))
+    return pieces
+
+
+def token_piece(token: Candidate | Extra) -> Piece:
+    fate: Style = token.verdict if isinstance(token, Candidate) else token.kind
+    return MARKS.get(fate, "") + (visible_token(token.text) or f"⟨{token.token_id}⟩"), fate
+
+
+def _spaced(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    for index, piece in enumerate(pieces):
+        yield ("   " if index else "", "plain")
+        yield piece
+
+
+def render_prompt_ids(painter: Painter, prompt: Prompt) -> str:
+    """The ids the models were fed, so that a chat template can be checked."""
+    head = f"prompt ids ({len(prompt.token_ids)}):"
+    words: list[Piece] = [(word, "dim") for word in [head, *map(str, prompt.token_ids)]]
+    return _indented(painter, wrap_pieces(words, painter.width - len(INDENT)))
+
+
+def render_text(painter: Painter, trace: Trace) -> str:
+    """The prompt, then the text with each token in the colour of its origin."""
+    pieces = [(_end_of(trace.prompt.text), "dim"), *tinted(trace)]
+    safe: list[Piece] = [(visible_text(text), style) for text, style in pieces]
+    return _indented(painter, wrap_text(safe, painter.width - len(INDENT)))
+
+
+def _indented(painter: Painter, lines: list[list[Piece]]) -> str:
+    return "\n".join((INDENT + painter.join(line)).rstrip() for line in lines)
+
+
+def _end_of(text: str) -> str:
+    return text if len(text) <= PROMPT_SHOWN else "… " + text[-PROMPT_SHOWN:]
+
+
+def tinted(trace: Trace) -> list[Piece]:
+    """The emitted text, cut where its tokens meet, with the origin of each.
+
+    A character split over several tokens takes the origin of the last of them.
+    """
+    pieces: list[Piece] = []
+    position, pending = 0, 0  # characters of the text placed; those that may still be owed
+    last: Style = "plain"
+    for token, origin in _origins(trace):
+        found = trace.text.find(token, position) if token and "\ufffd" not in token else -1
+        if found < 0 or found - position > pending:
+            pending, last = pending + len(token), origin
+            continue
+        if found > position:
+            pieces.append((trace.text[position:found], last))
+        pieces.append((token, origin))
+        position, pending, last = found + len(token), 0, origin
+    rest = trace.text[position:]
+    return [*pieces, (rest, last)] if rest else pieces
+
+
+def _origins(trace: Trace) -> Iterator[tuple[str, Style]]:
+    for entry in trace.rounds:
+        accepted = [each for each in entry.candidates if each.verdict == "accepted"]
+        tokens: list[tuple[str, Style]] = [(each.text, "accepted") for each in accepted]
+        if entry.extra:
+            tokens.append((entry.extra.text, entry.extra.kind))
+        yield from tokens[: len(entry.emitted)]

@@ -1,0 +1,157 @@
+"""``run``: decode a prompt, print its rounds as they happen, then the text and the figures.
+
+All that can be checked without a model is checked before one is loaded. Ctrl-C ends the run
+after the present round and keeps it; a second one leaves at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from specviz.cli.options import check_out, check_pair, config_from, prompt_from
+from specviz.cli.painter import Painter, one_line, painter_for
+from specviz.cli.render import render_heading, render_prompt_ids, render_round
+from specviz.cli.show import print_report, print_result
+from specviz.trace import RunConfig, Trace
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+    from specviz.lab.measured import MeasuredRun
+
+STOPPED = 130
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+    def trace(self) -> Trace: ...
+
+
+@dataclass(slots=True)
+class Interrupts:
+    """How often Ctrl-C was pressed, and whether the next one need not wait for a round."""
+
+    count: int = 0
+    at_once: bool = False
+
+
+def command(options: argparse.Namespace) -> int:
+    config = config_from(options)
+    check_pair(options, needs_draft=config.drafter == "model")
+    prompt = prompt_from(options.prompt)
+    if options.out is not None:
+        check_out(options.out)
+    painter = None if options.json else painter_for(sys.stdout, os.environ)
+    with _own_standard_output(json=options.json):
+        trace, stopped = _decode(options, prompt, config, painter)
+        _save(options, trace)
+    if painter is None:
+        print_report(trace)
+    else:
+        print_result(painter, trace)
+    return STOPPED if stopped else 0
+
+
+def _own_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
+    """With --json, keep what libraries print out of the one object."""
+    return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
+
+
+def _decode(
+    options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
+) -> tuple[Trace, bool]:
+    """The whole run; the flag tells whether it was stopped."""
+    from specviz.lab.measured import measured_run
+
+    with waiting("loading the models"):
+        pair = _load(options, config)
+    with waiting("measuring step costs"):
+        run = measured_run(pair, prompt, config, baseline=options.baseline)
+    with stop_on_interrupt(run) as interrupts:
+        _watch(run, config, painter)
+        trace = finished(run, interrupts)
+    return trace, interrupts.count > 0
+
+
+def _load(options: argparse.Namespace, config: RunConfig) -> Pair:
+    from specviz.engine import load_pair
+
+    alone = config.drafter == "prompt-lookup" and options.draft is None
+    return load_pair(
+        options.pair,
+        draft=options.draft,
+        target=options.target,
+        device=options.device,
+        dtype=options.dtype,
+        step=options.step,
+        threads=options.threads,
+        needs_draft=not (alone and options.target is not None),
+    )
+
+
+def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:
+    if painter is not None and config.chat:
+        print(render_prompt_ids(painter, run.prompt) + "\n")
+    if painter is not None:
+        print(render_heading(painter, config), flush=True)
+    for entry in run:
+        if painter is not None:
+            print(render_round(painter, entry), flush=True)
+
+
+def _save(options: argparse.Namespace, trace: Trace) -> None:
+    from specviz.store import save_trace
+
+    if options.out is not None:
+        save_trace(trace, options.out)
+        print(f"saved {one_line(str(options.out))}", file=sys.stderr)
+
+
+def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
+    """The trace with the target alone; Ctrl-C leaves that out and keeps the run."""
+    interrupts.at_once = True
+    try:
+        with waiting("measuring the target alone"):
+            return run.trace()
+    except KeyboardInterrupt:
+        if interrupts.count > 1:
+            raise
+        return run.trace()  # quick: a run that was asked to stop is not measured
+
+
+@contextlib.contextmanager
+def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
+    """The first Ctrl-C asks the run to stop, the next raises KeyboardInterrupt."""
+    interrupts = Interrupts()
+
+    def on_interrupt(_signal: int, _frame: object) -> None:
+        interrupts.count += 1
+        run.stop()
+        if interrupts.at_once or interrupts.count > 1:
+            raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A passing line on standard error, where that is a terminal."""
+    shown = sys.stderr.isatty()
+    if shown:
+        print(f"  {text} …", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

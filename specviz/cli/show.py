@@ -1,0 +1,52 @@
+"""``show``: a saved trace replayed in the terminal. Needs no models and no torch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from specviz.cli.figures import render_figures
+from specviz.cli.painter import Painter, painter_for
+from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
+from specviz.cli.report import report, to_json
+from specviz.trace import Trace
+
+
+def command(options: argparse.Namespace) -> int:
+    from specviz.store import load_trace
+
+    trace = load_trace(options.file)
+    if options.json:
+        print_report(trace)
+        return 0
+    painter = painter_for(sys.stdout, os.environ)
+    _replay(painter, trace, pace=options.pace)
+    print_result(painter, trace)
+    return 0
+
+
+def print_report(trace: Trace) -> None:
+    from specviz.analysis import metrics
+
+    print(to_json(report(trace, metrics(trace).as_dict())))
+
+
+def print_result(painter: Painter, trace: Trace) -> None:
+    """The text and the figures of a finished run."""
+    from specviz.analysis import metrics, verdict_sentence
+
+    figures = metrics(trace)
+    print(f"\n{render_text(painter, trace)}\n")
+    print(render_figures(painter, trace, figures, verdict_sentence(figures, trace)))
+
+
+def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:
+    if trace.config.chat:
+        print(render_prompt_ids(painter, trace.prompt))
+    print(render_heading(painter, trace.config), flush=True)
+    for entry in trace.rounds:
+        if pace:
+            time.sleep(entry.times.decode)
+        print(render_round(painter, entry), flush=pace)

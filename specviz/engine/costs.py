@@ -1,0 +1,124 @@
+"""Step costs: what each kind of step takes, measured before any run is judged.
+
+The steps are timed as a run makes them: draft steps and a verification in turn, so that
+each finds the processor's caches as the other left them; and plain target steps in a row.
+Each includes its processors, its draw, and the host's wait where the loop waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import torch
+
+from specviz.engine.drafting import ModelDrafter, Proposal
+from specviz.engine.memory import memory_errors
+from specviz.engine.pair import Pair
+from specviz.engine.plain import PlainLane
+from specviz.engine.sampling import Sampler, keyed_uniforms, one_hot
+from specviz.engine.target_pass import TargetPass
+from specviz.engine.verify import make_rule
+from specviz.trace import RunConfig, StepCosts
+
+MAX_TOKENS = 17
+_DRAFT_STEPS = 3  # draft steps of one token between two verifications
+_PLAIN_STEPS = 4  # plain steps for each repeat of the rest
+
+
+def measure_step_costs(
+    pair: Pair, config: RunConfig, *, contexts: Sequence[int], repeats: int = 12
+) -> StepCosts:
+    """The table for this pair under this sampling, at the given context lengths."""
+    with memory_errors(pair.device):
+        columns = [_StepBench(pair, config, context).measure(repeats) for context in contexts]
+    return StepCosts(
+        contexts=tuple(contexts),
+        draft=tuple(zip(*(draft for draft, _ in columns), strict=True)),
+        target=tuple(zip(*(target for _, target in columns), strict=True)),
+    )
+
+
+class _StepBench:
+    """Both models with caches of a given length, stepping without getting longer."""
+
+    def __init__(self, pair: Pair, config: RunConfig, context: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        ids = torch.randint(pair.vocabulary, (context + MAX_TOKENS,), generator=generator)
+        self._ids: list[int] = ids.tolist()
+        self._context = context
+        self._device = pair.device
+        capacity = context + MAX_TOKENS + 1
+        sampler = Sampler(config)
+        known = self._ids[: context + 1]
+        self._plain = PlainLane(pair, known, config, capacity)
+        step = pair.target_step(capacity)
+        step.feed(torch.tensor(known[:-1], device=step.device), 0)
+        self._pass = TargetPass(step, sampler, make_rule(config), pair.device)
+        self._drafter = None
+        if pair.draft is not None and config.drafter == "model":
+            self._drafter = ModelDrafter(pair.draft_step(capacity), sampler)
+            self._drafter.prefill(known)
+        self._proposals = {
+            tokens: self._proposal(tokens - 1, pair.vocabulary)
+            for tokens in range(2, MAX_TOKENS + 1)
+        }
+
+    def measure(self, repeats: int) -> tuple[list[float], list[float]]:
+        """Medians: draft steps fed one and two tokens; target steps fed 1 to 17."""
+        self._round_robin(2)
+        draft_one, draft_two, verifications = self._round_robin(repeats)
+        plain = [self._plain_step() for _ in range(_PLAIN_STEPS * repeats)]
+        target = [median(plain), *(median(verifications[n]) for n in sorted(verifications))]
+        return [median(draft_one), median(draft_two)], target
+
+    def _round_robin(self, repeats: int) -> tuple[list[float], list[float], dict[int, list[float]]]:
+        one: list[float] = []
+        two: list[float] = []
+        verifications: dict[int, list[float]] = {tokens: [] for tokens in self._proposals}
+        for _ in range(repeats):
+            for tokens, times in verifications.items():
+                two.append(self._draft_step(2))
+                one.extend(self._draft_step(1) for _ in range(_DRAFT_STEPS))
+                times.append(self._verification(tokens))
+        return one, two, verifications
+
+    def _plain_step(self) -> float:
+        seconds = self._time(lambda: self._plain.step(self._ids[self._context], 0))
+        self._plain.forget(1)
+        return seconds
+
+    def _draft_step(self, tokens: int) -> float:
+        if self._drafter is None:
+            return 0.0
+        drafter, history = self._drafter, self._ids[: self._context + tokens]
+        drafter.settle(self._context)
+        uniforms = self._uniforms(1)
+        with torch.inference_mode():
+            return self._time(lambda: drafter.propose(history, 1, uniforms, None))
+
+    def _verification(self, tokens: int) -> float:
+        proposal, uniforms = self._proposals[tokens], self._uniforms(tokens - 1)
+        pending = self._ids[self._context]
+        seconds = self._time(lambda: self._pass.check(pending, proposal, uniforms))
+        self._pass.step.forget(tokens)
+        return seconds
+
+    def _proposal(self, count: int, vocabulary: int) -> Proposal:
+        ids = torch.tensor(self._ids[self._context + 1 :][:count], device=self._device)
+        return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 1)
+
+    def _uniforms(self, count: int) -> torch.Tensor:
+        return torch.from_numpy(keyed_uniforms(0, 0, count)).to(self._device)
+
+    def _time(self, work: Callable[[], object]) -> float:
+        self._wait()
+        began = time.perf_counter()
+        work()
+        self._wait()
+        return time.perf_counter() - began
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)

@@ -1,0 +1,44 @@
+"""A digest of a model's weights, so that a trace names exactly what it was run with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+CHUNK = 1 << 20
+WHOLE_LIMIT = 256 * CHUNK
+SAMPLED_CHUNKS = 64
+SAMPLED_MARK = "sampled:"
+
+
+def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> str:
+    """sha256 over names and contents, in the order of the names.
+
+    Of a file above ``whole_limit`` bytes only its size and evenly spaced chunks are read,
+    the first and the last among them; the digest then begins with ``sampled:``.
+    """
+    digest = hashlib.sha256()
+    sampled = False
+    for file in sorted(files, key=lambda file: file.name):
+        size = file.stat().st_size
+        digest.update(f"{file.name}\0{size}\0".encode())
+        large = size > whole_limit
+        sampled = sampled or large
+        for piece in _samples(file, size) if large else _whole(file):
+            digest.update(piece)
+    return (SAMPLED_MARK if sampled else "") + digest.hexdigest()
+
+
+def _whole(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            yield piece
+
+
+def _samples(file: Path, size: int) -> Iterator[bytes]:
+    last = max(0, size - CHUNK)
+    with file.open("rb") as stream:
+        for index in range(SAMPLED_CHUNKS):
+            stream.seek(last * index // (SAMPLED_CHUNKS - 1))
+            yield stream.read(CHUNK)

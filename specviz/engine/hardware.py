@@ -1,0 +1,197 @@
+"""Where a pair runs: device, number type, threads, and the record of all that."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import specviz
+from specviz.engine.steps import Step
+from specviz.errors import ConfigError, DeviceError
+from specviz.trace import Environment
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+MAX_THREADS = 256
+_MAX_CALIBRATED_THREADS = 8
+_THREAD_GAIN = 1.05  # fewer threads win if the best is not faster than this
+_VERIFY_TOKENS = 6
+_SECONDS_A_CANDIDATE = 0.02
+_MIN_REPEATS = 2
+_LONG_TIMING = 0.25  # seconds
+_LARGE_MODEL = 100_000_000  # parameters
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` is the best there is: cuda, then mps, then cpu."""
+    if name == "auto":
+        return torch.device(_best_kind())
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(
+            f"{name!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+        ) from None
+    _require(device)
+    return device
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """``auto`` is bfloat16 on GPUs that have it, float16 on other GPUs, float32 on a CPU."""
+    if name == "auto":
+        return _native_dtype(device)
+    if name not in DTYPES:
+        raise ConfigError(f"dtype is {name!r}.", remedy=f"Choose one of auto, {', '.join(DTYPES)}.")
+    return DTYPES[name]
+
+
+def check_threads(threads: int | None) -> None:
+    whole = isinstance(threads, int) and not isinstance(threads, bool)
+    if threads is not None and not (whole and 1 <= threads <= MAX_THREADS):
+        raise ConfigError(
+            f"threads is {threads}.", remedy=f"Give a whole number from 1 to {MAX_THREADS}."
+        )
+
+
+def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
+    """Time one token and a verification on each count; set the fewest within 5 % of the best."""
+    seconds: dict[int, float] = {}
+    undisturbed = math.inf
+    for count in sorted(set(candidates)):
+        torch.set_num_threads(count)
+        product = _product_seconds()
+        if product > 2 * undisturbed:
+            break
+        undisturbed = min(undisturbed, product)
+        seconds[count] = _time_steps(fresh_step, min(seconds.values(), default=math.inf))
+    chosen = fewest_within(seconds)
+    torch.set_num_threads(chosen)
+    return chosen
+
+
+def fewest_within(seconds: dict[int, float]) -> int:
+    best = min(seconds.values())
+    return min(count for count, spent in seconds.items() if spent <= _THREAD_GAIN * best)
+
+
+def thread_candidates(parameters: int) -> list[int]:
+    """One, half and all of the cores; a large model is spared the long trial on one."""
+    most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS)
+    fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
+    return sorted({fewest, max(1, most // 2), most})
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes free on a GPU, or in the machine; None where nobody can say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    if device.type != "cpu" or not meminfo.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    kilobytes = (lines.get(key, "0 kB").split()[0] for key in ("MemAvailable", "SwapFree"))
+    return 1024 * sum(int(amount) for amount in kilobytes)
+
+
+def describe(device: torch.device, dtype: torch.dtype) -> Environment:
+    cpu = _cpu_name()
+    packages = ("torch", "transformers", "tokenizers")
+    return Environment(
+        device=str(device),
+        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
+        dtype=str(dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        cpu=cpu,
+        versions={
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+            "specviz": specviz.__version__,
+        },
+    )
+
+
+def _best_kind() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _require(device: torch.device) -> None:
+    if device.type == "cpu":
+        return
+    if device.type == "mps":
+        there = torch.backends.mps.is_available()
+    elif device.type == "cuda":
+        there = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    else:
+        raise ConfigError(
+            f"{str(device)!r} is not supported.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+        )
+    if not there:
+        raise DeviceError(
+            f"This machine has no device {device}.",
+            remedy=f"Choose {_best_kind()}, or auto to take the best there is.",
+        )
+
+
+def _native_dtype(device: torch.device) -> torch.dtype:
+    if device.type == "cpu":
+        return torch.float32
+    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return torch.bfloat16
+    return torch.float16
+
+
+def _product_seconds() -> float:
+    """Mean seconds of a small matrix product, in a trial of bounded length.
+
+    Beside a busy process threads wait for each other, 8 ms at a time, and a step of many
+    products can take a second: better learnt here than from the model.
+    """
+    rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
+    begin = time.perf_counter()
+    spent, repeats = 0.0, 0
+    while repeats < 200 and spent < _SECONDS_A_CANDIDATE:
+        F.linear(rows, matrix)
+        spent = time.perf_counter() - begin
+        repeats += 1
+    return spent / repeats
+
+
+def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
+    """Median seconds of one token plus a verification; of a long one, the warm-up itself."""
+    step = fresh_step(16)
+    ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)
+    warm_up = _one_timing(step, ids)
+    if warm_up > min(3 * best, _LONG_TIMING):
+        return warm_up
+    spent: list[float] = []
+    while sum(spent) < _SECONDS_A_CANDIDATE or len(spent) < _MIN_REPEATS:
+        spent.append(_one_timing(step, ids))
+    return statistics.median(spent)
+
+
+def _one_timing(step: Step, ids: torch.Tensor) -> float:
+    begin = time.perf_counter()
+    step.feed(ids[:1], 1)
+    step.feed(ids, _VERIFY_TOKENS)
+    spent = time.perf_counter() - begin
+    step.forget(1 + _VERIFY_TOKENS)
+    return spent
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

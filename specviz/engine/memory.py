@@ -1,0 +1,32 @@
+"""Out of memory, as an error the user can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from specviz.errors import DeviceError
+
+
+@contextmanager
+def memory_errors(device: torch.device) -> Iterator[None]:
+    """Turns an allocation that failed, on any device, into a ``DeviceError``."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise _out_of_memory(device) from error
+    except MemoryError as error:
+        raise _out_of_memory(device) from error
+    except RuntimeError as error:
+        if "DefaultCPUAllocator" not in str(error):
+            raise
+        raise _out_of_memory(device) from error
+
+
+def _out_of_memory(device: torch.device) -> DeviceError:
+    return DeviceError(
+        f"Out of memory on {device}.",
+        remedy="Use smaller models, a shorter text, or a lower --dtype; or close other programs.",
+    )

@@ -1,0 +1,52 @@
+"""A draft and a target that can work together, loaded and ready to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from specviz.engine.lean import LeanStep, LeanWeights
+from specviz.engine.steps import LibraryStep, Step
+from specviz.engine.text import TokenTable
+from specviz.trace import Environment, PairInfo
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Pair:
+    """Two models, one vocabulary. ``draft`` is None for drafters that are no model.
+
+    ``vocabulary`` is the common size: logits are cut to it on both sides, ids beyond it
+    are padding and mean nothing. ``max_context`` is the shorter of the two contexts.
+    """
+
+    name: str
+    target: PreTrainedModel
+    draft: PreTrainedModel | None
+    tokenizer: Any  # a transformers tokenizer, fast or slow
+    vocabulary: int
+    token_table: TokenTable
+    eos_ids: frozenset[int]
+    max_context: int | None
+    device: torch.device  # where token ids go in
+    info: PairInfo
+    environment: Environment
+    notices: tuple[str, ...] = ()
+    lean_target: LeanWeights | None = field(default=None, repr=False)
+    lean_draft: LeanWeights | None = field(default=None, repr=False)
+
+    def target_step(self, capacity: int) -> Step:
+        """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
+        return _step(self.target, self.lean_target, self.vocabulary, capacity)
+
+    def draft_step(self, capacity: int) -> Step:
+        assert self.draft is not None
+        return _step(self.draft, self.lean_draft, self.vocabulary, capacity)
+
+
+def _step(model: PreTrainedModel, lean: LeanWeights | None, vocabulary: int, capacity: int) -> Step:
+    if lean is not None:
+        return LeanStep(lean, vocabulary, capacity)
+    return LibraryStep(model, vocabulary)

@@ -1,0 +1,328 @@
+"""Where a model comes from: an embedded pair, a local folder or the Hub; made a folder.
+
+Whatever can be wrong with a source is told here, before any weights are read: a missing
+folder, a broken configuration, a pickle-only checkpoint, a truncated file, the network.
+Only safetensors files are read, and no code that comes with a model is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx2
+from huggingface_hub import errors, snapshot_download
+from safetensors import SafetensorError, safe_open
+from tqdm import tqdm
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+import specviz
+from specviz.errors import PairError
+
+DEFAULT_PAIR = "tinystories"
+_SMALL_FILES = ["*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken"]
+_WEIGHT_FILES = ["model.safetensors", "model-*-of-*.safetensors"]
+_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A folder with a model's small files; of a Hub model the weights may not be there yet."""
+
+    name: str  # as the user wrote it
+    folder: Path
+    config: dict[str, Any]
+    hub_id: str | None = None
+
+    @property
+    def family(self) -> str:
+        return str(self.config["model_type"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What was asked for: the pair's name, and where its models are."""
+
+    name: str
+    target: str
+    draft: str | None
+    target_name: str
+    draft_name: str | None
+
+
+def choose(name: str | None, draft: str | None, target: str | None, needs_draft: bool) -> Chosen:
+    """Exactly one of an embedded pair's name and a target; a draft only beside a target."""
+    if target is None:
+        if draft is not None:
+            raise PairError("A draft is given without a target.", remedy="Name a target too.")
+        return _embedded(name or DEFAULT_PAIR, needs_draft)
+    if name is not None:
+        raise PairError(
+            f"Both the pair {name!r} and the target {target!r} are given.", remedy="Give one."
+        )
+    if draft is None and needs_draft:
+        raise PairError(
+            f"The target {target!r} has no draft.",
+            remedy="Name a draft of the same family, or use the prompt-lookup drafter.",
+        )
+    draft = draft if needs_draft else None
+    label = target if draft is None else f"{target} + {draft}"
+    return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
+
+
+def pairs_folder() -> Path:
+    return Path(specviz.__file__).parent.parent / "assets" / "pairs"
+
+
+def _embedded(name: str, needs_draft: bool) -> Chosen:
+    folder = pairs_folder()
+    there = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
+    if name not in there:
+        _refuse_embedded(name, there)
+    return Chosen(
+        name=name,
+        target=str(folder / name / "target"),
+        draft=str(folder / name / "draft") if needs_draft else None,
+        target_name=f"{name}/target",
+        draft_name=f"{name}/draft" if needs_draft else None,
+    )
+
+
+def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
+    if name == DEFAULT_PAIR:
+        raise PairError(
+            f"The embedded pair is not here: assets/pairs/{name} is missing.",
+            remedy="Fetch it with the rest of the project, or give a draft and a target.",
+        )
+    known = ", ".join(there) or "none"
+    raise PairError(
+        f"There is no embedded pair {name!r}.",
+        remedy=f"Those there are: {known}. Or give a draft and a target.",
+    )
+
+
+def open_source(place: str, name: str, tell: Tell) -> Source:
+    """Find a model's folder, and check that it can be a causal language model at all."""
+    path = Path(place).expanduser()
+    if path.is_dir():
+        return Source(name=name, folder=path, config=_read_config(path, name))
+    if path.is_file():
+        raise PairError(f"{name} is a file.", remedy="Give the folder that holds the model.")
+    if not place.strip() or _looks_like_path(place):
+        raise PairError(
+            f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
+        )
+    tell(f"looking up {name} on the Hub")
+    folder = _download(place, _SMALL_FILES, tell)
+    return Source(name=name, folder=folder, config=_read_config(folder, name), hub_id=place)
+
+
+def fetch_weights(source: Source, tell: Tell) -> tuple[Path, ...]:
+    """The safetensors files of a model, each one whole."""
+    if source.hub_id is not None:
+        _download(source.hub_id, [*_SMALL_FILES, *_WEIGHT_FILES], tell)
+    files = _weight_files(source)
+    for file in files:
+        _check_whole(source.name, file)
+    return files
+
+
+def count_weights(files: tuple[Path, ...]) -> int:
+    """Numbers stored in the files."""
+    total = 0
+    for file in files:
+        with safe_open(file, framework="pt") as weights:
+            for key in weights.keys():  # noqa: SIM118 (it is no mapping)
+                count = 1
+                for size in weights.get_slice(key).get_shape():
+                    count *= size
+                total += count
+    return total
+
+
+def require_tokenizer_files(source: Source) -> None:
+    """Transformers would make up an empty tokenizer for a folder that holds none."""
+    if not any(any(source.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
+        raise PairError(
+            f"{source.name} has no tokenizer files.",
+            remedy="Put its tokenizer.json and tokenizer_config.json beside the weights.",
+        )
+
+
+def _looks_like_path(place: str) -> bool:
+    return place.startswith((".", "/", "~")) or place.count("/") > 1 or "\\" in place
+
+
+def _read_config(folder: Path, name: str) -> dict[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise PairError(
+            f"{name} holds no model: there is no config.json.",
+            remedy="Give a folder or a Hub id of a transformers model.",
+        )
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        raise PairError(
+            f"The config.json of {name} is not valid JSON.", remedy="Copy or download it again."
+        )
+    _check_family(config, name)
+    return config
+
+
+def _check_family(config: dict[str, Any], name: str) -> None:
+    family = config.get("model_type")
+    if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and _is_causal(config):
+        return
+    if family in CONFIG_MAPPING_NAMES:
+        raise PairError(
+            f"{name} is no causal language model ({family}).",
+            remedy="Choose a decoder-only text model, such as a Llama, Qwen or GPT-2.",
+        )
+    if "auto_map" in config:
+        raise PairError(
+            f"{name} brings its own model code, which is never run.",
+            remedy="Choose a model of a family that transformers itself knows.",
+        )
+    raise PairError(
+        f"{name} is of the family {family!r}, which this transformers does not know.",
+        remedy="Choose another model, or install a transformers that knows it.",
+    )
+
+
+def _is_causal(config: dict[str, Any]) -> bool:
+    """Some encoder families stand in the causal table too: their own words decide."""
+    if config.get("is_encoder_decoder"):
+        return False
+    encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
+    built = [str(entry) for entry in config.get("architectures") or ()]
+    known = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[config["model_type"]]
+    return (
+        not built
+        or known in built
+        or not any(word in entry for word in encoders for entry in built)
+    )
+
+
+def _weight_files(source: Source) -> tuple[Path, ...]:
+    single, index = source.folder / "model.safetensors", source.folder / _INDEX
+    if single.is_file():
+        return (single,)
+    if not index.is_file():
+        _refuse_without_safetensors(source)
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise PairError(
+            f"The {_INDEX} of {source.name} is broken.", remedy="Copy or download it again."
+        ) from None
+    files = tuple(source.folder / str(name) for name in names)
+    for file in files:
+        if not file.is_file():
+            raise PairError(
+                f"{source.name} lacks its weights file {file.name}.",
+                remedy="Copy or download the model again.",
+            )
+    return files
+
+
+def _refuse_without_safetensors(source: Source) -> NoReturn:
+    pickles = sorted(source.folder.glob("pytorch_model*.bin*"))
+    if pickles:
+        raise PairError(
+            f"{source.name} holds a pickle checkpoint ({pickles[0].name}), which could run code "
+            "and is never loaded.",
+            remedy="Convert it to safetensors, or choose a copy that is.",
+        )
+    raise PairError(
+        f"{source.name} has no weights in safetensors files.",
+        remedy="Give a model that has model.safetensors; convert other checkpoints to it.",
+    )
+
+
+def _check_whole(name: str, file: Path) -> None:
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise PairError(
+            f"The weights file {file.name} of {name} is truncated or broken.",
+            remedy="Copy or download it again.",
+        ) from error
+
+
+def _download(hub_id: str, patterns: list[str], tell: Tell) -> Path:
+    with _hub_errors(hub_id):
+        folder = snapshot_download(
+            hub_id,
+            allow_patterns=patterns,
+            ignore_patterns=["*/*"],
+            tqdm_class=_bar_that_tells(hub_id, tell),
+        )
+    return Path(folder)
+
+
+def _bar_that_tells(hub_id: str, tell: Tell) -> type[tqdm]:
+    """A progress bar that draws nothing, and says each tenth of the bytes in a line."""
+    told = -1
+
+    class Bar(tqdm):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **(settings | {"file": StringIO()}))
+
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal told
+            shown = super().update(n)
+            tenth = int(10 * self.n / self.total) if self.unit == "B" and self.total else 0
+            if told < tenth <= 10:
+                told = tenth
+                tell(f"downloading {hub_id}: {10 * tenth} % of {self.total / 1e6:,.1f} MB")
+            return shown
+
+    return Bar
+
+
+@contextmanager
+def _hub_errors(hub_id: str) -> Iterator[None]:
+    try:
+        yield
+    except errors.HFValidationError:
+        raise PairError(
+            f"{hub_id!r} is neither a folder nor a Hub id.", remedy="Check the spelling."
+        ) from None
+    except errors.GatedRepoError as error:  # before its parent, RepositoryNotFoundError
+        raise PairError(
+            f"{hub_id} is gated on the Hub.",
+            remedy="Ask for access on its page, then log in with `hf auth login` or set HF_TOKEN.",
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise PairError(
+            f"The Hub has no model {hub_id}, or it is private.",
+            remedy="Check the spelling; for a private model log in with `hf auth login`.",
+        ) from error
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        raise PairError(
+            f"{hub_id} is not in the local cache and the Hub cannot be reached.",
+            remedy="Connect to the network, or give a local folder.",
+        ) from error
+    except (errors.HfHubHTTPError, httpx2.HTTPError, ConnectionError, TimeoutError) as error:
+        raise PairError(
+            f"The Hub failed to send {hub_id} ({type(error).__name__}).",
+            remedy="Try again later, or give a local folder.",
+        ) from error
+    except OSError as error:
+        raise PairError(
+            f"{hub_id} could not be stored in the Hub cache ({error.strerror or error}).",
+            remedy="Free some disk space, or set HF_HOME to another place.",
+        ) from error

@@ -1,0 +1,223 @@
+"""The loop: draft, one target pass, verdicts, rollback; one ``Round`` a turn.
+
+Invariants, asserted: before a round the target's cache holds every token but the last;
+every round is one target pass. The host waits for the device once a round (once more for
+the record). A run owns its caches, so a run that is dropped in mid-round leaves nothing
+behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from specviz.engine.chat import encode_prompt
+from specviz.engine.clock import make_clock
+from specviz.engine.drafting import Drafter, ModelDrafter, PromptLookupDrafter
+from specviz.engine.endings import Ending, Endings, room_for
+from specviz.engine.memory import memory_errors
+from specviz.engine.pair import Pair
+from specviz.engine.recording import insights, sights_of
+from specviz.engine.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
+from specviz.engine.target_pass import Outcome, TargetPass
+from specviz.engine.verify import make_rule
+from specviz.errors import PairError
+from specviz.trace import (
+    Candidate,
+    CutReason,
+    Extra,
+    Finish,
+    Insight,
+    Prefill,
+    Prompt,
+    Round,
+    RoundTimes,
+    RunConfig,
+    Verdict,
+)
+
+
+class Speculation(Iterator[Round]):
+    """A run that yields its rounds. Iterate it; ``stop`` ends it after the present round."""
+
+    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+        self.pair = pair
+        self.config = config
+        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
+        self.prompt = describe_prompt(pair, prompt, prompt_ids)
+        self.finish: Finish = "stopped"
+        self._capacity, self._limit = room_for(pair, prompt_ids, config)
+        self._history = list(prompt_ids)
+        self._endings = Endings(pair, config, len(prompt_ids))
+        self._sampler = Sampler(config)
+        self._clock = make_clock(pair.device)
+        self._index = 0
+        self._done = False
+        with memory_errors(pair.device):
+            self._target = pair.target_step(self._capacity)
+            self._pass = TargetPass(self._target, self._sampler, make_rule(config), pair.device)
+            self._drafter = _make_drafter(pair, config, self._capacity, self._sampler)
+            self.prefill = self._read_prompt(prompt_ids)
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        return tuple(self._history[len(self.prompt.token_ids) :])
+
+    @property
+    def text(self) -> str:
+        return self._endings.text(self._history)
+
+    def stop(self) -> None:
+        """End after the round that is under way."""
+        self._done = True
+
+    def __iter__(self) -> Speculation:
+        return self
+
+    def __next__(self) -> Round:
+        if self._done:
+            raise StopIteration
+        with memory_errors(self.pair.device):
+            return self._play_round()
+
+    def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
+        self._clock.start()
+        if len(prompt_ids) > 1:
+            self._target.feed(torch.tensor(prompt_ids[:-1], device=self._target.device), 0)
+        self._clock.mark()
+        self._drafter.prefill(prompt_ids)
+        self._clock.mark()
+        target, draft = self._clock.seconds()
+        if self._target.length != len(prompt_ids) - 1:
+            raise PairError(
+                f"The cache of {self.pair.info.target.name} did not take the prompt.",
+                remedy="Its family cannot roll back; use another target.",
+            )
+        return Prefill(target=target, draft=draft)
+
+    @torch.inference_mode()
+    def _play_round(self) -> Round:
+        before = len(self._history)
+        assert self._target.length == before - 1
+        room = self._limit - before
+        count = min(self.config.gamma, room)
+        uniforms = keyed_uniforms(self.config.seed, self._index, count)
+        drawn = torch.from_numpy(uniforms).to(self.pair.device)
+
+        self._clock.start()
+        proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
+        self._clock.mark()
+        drafted = proposal.token_ids.shape[0]
+        checked = self._pass.check(self._history[-1], proposal, drawn)
+        outcome = checked.outcome
+        self._clock.mark()
+        ending = self._endings.judge(
+            self._history, outcome.token_ids, outcome.num_accepted, outcome.extra_id, room
+        )
+        self._history.extend(ending.emitted)
+        valid = before + ending.num_accepted
+        self._target.forget(self._target.length - valid)
+        self._drafter.settle(valid)
+        self._clock.mark()
+        sights = None
+        if self.config.record and drafted:
+            shown = sights_of(proposal, checked.logits, checked.probs, greedy=self.config.greedy)
+            sights = insights(shown, proposal.token_ids, self.pair.token_table)
+        self._clock.mark()
+
+        self._conclude(ending)
+        draft, check, other, record = self._clock.seconds()
+        entry = Round(
+            index=self._index,
+            context_length=before,
+            candidates=self._candidates(outcome, ending, uniforms, sights),
+            extra=self._extra(outcome, ending, uniforms),
+            emitted=ending.emitted,
+            cut=_cut(ending, self.config.gamma, room, self._endings.limit_reason),
+            draft_catch_up=proposal.catch_up,
+            times=RoundTimes(draft=draft, verify=check, other=other, record=record),
+        )
+        self._index += 1
+        return entry
+
+    def _conclude(self, ending: Ending) -> None:
+        if ending.finish is not None:
+            self.finish = ending.finish
+            self._done = True
+
+    def _candidates(
+        self,
+        outcome: Outcome,
+        ending: Ending,
+        uniforms: np.ndarray,
+        sights: list[Insight] | None,
+    ) -> tuple[Candidate, ...]:
+        draws = uniforms[verdict_slot(0) :: 2].tolist()
+        return tuple(
+            Candidate(
+                token_id=token_id,
+                text=self.pair.token_table.text(token_id),
+                verdict=_verdict(i, ending, outcome.num_accepted),
+                draft_prob=outcome.draft_probs[i],
+                target_prob=outcome.target_probs[i],
+                uniform=draws[i],
+                expected_acceptance=min(1.0, outcome.expected[i]),
+                insight=sights[i] if sights else None,
+            )
+            for i, token_id in enumerate(outcome.token_ids)
+        )
+
+    def _extra(self, outcome: Outcome, ending: Ending, uniforms: np.ndarray) -> Extra | None:
+        if not ending.has_extra:
+            return None
+        bonus = outcome.num_accepted == len(outcome.token_ids)
+        return Extra(
+            token_id=outcome.extra_id,
+            text=self.pair.token_table.text(outcome.extra_id),
+            kind="bonus" if bonus else "recovered",
+            target_prob=outcome.extra_target_prob,
+            draft_prob=None if bonus else outcome.extra_draft_prob,
+            uniform=float(uniforms[EXTRA_SLOT]),
+        )
+
+
+def speculate(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> Speculation:
+    """Speculative decoding of a prompt: an iterator of rounds."""
+    return Speculation(pair, prompt, config)
+
+
+def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
+    text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
+    return Prompt(
+        text=text,
+        token_ids=tuple(prompt_ids),
+        token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
+    )
+
+
+def _make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler) -> Drafter:
+    if config.drafter == "prompt-lookup":
+        return PromptLookupDrafter(pair.vocabulary, pair.device)
+    if pair.draft is None:
+        raise PairError(
+            "This pair has no draft model.",
+            remedy="Load it with a draft, or choose the prompt-lookup drafter.",
+        )
+    return ModelDrafter(pair.draft_step(capacity), sampler)
+
+
+def _verdict(position: int, ending: Ending, num_accepted: int) -> Verdict:
+    if position < ending.num_accepted:
+        return "accepted"
+    if position == num_accepted and ending.has_extra:
+        return "rejected"
+    return "discarded"
+
+
+def _cut(ending: Ending, gamma: int, room: int, limit_reason: CutReason) -> CutReason | None:
+    """Why this round could not emit what it might have; None for a whole round."""
+    if ending.cut is not None:
+        return ending.cut
+    return limit_reason if room < gamma + 1 else None

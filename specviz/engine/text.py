@@ -1,0 +1,60 @@
+"""Token texts from a table made at load, and the text of a run of tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+_SENTENCEPIECE_SPACE = "\u2581"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """The bytes that each id stands for; an emoji may be split over several ids."""
+
+    pieces: tuple[bytes, ...]
+    texts: tuple[str, ...]
+
+    def text(self, token_id: int) -> str:
+        return self.texts[token_id] if token_id < len(self.texts) else ""
+
+    def join(self, token_ids: Iterable[int]) -> str:
+        """The text of a run of tokens, whole characters where the ids complete them."""
+        joined = b"".join(self.pieces[i] for i in token_ids if i < len(self.pieces))
+        return joined.decode("utf-8", errors="replace")
+
+
+def make_token_table(tokenizer: Any, vocabulary: int) -> TokenTable:
+    tokens: Sequence[str | None] = tokenizer.convert_ids_to_tokens(range(vocabulary))
+    added = {i: str(token.content) for i, token in tokenizer.added_tokens_decoder.items()}
+    to_bytes = _byte_level if _is_byte_level(tokenizer) else _sentencepiece
+    pieces = tuple(
+        added[i].encode() if i in added else to_bytes(token or "") for i, token in enumerate(tokens)
+    )
+    return TokenTable(pieces, tuple(piece.decode("utf-8", errors="replace") for piece in pieces))
+
+
+def _is_byte_level(tokenizer: Any) -> bool:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return hasattr(tokenizer, "byte_decoder")
+    return "ByteLevel" in json.dumps(json.loads(backend.to_str()).get("decoder"))
+
+
+_BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
+
+
+def _byte_level(token: str) -> bytes:
+    if all(character in _BYTE_OF for character in token):
+        return bytes(_BYTE_OF[character] for character in token)
+    return token.encode()
+
+
+def _sentencepiece(token: str) -> bytes:
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:5], 16)])
+    return token.replace(_SENTENCEPIECE_SPACE, " ").encode()

@@ -1,0 +1,47 @@
+"""The errors a user can cause. Each names the culprit and the remedy, in one line.
+
+``assert`` is for our own bugs. Only ``cli`` turns these into exit codes and only ``ui``
+into messages on a page.
+"""
+
+from __future__ import annotations
+
+
+class SpecvizError(Exception):
+    """Something the user can mend: what is wrong, and what to do."""
+
+    def __init__(self, culprit: str, *, remedy: str) -> None:
+        super().__init__(f"{culprit} {remedy}")
+        self.culprit = culprit
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.culprit, self.remedy))
+
+
+class ConfigError(SpecvizError):
+    """A setting outside its range."""
+
+
+class PromptError(SpecvizError):
+    """A prompt that cannot be continued."""
+
+
+class PairError(SpecvizError):
+    """A pair of models that cannot be loaded or cannot work together."""
+
+
+class DeviceError(SpecvizError):
+    """A device that is missing or out of memory."""
+
+
+class TraceError(SpecvizError):
+    """A saved trace that cannot be read."""
+
+
+class TrainingError(SpecvizError):
+    """A training run that cannot start or go on."""
+
+
+def _rebuild(kind: type[SpecvizError], culprit: str, remedy: str) -> SpecvizError:
+    return kind(culprit, remedy=remedy)

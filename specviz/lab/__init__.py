@@ -1,0 +1,1 @@
+"""Engine runs judged by analysis: step costs, forecasts, measured runs, the bench."""

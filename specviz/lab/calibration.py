@@ -1,0 +1,64 @@
+"""Step costs of a pair, measured once and kept by pair, device, dtype, threads and sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from specviz.store import load_value, save_value
+from specviz.trace import RunConfig, StepCosts
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_KIND = "step-costs"
+_CONTEXTS = (32, 256, 1024)
+_MARGIN = 32  # tokens that the longest verification may need beyond the context
+
+
+def step_costs(pair: Pair, config: RunConfig, *, fresh: bool = False) -> StepCosts:
+    """The kept table, or one measured now (a few seconds) and kept."""
+    key = costs_key(pair, config)
+    kept = None if fresh else load_value(_KIND, key, StepCosts)
+    if kept is not None:
+        return kept
+    from specviz.engine.costs import measure_step_costs
+
+    measured = measure_step_costs(pair, _plain_settings(config), contexts=_contexts(pair))
+    save_value(_KIND, key, measured)
+    return measured
+
+
+def costs_key(pair: Pair, config: RunConfig) -> str:
+    """All that a step's cost depends on, in words."""
+    environment, models = pair.environment, pair.info
+    draft = models.draft.weights_sha256 if models.draft else "none"
+    parts = (
+        f"target {models.target.weights_sha256} draft {draft} step {models.target.step}",
+        f"{environment.device} {environment.device_name} {environment.dtype}",
+        f"threads {environment.threads} torch {environment.versions.get('torch', '')}",
+        f"sampling {_sampling(config)} drafter {config.drafter}",
+    )
+    return "; ".join(parts)
+
+
+def _contexts(pair: Pair) -> tuple[int, ...]:
+    """Three lengths, shorter ones for a pair with a short context."""
+    longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - _MARGIN
+    if longest >= _CONTEXTS[-1]:
+        return _CONTEXTS
+    return tuple(sorted({max(1, longest // 8), max(2, longest // 2), max(3, longest)}))
+
+
+def _sampling(config: RunConfig) -> str:
+    """Which processors run; their settings hardly matter to the time they take."""
+    if config.greedy:
+        return "greedy"
+    parts = ["temperature"]
+    parts += ["top-k"] if config.top_k else []
+    parts += ["top-p"] if config.top_p < 1.0 else []
+    return "+".join(parts)
+
+
+def _plain_settings(config: RunConfig) -> RunConfig:
+    return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover")

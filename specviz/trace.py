@@ -1,0 +1,347 @@
+"""The values that every layer speaks: a run's settings, its rounds, its whole record.
+
+Glossary
+--------
+draft, target     the two models
+round             one draft phase, one target pass, the verdicts
+candidate         a drafted token; its verdict is *accepted*, *rejected* (the first that
+                  fails) or *discarded* (drafted after that one, or after the end, never tested)
+recovered         the token sampled from max(0, target - draft) after a rejection
+bonus             the extra token from the target when every candidate was accepted
+gamma             candidates drafted a round
+uniform           the number in [0, 1) that decided a verdict or a draw
+odds              min(1, target/draft) at a drafted token
+expected          the acceptance before the token was drawn: sum of min(draft, target)
+acceptance
+tau               tokens emitted a round, over whole rounds
+cut round         a round that the end of the text, a stop string or a limit kept short;
+                  tau, token counts and times leave it out together
+
+A candidate is accepted exactly if ``uniform * draft_prob < target_prob`` (the over-acceptance
+rule adds epsilon on the right), on the recorded values, in double precision. Uniforms are
+multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specviz.errors import ConfigError
+
+Verdict = Literal["accepted", "rejected", "discarded"]
+ExtraKind = Literal["recovered", "bonus"]
+CutReason = Literal["eos", "stop", "length", "context"]
+Finish = Literal["eos", "stop", "length", "context", "stopped"]
+DrafterName = Literal["model", "prompt-lookup"]
+RuleName = Literal["lossless", "over-accept"]
+ResidualName = Literal["leftover", "target", "draft"]
+
+MAX_GAMMA = 64
+TOP_ALTERNATIVES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy."""
+
+    gamma: int = 5
+    temperature: float = 0.7
+    top_k: int = 0
+    top_p: float = 1.0
+    max_new_tokens: int = 128
+    seed: int = 0
+    drafter: DrafterName = "model"
+    rule: RuleName = "lossless"
+    epsilon: float = 0.0
+    residual: ResidualName = "leftover"
+    ignore_eos: bool = False
+    stop: tuple[str, ...] = ()
+    chat: bool = False
+    record: bool = True
+
+    def __post_init__(self) -> None:
+        _whole("gamma", self.gamma, 1, MAX_GAMMA)
+        _real("temperature", self.temperature, 0.0, 100.0)
+        _whole("top_k", self.top_k, 0, 10_000_000)
+        _real("top_p", self.top_p, 0.0, 1.0)
+        if self.top_p == 0.0:
+            raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
+        _whole("max_new_tokens", self.max_new_tokens, 1, 1_000_000)
+        _whole("seed", self.seed, 0, 2**63 - 1)
+        _real("epsilon", self.epsilon, 0.0, 1.0)
+        _one_of("drafter", self.drafter, ("model", "prompt-lookup"))
+        _one_of("rule", self.rule, ("lossless", "over-accept"))
+        _one_of("residual", self.residual, ("leftover", "target", "draft"))
+        if any(not text for text in self.stop):
+            raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @property
+    def lossless(self) -> bool:
+        return self.rule == "lossless"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """The likeliest tokens of one distribution, most likely first."""
+
+    token_ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    probs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insight:
+    """What both models thought at one position.
+
+    At temperature 0 the run itself uses one-hots, which explain nothing: then these are
+    the distributions at temperature 1, before top-k and top-p.
+    """
+
+    draft_prob: float  # of the candidate
+    target_prob: float
+    draft_entropy: float  # nats
+    target_entropy: float
+    draft_top: Alternatives
+    target_top: Alternatives
+    residual_top: Alternatives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A drafted token and all that decided its fate."""
+
+    token_id: int
+    text: str
+    verdict: Verdict
+    draft_prob: float
+    target_prob: float
+    uniform: float
+    expected_acceptance: float
+    insight: Insight | None = None  # None with the record off
+
+    @property
+    def odds(self) -> float:
+        return min(1.0, self.target_prob / self.draft_prob)
+
+    @property
+    def tested(self) -> bool:
+        return self.verdict != "discarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """The token after the accepted run: from the residual, or from the target itself."""
+
+    token_id: int
+    text: str
+    kind: ExtraKind
+    target_prob: float
+    draft_prob: float | None  # the draft proposes nothing at a bonus position
+    uniform: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTimes:
+    """Wall-clock seconds of one round. ``record`` is the price of watching, kept apart."""
+
+    draft: float
+    verify: float
+    other: float
+    record: float = 0.0
+
+    @property
+    def decode(self) -> float:
+        return self.draft + self.verify + self.other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One draft phase, one target pass, the verdicts, and what they emitted."""
+
+    index: int
+    context_length: int  # tokens before the round, prompt included
+    candidates: tuple[Candidate, ...]
+    extra: Extra | None
+    emitted: tuple[int, ...]
+    cut: CutReason | None
+    draft_catch_up: int  # tokens the first draft step was fed: 1, or 2 after a bonus
+    times: RoundTimes
+
+    @property
+    def extra_kind(self) -> ExtraKind | None:
+        return self.extra.kind if self.extra else None
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def num_accepted(self) -> int:
+        return sum(candidate.verdict == "accepted" for candidate in self.candidates)
+
+    @property
+    def num_tested(self) -> int:
+        return sum(candidate.tested for candidate in self.candidates)
+
+    @property
+    def whole(self) -> bool:
+        return self.cut is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """One model of the pair, named so that a run can be repeated."""
+
+    name: str
+    family: str
+    parameters: int
+    weights_sha256: str
+    step: Literal["library", "lean"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairInfo:
+    name: str
+    target: ModelInfo
+    draft: ModelInfo | None  # None for a drafter that is no model
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where a run was measured."""
+
+    device: str
+    device_name: str
+    dtype: str
+    threads: int
+    cpu: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    text: str
+    token_ids: tuple[int, ...]
+    token_texts: tuple[str, ...]
+    kind: str | None = None  # of the preset, where the prompt is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefill:
+    """Seconds to read the prompt, for each model."""
+
+    target: float
+    draft: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCosts:
+    """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
+
+    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; ``target[n - 1][i]``
+    feeds n tokens (1 to 17): one is a plain step, more is a verification.
+    """
+
+    contexts: tuple[int, ...]
+    draft: tuple[tuple[float, ...], ...]
+    target: tuple[tuple[float, ...], ...]
+
+    def draft_step(self, context: float, tokens: int = 1) -> float:
+        return _interpolate(self.contexts, self.draft[tokens - 1], context)
+
+    def target_step(self, context: float) -> float:
+        return _interpolate(self.contexts, self.target[0], context)
+
+    def verify(self, context: float, tokens: int) -> float:
+        """Beyond the table, along the line through its 9th and its last row."""
+        rows = len(self.target)
+        if tokens <= rows:
+            return _interpolate(self.contexts, self.target[tokens - 1], context)
+        last = _interpolate(self.contexts, self.target[-1], context)
+        anchor = _interpolate(self.contexts, self.target[8], context)
+        return last + (last - anchor) / (rows - 9) * (tokens - rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A speedup foretold: from step costs, and acceptance on other texts of the kind."""
+
+    speedup: float
+    tau: float
+    kind: str
+    num_texts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One timed pass over the run: target alone, seconds a token; or speculative, a round."""
+
+    lane: Literal["target", "speculative"]
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The target alone along the same words, in blocks A B B A with the run repeated."""
+
+    blocks: tuple[Block, ...]
+    prefill: float  # of the target alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A whole run: what was asked, where it ran, every round, and what it is held against."""
+
+    config: RunConfig
+    pair: PairInfo
+    environment: Environment
+    prompt: Prompt
+    prefill: Prefill
+    rounds: tuple[Round, ...]
+    text: str
+    finish: Finish
+    created: str  # ISO 8601, UTC
+    step_costs: StepCosts | None = None
+    forecast: Forecast | None = None
+    baseline: Baseline | None = None
+    notices: tuple[str, ...] = field(default=())
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token for entry in self.rounds for token in entry.emitted)
+
+
+def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
+    """Piecewise linear, flat beyond the ends."""
+    if x <= xs[0]:
+        return ys[0]
+    for left, right, low, high in zip(xs, xs[1:], ys, ys[1:], strict=False):
+        if x <= right:
+            return low + (high - low) * (x - left) / (right - left)
+    return ys[-1]
+
+
+def _whole(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(
+            f"{name} is {value}.", remedy=f"Give a whole number from {low} to {high}."
+        )
+
+
+def _real(name: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ConfigError(f"{name} is {value}.", remedy=f"Give a number from {low:g} to {high:g}.")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

@@ -1,0 +1,91 @@
+"""Held-out figures: the target's loss, and how much of it the draft would get accepted.
+
+Acceptance here is along given text: at every position the overlap Σ min(draft, target)
+at a temperature, and the share of positions where both models prefer the same token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from specviz.training.corpus import TokenStream
+
+_LENGTH = 512
+_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Draft against target on the same positions."""
+
+    draft_loss: float
+    overlap: float  # expected acceptance at temperature 1
+    overlap_cool: float  # the same at temperature 0.7
+    greedy: float  # share of positions with the same first choice
+
+    def rows(self) -> dict[str, float]:
+        return {
+            "draft_loss": round(self.draft_loss, 4),
+            "acceptance_t1": round(self.overlap, 4),
+            "acceptance_t07": round(self.overlap_cool, 4),
+            "greedy_agreement": round(self.greedy, 4),
+        }
+
+
+@torch.no_grad()
+def held_out_loss(model: nn.Module, stream: TokenStream, max_tokens: int | None = None) -> float:
+    """Nats a token, in float32."""
+    model.eval()
+    total, count = 0.0, 0
+    for batch in _windows(stream, next(model.parameters()).device, max_tokens):
+        logits = model(batch[:, :-1]).logits.float()
+        loss = F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="sum")
+        total += float(loss)
+        count += batch[:, 1:].numel()
+    return total / count
+
+
+@torch.no_grad()
+def agreement(
+    draft: nn.Module, target: nn.Module, stream: TokenStream, max_tokens: int | None = None
+) -> Agreement:
+    draft.eval()
+    target.eval()
+    sums = torch.zeros(4, dtype=torch.float64)
+    count = 0
+    for batch in _windows(stream, next(target.parameters()).device, max_tokens):
+        draft_logits = draft(batch[:, :-1]).logits.float()
+        target_logits = target(batch[:, :-1]).logits.float()
+        loss = F.cross_entropy(draft_logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="sum")
+        same = (draft_logits.argmax(-1) == target_logits.argmax(-1)).sum()
+        overlaps = [_overlap(draft_logits, target_logits, t) for t in (1.0, 0.7)]
+        sums += torch.stack([loss, *overlaps, same.float()]).double().cpu()
+        count += batch[:, 1:].numel()
+    loss, overlap, cool, greedy = (sums / count).tolist()
+    return Agreement(draft_loss=loss, overlap=overlap, overlap_cool=cool, greedy=greedy)
+
+
+def _overlap(
+    draft_logits: torch.Tensor, target_logits: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    draft_probs = (draft_logits / temperature).softmax(-1)
+    target_probs = (target_logits / temperature).softmax(-1)
+    return torch.minimum(draft_probs, target_probs).sum()
+
+
+def _windows(
+    stream: TokenStream, device: torch.device, max_tokens: int | None
+) -> Iterator[torch.Tensor]:
+    """Windows of the stream, [batch, length + 1]; each token is predicted once."""
+    ids = stream.ids if max_tokens is None else stream.ids[:max_tokens]
+    length = min(_LENGTH, len(ids) - 1)
+    count = (len(ids) - 1) // length
+    starts = torch.arange(count) * length
+    rows = ids[starts[:, None] + torch.arange(length + 1)]
+    for batch in rows.split(_BATCH):
+        yield batch.to(device)

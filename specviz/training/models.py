@@ -1,0 +1,130 @@
+"""The two models: built from a shape, what each learns, and how the target writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+from specviz.training.corpus import TokenStream, stream_of
+from specviz.training.loop import autocast
+from specviz.training.recipe import CONTEXT_LENGTH, OwnText, Shape
+
+
+def build(shape: Shape, vocabulary: int, end_id: int, seed: int) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=CONTEXT_LENGTH,
+        tie_word_embeddings=True,
+        bos_token_id=end_id,
+        eos_token_id=end_id,
+        pad_token_id=end_id,
+    )
+    return LlamaForCausalLM(config)
+
+
+def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:
+    """Same width: the draft begins with the target's words and its last layers."""
+    if draft.config.hidden_size != target.config.hidden_size:
+        return
+    draft.model.embed_tokens.load_state_dict(target.model.embed_tokens.state_dict())
+    draft.model.norm.load_state_dict(target.model.norm.state_dict())
+    for own, taken in zip(
+        reversed(draft.model.layers), reversed(target.model.layers), strict=False
+    ):
+        own.load_state_dict(taken.state_dict())
+
+
+def logits_of(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    """[batch, length, vocabulary] in float32."""
+    with autocast(ids.device):
+        logits = model(ids).logits
+    return logits.float()
+
+
+def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
+    """What the target learns: cross-entropy of the next token."""
+    del progress
+    logits = logits_of(model, batch[:, :-1])
+    return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+
+def distillation_loss(
+    target: nn.Module,
+) -> Callable[[nn.Module, torch.Tensor, float], torch.Tensor]:
+    """What the draft learns: first the target's distribution, then the overlap with it.
+
+    The overlap Σ min(draft, target) is the acceptance itself (Leviathan et al. 2023,
+    Corollary 3.6; DistillSpec trains for it too), but it gives a poor gradient to a draft
+    that knows nothing yet; so the weight moves from the Kullback-Leibler divergence to it.
+    """
+
+    def objective(draft: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
+        ids = batch[:, :-1]
+        with torch.no_grad():
+            target_probs = logits_of(target, ids).softmax(-1)
+        draft_log = logits_of(draft, ids).log_softmax(-1)
+        divergence = F.kl_div(draft_log, target_probs, reduction="none").sum(-1).mean()
+        distance = 0.5 * (draft_log.exp() - target_probs).abs().sum(-1).mean()
+        overlap_weight = min(1.0, progress / 0.5)
+        return (1.0 - overlap_weight) * divergence + overlap_weight * 4.0 * distance
+
+    return objective
+
+
+def write_own_text(
+    target: LlamaForCausalLM, openings: TokenStream, plan: OwnText, seed: int, device: torch.device
+) -> TokenStream:
+    """Stories that the target continues from corpus openings, a temperature for each."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+    rows: list[list[int]] = []
+    for first in range(0, plan.sequences, plan.batch):
+        size = min(plan.batch, plan.sequences - first)
+        picks = torch.randint(
+            len(openings.starts), (size,), generator=generator, device=device
+        ).tolist()
+        begins = torch.tensor([int(openings.starts[pick]) for pick in picks])
+        opening = openings.ids[(begins[:, None] + torch.arange(8)).clamp(max=len(openings.ids) - 1)]
+        temperatures = torch.tensor(
+            [plan.temperatures[(first + row) % len(plan.temperatures)] for row in range(size)]
+        )
+        written = _continue(
+            target, opening.to(device), temperatures.to(device), plan.length, generator
+        )
+        rows.extend(written.tolist())
+    return stream_of(rows)
+
+
+@torch.no_grad()
+def _continue(
+    model: LlamaForCausalLM,
+    ids: torch.Tensor,
+    temperatures: torch.Tensor,
+    length: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    model.eval()
+    cache = DynamicCache()
+    fed = ids
+    for _ in range(length - ids.shape[1]):
+        with autocast(ids.device):
+            logits = model(fed, past_key_values=cache, use_cache=True).logits[:, -1]
+        fed = _sample(logits.float(), temperatures, generator)
+        ids = torch.cat([ids, fed], dim=1)
+    return ids
+
+
+def _sample(
+    logits: torch.Tensor, temperatures: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    probs = (logits / temperatures.clamp(min=1e-4)[:, None]).softmax(-1)
+    return torch.multinomial(probs, 1, generator=generator)

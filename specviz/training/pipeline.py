@@ -1,0 +1,133 @@
+"""Tokenizer, target, own text, draft: each made once, kept, and found again on resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
+
+from specviz.training.corpus import (
+    END_OF_TEXT,
+    Source,
+    TokenStream,
+    encode_documents,
+)
+from specviz.training.evaluate import agreement, held_out_loss
+from specviz.training.loop import Workplace, train
+from specviz.training.models import (
+    build,
+    distillation_loss,
+    next_token_loss,
+    start_draft_from_target,
+    write_own_text,
+)
+from specviz.training.recipe import OWN_TEXT, Recipe
+from specviz.training.tokenizer import as_transformers, train_tokenizer
+
+_QUICK_TOKENS = 16_384  # held-out tokens looked at while training goes on
+_REFERENCE = "tinystories"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streams:
+    training: dict[str, TokenStream]
+    held_out: dict[str, TokenStream]
+
+    @property
+    def reference(self) -> TokenStream:
+        """The held-out slice that decides: TinyStories, or the first there is."""
+        return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
+
+
+def make_pair(
+    sources: dict[str, Source],
+    recipe: Recipe,
+    out: Path,
+    device: torch.device,
+    say: Callable[[str], None],
+) -> None:
+    """Train what is not yet trained and write ``out/pair/target`` and ``out/pair/draft``."""
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = _tokenizer(sources, recipe, out)
+    streams = _streams(sources, tokenizer)
+    say("tokens: " + ", ".join(f"{n} {len(s.ids):,}" for n, s in streams.training.items()))
+    target = _target(recipe, streams, tokenizer, out, device)
+    say(f"target trained: {held_out_loss(target, streams.reference):.4f} nats held out")
+    streams.training[OWN_TEXT] = _own_text(recipe, target, streams, out, device)
+    draft = _draft(recipe, target, streams, tokenizer, out, device)
+    say(f"draft trained: {agreement(draft, target, streams.reference)}")
+    export(draft, tokenizer, out / "pair" / "draft")
+    export(target, tokenizer, out / "pair" / "target")
+
+
+def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
+    """An ordinary transformers folder, weights in fp16."""
+    as_transformers(tokenizer).save_pretrained(folder)
+    model.to("cpu", torch.float16).save_pretrained(folder)
+    model.to(torch.float32)
+
+
+def _tokenizer(sources: dict[str, Source], recipe: Recipe, out: Path) -> Tokenizer:
+    path = out / "tokenizer.json"
+    if not path.exists():
+        documents = (text for source in sources.values() for text in source.training)
+        train_tokenizer(documents, recipe.vocabulary).save(str(path))
+    return Tokenizer.from_file(str(path))
+
+
+def _streams(sources: dict[str, Source], tokenizer: Tokenizer) -> Streams:
+    return Streams(
+        training={n: encode_documents(tokenizer, s.training) for n, s in sources.items()},
+        held_out={n: encode_documents(tokenizer, s.held_out) for n, s in sources.items()},
+    )
+
+
+def _target(
+    recipe: Recipe, streams: Streams, tokenizer: Tokenizer, out: Path, device: torch.device
+) -> LlamaForCausalLM:
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    model = build(recipe.target, tokenizer.get_vocab_size(), end, recipe.seed).to(device)
+    place = Workplace(device=device, seed=recipe.seed, folder=out / "target")
+
+    def quick(model: torch.nn.Module) -> dict[str, float]:
+        return {"held_out_loss": round(held_out_loss(model, streams.reference, _QUICK_TOKENS), 4)}
+
+    train(model, next_token_loss, quick, streams.training, recipe.target_schedule, place)
+    return model
+
+
+def _own_text(
+    recipe: Recipe, target: LlamaForCausalLM, streams: Streams, out: Path, device: torch.device
+) -> TokenStream:
+    path = out / "own_text.pt"
+    if not path.exists():
+        openings = streams.training.get(_REFERENCE) or next(iter(streams.training.values()))
+        stream = write_own_text(target, openings, recipe.own_text, recipe.seed, device)
+        torch.save({"ids": stream.ids, "starts": torch.from_numpy(stream.starts)}, path)
+    saved = torch.load(path, weights_only=True)
+    return TokenStream(saved["ids"], saved["starts"].numpy())
+
+
+def _draft(
+    recipe: Recipe,
+    target: LlamaForCausalLM,
+    streams: Streams,
+    tokenizer: Tokenizer,
+    out: Path,
+    device: torch.device,
+) -> LlamaForCausalLM:
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    model = build(recipe.draft, tokenizer.get_vocab_size(), end, recipe.seed + 1).to(device)
+    start_draft_from_target(model, target)
+    place = Workplace(device=device, seed=recipe.seed + 1, folder=out / "draft")
+
+    def quick(model: torch.nn.Module) -> dict[str, float]:
+        return agreement(model, target, streams.reference, _QUICK_TOKENS).rows()
+
+    objective = distillation_loss(target)
+    train(model, objective, quick, streams.training, recipe.draft_schedule, place)
+    return model

@@ -1,0 +1,83 @@
+"""A pair and a measured run without models, put where the command line imports them from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from specviz.trace import Prompt, Round, Trace
+from tests.traces import make_baseline, make_trace
+
+
+class FakeRun:
+    """Yields the rounds of a ready trace; what was asked of it is kept."""
+
+    def __init__(self, ready: Trace, *, baseline: bool) -> None:
+        self.ready = ready
+        self.baseline = baseline
+        self.stopped = False
+        self.seen: list[Round] = []
+        self.before_round: Callable[[int], None] = lambda index: None
+        self.before_baseline: Callable[[], None] = lambda: None
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.ready.prompt
+
+    def __iter__(self) -> Iterator[Round]:
+        for entry in self.ready.rounds:
+            self.before_round(entry.index)
+            self.seen.append(entry)
+            yield entry
+            if self.stopped:
+                return
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def trace(self) -> Trace:
+        rounds = tuple(self.seen)
+        text = "".join(f" w{token}" for entry in rounds for token in entry.emitted)
+        finish = "stopped" if self.stopped else self.ready.finish
+        bare = replace(self.ready, rounds=rounds, text=text, finish=finish)
+        if self.stopped or not self.baseline:
+            return bare
+        self.before_baseline()
+        tokens = [0.01] * len(bare.token_ids)
+        return replace(
+            bare,
+            baseline=make_baseline(target=[tokens] * 2, speculative=[[0.02] * len(rounds)] * 2),
+        )
+
+
+class FakeEngine:
+    """Stands in for ``specviz.engine`` and ``specviz.lab.measured``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: dict[str, Any] = {}
+        self.fails: Exception | None = None
+        self.prepare: Callable[[FakeRun], None] = lambda run: None
+        engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.lab.measured")
+        engine.__dict__["load_pair"] = self.load_pair
+        measured.__dict__["measured_run"] = self.measured_run
+        monkeypatch.setitem(sys.modules, "specviz.engine", engine)
+        monkeypatch.setitem(sys.modules, "specviz.lab.measured", measured)
+
+    def load_pair(self, name: str | None = None, **settings: Any) -> object:
+        self.asked |= {"name": name, **settings}
+        if self.fails:
+            raise self.fails
+        print("a library says hello")
+        return object()
+
+    def measured_run(self, pair: object, prompt: str, config: Any, *, baseline: bool) -> FakeRun:
+        self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
+        ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)
+        run = FakeRun(ready, baseline=baseline)
+        self.prepare(run)
+        return run

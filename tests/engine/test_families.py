@@ -1,0 +1,140 @@
+"""Greedy in float32: token for token what ``generate`` writes, in every family that rolls back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+import torch
+
+from specviz.engine import Pair, plain, speculate
+from specviz.trace import Round, RunConfig
+from tests.engine.models import FAMILIES, WINDOW, noisy_copy, pair_of, stir, tiny_model
+
+LENGTH = 200
+PROMPT_LENGTHS = (12, 15, 18)  # all beyond the sliding window
+GAMMAS = (1, 2, 5, 8)
+LEAN = ("llama", "mistral", "qwen2", "qwen3")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Weights whose greedy text is varied and clear, and a draft that is often right."""
+
+    seed: int = 0
+    sigma: float = 0.3
+    noise: float = 0.05
+
+
+RECIPES = {
+    "llama": Recipe(),
+    "qwen2": Recipe(),
+    "qwen3": Recipe(seed=3),
+    "gemma2": Recipe(sigma=1.0, noise=0.1),
+    "gemma3_text": Recipe(sigma=1.0, noise=0.1),
+    "gpt2": Recipe(seed=3, noise=0.08),
+    "gpt_neox": Recipe(seed=3, noise=0.08),
+    "opt": Recipe(seed=1),
+    "phi": Recipe(seed=3, noise=0.08),
+    "mistral": Recipe(seed=2),
+}
+
+
+@cache
+def family_pair(family: str, step: str) -> Pair:
+    recipe = RECIPES[family]
+    target = stir(tiny_model(family, seed=recipe.seed, sigma=recipe.sigma))
+    return pair_of(target, noisy_copy(target, recipe.noise, recipe.seed + 1), step=step)
+
+
+@cache
+def prompts() -> tuple[tuple[int, ...], ...]:
+    generator = torch.Generator().manual_seed(100)
+    return tuple(
+        tuple(torch.randint(1, 300, (length,), generator=generator).tolist())
+        for length in PROMPT_LENGTHS
+    )
+
+
+@cache
+def generated(family: str) -> tuple[tuple[int, ...], ...]:
+    """What transformers writes after each prompt, with the end token no end."""
+    model = family_pair(family, "library").target
+    return tuple(_generate(model, prompt) for prompt in prompts())
+
+
+def _generate(model: torch.nn.Module, prompt: tuple[int, ...]) -> tuple[int, ...]:
+    ids = torch.tensor([prompt])
+    written = model.generate(  # pyright: ignore[reportCallIssue]
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=LENGTH,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return tuple(written[0, len(prompt) :].tolist())
+
+
+def greedy(gamma: int, *, record: bool = False) -> RunConfig:
+    return RunConfig(
+        gamma=gamma, temperature=0.0, max_new_tokens=LENGTH, ignore_eos=True, record=record
+    )
+
+
+def acceptance(rounds: list[Round]) -> float:
+    tested = sum(entry.num_tested for entry in rounds)
+    return sum(entry.num_accepted for entry in rounds) / tested
+
+
+def test_every_family_has_a_recipe() -> None:
+    assert set(RECIPES) == set(FAMILIES)
+    assert min(PROMPT_LENGTHS) > WINDOW
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_pair_is_worth_testing(family: str) -> None:
+    """Texts of one token, or models that always agree, would prove little."""
+    target = family_pair(family, "library").target
+    for prompt, text in zip(prompts(), generated(family), strict=True):
+        assert len(set(text)) >= 8
+        with torch.inference_mode():
+            logits = target(torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
+        top = logits.topk(2).values
+        assert float((top[:, 0] - top[:, 1]).min()) > 1e-4
+        assert tuple(logits.argmax(-1).tolist()) == text
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_library_step_writes_what_generate_writes(family: str, gamma: int) -> None:
+    check_greedy(family, "library", gamma)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("family", LEAN)
+def test_lean_step_writes_what_generate_writes(family: str, gamma: int) -> None:
+    check_greedy(family, "lean", gamma)
+
+
+def check_greedy(family: str, step: str, gamma: int) -> None:
+    pair = family_pair(family, step)
+    everything: list[Round] = []
+    for prompt, text in zip(prompts(), generated(family), strict=True):
+        rounds = list(speculate(pair, prompt, greedy(gamma, record=gamma == 5)))
+        assert tuple(token for entry in rounds for token in entry.emitted) == text
+        everything += rounds
+    assert 0.1 < acceptance(everything) < 0.95
+    kinds = {entry.extra_kind for entry in everything}
+    assert {"recovered", "bonus"} <= kinds
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_plain_decoding_writes_what_generate_writes(family: str, step: str) -> None:
+    if step == "lean" and family not in LEAN:
+        pytest.skip("no lean step for this family")
+    pair = family_pair(family, step)
+    for prompt, text in zip(prompts(), generated(family), strict=True):
+        assert tuple(plain(pair, prompt, greedy(1))) == text

@@ -1,0 +1,180 @@
+"""Traces made by hand, so that every figure drawn from them can be worked out on paper.
+
+A round is spelt by its verdicts: ``"aar"`` is two accepted and one rejected, ``"ard"`` leaves
+one discarded, ``""`` is a round in which nothing was drafted. The extra token follows from
+the spelling (recovered after a rejection, bonus otherwise) unless the round is cut or the
+caller says otherwise. Token ids count up within a run; texts are ``" w<id>"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from specviz.trace import (
+    Baseline,
+    Block,
+    Candidate,
+    CutReason,
+    Environment,
+    Extra,
+    ExtraKind,
+    ModelInfo,
+    PairInfo,
+    Prefill,
+    Prompt,
+    Round,
+    RoundTimes,
+    RunConfig,
+    StepCosts,
+    Trace,
+    Verdict,
+)
+
+VERDICTS: dict[str, Verdict] = {"a": "accepted", "r": "rejected", "d": "discarded"}
+# With the default probabilities the odds are 0.5: these uniforms agree with the verdicts.
+UNIFORMS = {"a": 0.25, "r": 0.75, "d": 0.125}
+PROMPT_LENGTH = 4
+
+
+def make_candidate(letter: str = "a", *, token_id: int = 1, **fields: Any) -> Candidate:
+    values: dict[str, Any] = {
+        "text": f" w{token_id}",
+        "draft_prob": 0.5,
+        "target_prob": 0.25,
+        "uniform": UNIFORMS[letter],
+        "expected_acceptance": 0.5,
+    }
+    return Candidate(token_id=token_id, verdict=VERDICTS[letter], **(values | fields))
+
+
+def make_extra(kind: ExtraKind, *, token_id: int = 9) -> Extra:
+    return Extra(
+        token_id=token_id,
+        text=f" w{token_id}",
+        kind=kind,
+        target_prob=0.5,
+        draft_prob=None if kind == "bonus" else 0.125,
+        uniform=0.375,
+    )
+
+
+def make_round(
+    verdicts: str,
+    *,
+    expected: Sequence[float] | float = 0.5,
+    cut: CutReason | None = None,
+    extra: ExtraKind | Literal["auto"] | None = "auto",
+    times: tuple[float, float, float] = (0.002, 0.004, 0.001),
+    record: float = 0.0,
+    index: int = 0,
+    context_length: int = PROMPT_LENGTH,
+    first_token: int = 10,
+    draft_catch_up: int = 1,
+) -> Round:
+    """``extra``: "auto" reads it off the verdicts, and leaves it out of a cut round."""
+    chances = [expected] * len(verdicts) if isinstance(expected, int | float) else expected
+    candidates = tuple(
+        make_candidate(letter, token_id=first_token + place, expected_acceptance=chance)
+        for place, (letter, chance) in enumerate(zip(verdicts, chances, strict=True))
+    )
+    kind = _extra_kind(verdicts, cut) if extra == "auto" else extra
+    added = make_extra(kind, token_id=first_token + verdicts.count("a")) if kind else None
+    emitted = [entry.token_id for entry in candidates if entry.verdict == "accepted"]
+    return Round(
+        index=index,
+        context_length=context_length,
+        candidates=candidates,
+        extra=added,
+        emitted=(*emitted, added.token_id) if added else tuple(emitted),
+        cut=cut,
+        draft_catch_up=draft_catch_up,
+        times=RoundTimes(draft=times[0], verify=times[1], other=times[2], record=record),
+    )
+
+
+def make_trace(
+    rounds: Iterable[Round | str] = ("aar", "aaa", "rdd"),
+    *,
+    config: RunConfig | None = None,
+    **fields: Any,
+) -> Trace:
+    """Rounds may be spelt; they are numbered and their context lengths counted here."""
+    config = config or RunConfig(gamma=3)
+    laid = _lay([make_round(entry) if isinstance(entry, str) else entry for entry in rounds])
+    values: dict[str, Any] = {
+        "pair": make_pair(draft=config.drafter == "model"),
+        "environment": make_environment(),
+        "prompt": make_prompt(),
+        "prefill": Prefill(target=0.02, draft=0.005),
+        "text": "".join(f" w{token}" for entry in laid for token in entry.emitted),
+        "finish": (laid[-1].cut if laid else None) or "length",
+        "created": "2026-01-02T03:04:05Z",
+    }
+    return Trace(config=config, rounds=laid, **(values | fields))
+
+
+def make_model(name: str = "toy-target", parameters: int = 1_000) -> ModelInfo:
+    return ModelInfo(
+        name=name, family="llama", parameters=parameters, weights_sha256="ab" * 32, step="lean"
+    )
+
+
+def make_pair(*, draft: bool = True) -> PairInfo:
+    drafter = make_model("toy-draft", 100) if draft else None
+    return PairInfo(name="toy", target=make_model(), draft=drafter, vocabulary=128)
+
+
+def make_environment() -> Environment:
+    return Environment(
+        device="cpu",
+        device_name="cpu",
+        dtype="float32",
+        threads=1,
+        cpu="Paper 1.0",
+        versions={"torch": "2.13.0", "specviz": "0.1"},
+    )
+
+
+def make_prompt() -> Prompt:
+    ids = tuple(range(1, PROMPT_LENGTH + 1))
+    texts = tuple(f" w{token}" for token in ids)
+    return Prompt(text="".join(texts), token_ids=ids, token_texts=texts, kind="story")
+
+
+def make_costs(*, draft: float = 0.001, target: float = 0.01, extra: float = 0.001) -> StepCosts:
+    """Flat in the context: a step of the target, and ``extra`` for each further token fed."""
+    contexts = (16, 64, 256)
+    return StepCosts(
+        contexts=contexts,
+        draft=tuple((draft * tokens,) * 3 for tokens in (1, 2)),
+        target=tuple((target + extra * more,) * 3 for more in range(17)),
+    )
+
+
+def make_baseline(
+    *,
+    target: Sequence[Sequence[float]],
+    speculative: Sequence[Sequence[float]],
+    prefill: float = 0.02,
+) -> Baseline:
+    """Blocks in the order A B B A where there are two of each."""
+    plain = [Block(lane="target", seconds=tuple(entry)) for entry in target]
+    spec = [Block(lane="speculative", seconds=tuple(entry)) for entry in speculative]
+    return Baseline(blocks=(*plain[:1], *spec, *plain[1:]), prefill=prefill)
+
+
+def _extra_kind(verdicts: str, cut: CutReason | None) -> ExtraKind | None:
+    if cut is not None:
+        return None
+    return "recovered" if "r" in verdicts else "bonus"
+
+
+def _lay(rounds: list[Round]) -> tuple[Round, ...]:
+    laid: list[Round] = []
+    context = PROMPT_LENGTH
+    for index, entry in enumerate(rounds):
+        laid.append(replace(entry, index=index, context_length=context))
+        context += len(entry.emitted)
+    return tuple(laid)
