@@ -328,14 +328,14 @@ def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
     return ys[-1]
 
 
-def _whole(name: str, value: int, low: int, high: int) -> None:
+def _whole(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(
             f"{name} is {value}.", remedy=f"Give a whole number from {low} to {high}."
         )
 
 
-def _real(name: str, value: float, low: float, high: float) -> None:
+def _real(name: str, value: object, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
     if not (math.isfinite(value) and low <= value <= high):

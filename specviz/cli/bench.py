@@ -50,24 +50,46 @@ def _say(text: str) -> None:
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """The ratios, then every row that was measured, in columns."""
-    ratios = [{"ratio": name, "value": value} for name, value in result["ratios"].items()]
-    blocks = [_table(painter, ratios), _table(painter, result.get("rows") or [])]
-    return "\n\n".join(block for block in blocks if block)
+    """The ratios, every lane that was timed, the figures, and where it was measured."""
+    tables = (
+        _named("ratio", result["ratios"]),
+        result.get("rows") or [],
+        _named("figure", result.get("figures") or {}),
+    )
+    blocks = [_table(painter, rows) for rows in tables if rows]
+    return "\n\n".join([*blocks, *_whereabouts(painter, result.get("environment") or {})])
+
+
+def _named(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a value; those of a group carry its name."""
+    rows: list[dict[str, Any]] = []
+    for name, value in values.items():
+        inner = value.items() if isinstance(value, Mapping) else [("", value)]
+        rows += [{title: f"{name} {key}".rstrip(), "value": each} for key, each in inner]
+    return rows
+
+
+def _whereabouts(painter: Painter, environment: Mapping[str, Any]) -> list[str]:
+    names = ("device", "device_name", "dtype", "threads")
+    parts = [
+        f"{name.replace('_', ' ')} {environment[name]}" for name in names if name in environment
+    ]
+    return [INDENT + painter.paint(one_line(" · ".join(parts)), "dim")] if parts else []
 
 
 def _table(painter: Painter, rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = [[name, *(_cell(row.get(name)) for row in rows)] for name in names]
-    filled = [_aligned(column, [row.get(column[0]) for row in rows]) for column in columns]
+    columns = [[name.replace("_", " "), *(_cell(row.get(name)) for row in rows)] for name in names]
+    values = [[row.get(name) for row in rows] for name in names]
+    filled = [_aligned(*each) for each in zip(columns, values, strict=True)]
     lines = [INDENT + "  ".join(cells).rstrip() for cells in zip(*filled, strict=True)]
     return "\n".join([painter.paint(line, "dim") for line in lines[:1]] + lines[1:])
 
 
-def _aligned(cells: list[str], values: list[object]) -> list[str]:
+def _aligned(cells: list[str], values: Sequence[object]) -> list[str]:
     """One column; numbers to the right, words to the left."""
     width = max(map(display_width, cells))
-    numbers = all(value is None or isinstance(value, int | float) for value in values)
+    numbers = any(isinstance(value, int | float) for value in values)
     gaps = [" " * (width - display_width(cell)) for cell in cells]
     pairs = zip(gaps, cells, strict=True)
     return [gap + cell if numbers else cell + gap for gap, cell in pairs]

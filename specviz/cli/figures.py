@@ -24,10 +24,9 @@ UNKNOWN = "–"
 
 NOT_MEASURED = "the target alone was not measured"
 NO_WHOLE_ROUND = "no whole round"
-NO_COSTS = "no step costs for this pair"
+NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
-NO_FORECAST = "none yet for this pair; `bench` makes one"
 
 FINISHES: dict[Finish, str] = {**CUTS, "stopped": "stopped by hand"}
 
@@ -77,7 +76,9 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     uncosted = _why_no_costs(trace)
     rate, alone = metrics.tokens_per_second, metrics.baseline_tokens_per_second
     yield _ratio("speedup, observed", metrics.speedup_observed, unmeasured, _drift(metrics))
-    yield _ratio("speedup, forecast", metrics.speedup_forecast, NO_FORECAST, _foretold(trace))
+    yield _ratio(
+        "speedup, forecast", metrics.speedup_forecast, _why_no_forecast(trace), _foretold(trace)
+    )
     yield _ratio("speedup, accounted", metrics.speedup_accounted, uncosted, "τ / (γc + v)")
     yield _ratio("speedup, ideal", metrics.speedup_ideal, uncosted, "as if v were 1")
     yield _ratio("end to end", metrics.speedup_end_to_end, unmeasured, "both prefills included")
@@ -91,6 +92,18 @@ def _why_no_costs(trace: Trace) -> str:
 
 def _drift(metrics: Metrics) -> str:
     return "" if metrics.drift is None else f"equal blocks within {100 * metrics.drift:.1f} %"
+
+
+def _why_no_forecast(trace: Trace) -> str:
+    if trace.config.drafter != "model":
+        return "made only for a draft model"
+    if not trace.config.lossless:
+        return "made only for the lossless rule"
+    if trace.prompt.kind is None:
+        return "made only for the preset prompts"
+    if not trace.config.greedy:
+        return "none yet for this pair and sampling"
+    return "none yet for this pair; `bench` makes one"
 
 
 def _foretold(trace: Trace) -> str:

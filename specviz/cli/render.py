@@ -154,7 +154,8 @@ def _end_of(text: str) -> str:
 def tinted(trace: Trace) -> list[Piece]:
     """The emitted text, cut where its tokens meet, with the origin of each.
 
-    A character split over several tokens takes the origin of the last of them.
+    A character split over several tokens takes the origin of the last of them; text that
+    no token accounts for stays plain.
     """
     pieces: list[Piece] = []
     position, pending = 0, 0  # characters of the text placed; those that may still be owed
@@ -169,7 +170,8 @@ def tinted(trace: Trace) -> list[Piece]:
         pieces.append((token, origin))
         position, pending, last = found + len(token), 0, origin
     rest = trace.text[position:]
-    return [*pieces, (rest, last)] if rest else pieces
+    owed: Style = last if len(rest) <= pending else "plain"
+    return [*pieces, (rest, owed)] if rest else pieces
 
 
 def _origins(trace: Trace) -> Iterator[tuple[str, Style]]:
@@ -178,4 +180,4 @@ def _origins(trace: Trace) -> Iterator[tuple[str, Style]]:
         tokens: list[tuple[str, Style]] = [(each.text, "accepted") for each in accepted]
         if entry.extra:
             tokens.append((entry.extra.text, entry.extra.kind))
-        yield from tokens[: len(entry.emitted)]
+        yield from tokens

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jinja2 import TemplateError
+
 from specviz.engine.pair import Pair
 from specviz.errors import PromptError
 
@@ -12,7 +14,7 @@ def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[i
     """Token ids of a text, or the given ids themselves once they are known to mean something."""
     if not isinstance(prompt, str):
         return _checked_ids(pair, prompt)
-    if not prompt.strip() and (chat or not prompt):
+    if not (prompt.strip() if chat else prompt):
         raise PromptError("The prompt is empty.", remedy="Type at least one word.")
     ids = chat_prompt(pair, prompt) if chat else list(pair.tokenizer(prompt)["input_ids"])
     return _checked_ids(pair, ids)
@@ -25,12 +27,18 @@ def chat_prompt(pair: Pair, text: str) -> list[int]:
             f"{pair.info.target.name} has no chat template.",
             remedy="Leave --chat out, or choose an instruct model as the target.",
         )
-    ids = pair.tokenizer.apply_chat_template(
-        [{"role": "user", "content": text}],
-        add_generation_prompt=True,
-        tokenize=True,
-        return_dict=False,
-    )
+    try:
+        ids = pair.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+    except TemplateError as error:
+        raise PromptError(
+            f"The chat template of {pair.info.target.name} fails: {error}.",
+            remedy="Leave --chat out, or choose another instruct model.",
+        ) from error
     return [int(token_id) for token_id in ids]
 
 

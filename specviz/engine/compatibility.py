@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from specviz.engine.hardware import is_out_of_memory
 from specviz.engine.lean import LeanStep, LeanWeights
 from specviz.engine.steps import LibraryStep, Step
 from specviz.errors import PairError
@@ -98,9 +99,9 @@ def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
     try:
         rolled, held = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
         fresh = _fresh_logits(model, torch.cat((kept, others)), vocabulary)[-3:]
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise _cannot_roll_back(model, name) from error
     _require_finite(fresh, model, name)
     if held != _PROBE_TOKENS or not _close(rolled, fresh, model.dtype):
@@ -169,7 +170,9 @@ def _agrees(model: PreTrainedModel, weights: LeanWeights, vocabulary: int) -> bo
     library = _walk(LibraryStep(model, vocabulary), ids)
     try:
         lean = _walk(LeanStep(weights, vocabulary, len(ids)), ids)
-    except (RuntimeError, AttributeError, TypeError, ValueError):
+    except (RuntimeError, AttributeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
         return False
     return _close(lean, library, model.dtype) and _same_choice(lean, library, model.dtype)
 

@@ -2,9 +2,10 @@
 
 Llama, Mistral, Qwen2, Qwen3 and whatever else has their shape. Weights are taken from the
 loaded transformers model: q, k, v and gate, up are each joined into one matrix, and the
-model's own parameters become views into it, so nothing is held twice. Caches are allocated
-once and rollback is a length. Fully unsupported configurations give None, and the loader
-compares the logits with the library's before it trusts this path.
+model's own parameters become views into it, so nothing is held twice but what is packed.
+Caches are allocated once and rollback is a length. A configuration that is not fully
+supported gives None, and the loader compares the logits with the library's before it
+trusts this path.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-_PLAIN_ROPE = ("default", "llama3", "linear", "yarn")
+_STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 _PACKED_LIMIT = 1 << 29  # bytes of weights that may be held a second time, packed
 _PACKED_FROM = 300_000  # multiply-adds from which a packed product beats a plain one
 
@@ -44,14 +45,37 @@ class Linear:
         return F.linear(x, self._weight, self._bias)
 
 
+class Norm:
+    """Root-mean-square norm; in float32 by the length of the row, in half the calls.
+
+    ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision the
+    library's own order of rounding is kept.
+    """
+
+    __slots__ = ("_eps", "_floor", "_scaled", "_weight")
+
+    def __init__(self, weight: torch.Tensor, eps: float) -> None:
+        width = weight.shape[0]
+        self._weight = weight
+        self._eps = eps
+        self._scaled = weight * width**0.5 if weight.dtype == torch.float32 else None
+        self._floor = torch.tensor((width * eps) ** 0.5, device=weight.device)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if self._scaled is None:
+            return F.rms_norm(x.float(), x.shape[-1:], None, self._eps).to(x) * self._weight
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x.div(torch.hypot(length, self._floor)).mul_(self._scaled)
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeanLayer:
-    attention_norm: torch.Tensor
+    attention_norm: Norm
     qkv: Linear
-    query_norm: torch.Tensor | None  # Qwen3 normalises each head
-    key_norm: torch.Tensor | None
+    query_norm: Norm | None  # Qwen3 normalises each head
+    key_norm: Norm | None
     output: Linear
-    feed_forward_norm: torch.Tensor
+    feed_forward_norm: Norm
     gate_up: Linear
     down: Linear
     window: int | None
@@ -63,9 +87,8 @@ class LeanWeights:
 
     embedding: torch.Tensor  # [vocabulary, width]
     layers: tuple[LeanLayer, ...]
-    norm: torch.Tensor
+    norm: Norm
     head: Linear
-    eps: float
     heads: int
     key_heads: int
     head_width: int
@@ -81,21 +104,36 @@ class LeanWeights:
         body: Any = model.model
         head: Any = model.lm_head
         pack = _may_pack(model)
-        head_width = getattr(config, "head_dim", None)
         return LeanWeights(
             embedding=body.embed_tokens.weight,
             layers=tuple(
-                _take_layer(layer, _window(config, i), pack) for i, layer in enumerate(body.layers)
+                _take_layer(layer, config, _window(config, i), pack)
+                for i, layer in enumerate(body.layers)
             ),
-            norm=body.norm.weight,
+            norm=Norm(body.norm.weight, config.rms_norm_eps),
             head=Linear(head.weight, head.bias, pack=pack),
-            eps=config.rms_norm_eps,
             heads=config.num_attention_heads,
             key_heads=config.num_key_value_heads,
-            head_width=head_width or config.hidden_size // config.num_attention_heads,
+            head_width=body.layers[0].self_attn.head_dim,
             inverse_frequencies=body.rotary_emb.inv_freq.float(),
             rope_scale=float(body.rotary_emb.attention_scaling),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """The positions of one feed and what every layer needs to know of them."""
+
+    begin: int
+    end: int
+    cos: torch.Tensor  # [count, 1, head_width]
+    sin: torch.Tensor
+    masks: dict[int | None, torch.Tensor | None]  # by window
+
+
+def _first_seen(window: int | None, begin: int) -> int:
+    """The first position that the first new token may still look at."""
+    return 0 if window is None else max(0, begin + 1 - window)
 
 
 class LeanStep:
@@ -112,6 +150,7 @@ class LeanStep:
         self._keys = torch.empty(shape, dtype=like.dtype, device=like.device)
         self._values = torch.empty(shape, dtype=like.dtype, device=like.device)
         self._cos, self._sin = _rotary_table(weights, capacity)
+        self._windows = {layer.window for layer in weights.layers}
         self._layer_caches = list(zip(weights.layers, self._keys, self._values, strict=True))
 
     @property
@@ -133,69 +172,62 @@ class LeanStep:
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         weights = self._weights
-        begin, end = self._length, self._length + token_ids.shape[0]
-        assert end <= self._capacity
+        span = self._span(token_ids.shape[0])
         x = F.embedding(token_ids, weights.embedding)
-        cos, sin = self._cos[begin:end], self._sin[begin:end]
         for layer, keys, values in self._layer_caches:
-            x = x + self._attend(layer, x, cos, sin, keys, values, begin, end)
-            x = x + _feed_forward(layer, x, weights.eps)
-        self._length = end
-        x = _rms_norm(x[-max(1, num_logits) :], weights.norm, weights.eps)
+            x = x + self._attend(layer, x, keys, values, span)
+            x = x + _feed_forward(layer, x)
+        self._length = span.end
+        x = weights.norm(x[-max(1, num_logits) :])
         self._hidden = x
         return weights.head(x)[:, : self._vocabulary].float()
+
+    def _span(self, count: int) -> _Span:
+        begin, end = self._length, self._length + count
+        assert end <= self._capacity
+        masks = {window: _mask(window, begin, end, self._weights) for window in self._windows}
+        return _Span(begin, end, self._cos[begin:end], self._sin[begin:end], masks)
 
     def _attend(
         self,
         layer: LeanLayer,
         x: torch.Tensor,
-        cos: torch.Tensor,
-        sin: torch.Tensor,
         keys: torch.Tensor,
         values: torch.Tensor,
-        begin: int,
-        end: int,
+        span: _Span,
     ) -> torch.Tensor:
         weights = self._weights
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
-        count = end - begin
-        rows = layer.qkv(_rms_norm(x, layer.attention_norm, weights.eps))
-        rows = rows.view(count, heads + 2 * key_heads, width)
+        rows = layer.qkv(layer.attention_norm(x)).view(-1, heads + 2 * key_heads, width)
         turned = rows[:, : heads + key_heads]
         if layer.query_norm is not None and layer.key_norm is not None:
-            queries = _rms_norm(turned[:, :heads], layer.query_norm, weights.eps)
-            turned = torch.cat(
-                (queries, _rms_norm(turned[:, heads:], layer.key_norm, weights.eps)), 1
-            )
-        turned = turned * cos + turned.roll(width // 2, -1) * sin
-        keys[:, begin:end] = turned[:, heads:].transpose(0, 1)
-        values[:, begin:end] = rows[:, heads + key_heads :].transpose(0, 1)
-        first = max(0, begin + 1 - layer.window) if layer.window else 0
+            parts = layer.query_norm(turned[:, :heads]), layer.key_norm(turned[:, heads:])
+            turned = torch.cat(parts, 1)
+        turned = torch.addcmul(turned * span.cos, turned.roll(width // 2, -1), span.sin)
+        keys[:, span.begin : span.end] = turned[:, heads:].transpose(0, 1)
+        values[:, span.begin : span.end] = rows[:, heads + key_heads :].transpose(0, 1)
+        first = _first_seen(layer.window, span.begin)
         mixed = F.scaled_dot_product_attention(
             turned[:, :heads].transpose(0, 1)[None],
-            keys[None, :, first:end],
-            values[None, :, first:end],
-            attn_mask=_mask(layer.window, begin, end, first, x),
+            keys[None, :, first : span.end],
+            values[None, :, first : span.end],
+            attn_mask=span.masks[layer.window],
             enable_gqa=heads != key_heads,
         )
-        return layer.output(mixed[0].transpose(0, 1).reshape(count, heads * width))
+        return layer.output(mixed[0].transpose(0, 1).reshape(-1, heads * width))
 
 
-def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    return F.rms_norm(x, (x.shape[-1],), weight, eps)
-
-
-def _feed_forward(layer: LeanLayer, x: torch.Tensor, eps: float) -> torch.Tensor:
-    gate, up = layer.gate_up(_rms_norm(x, layer.feed_forward_norm, eps)).chunk(2, -1)
+def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
+    gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
     return layer.down(F.silu(gate) * up)
 
 
-def _mask(
-    window: int | None, begin: int, end: int, first: int, like: torch.Tensor
-) -> torch.Tensor | None:
+def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> torch.Tensor | None:
     """Additive mask [new, seen]; a single token sees all that is kept, so it needs none."""
     if end - begin == 1:
         return None
+    like = weights.embedding
+    first = _first_seen(window, begin)
     queries = torch.arange(begin, end, device=like.device)[:, None]
     positions = torch.arange(first, end, device=like.device)[None]
     hidden = positions > queries
@@ -221,7 +253,7 @@ def _supported(model: Any) -> bool:
         config.model_type in _FAMILIES
         and type(model).__name__.endswith("ForCausalLM")
         and config.hidden_act == "silu"
-        and rope.get("rope_type", "default") in _PLAIN_ROPE
+        and rope.get("rope_type", "default") in _STATIC_ROPE
         and getattr(model, "hf_device_map", None) is None
         and getattr(model, "quantization_method", None) is None
         and isinstance(getattr(model.model.rotary_emb, "inv_freq", None), torch.Tensor)
@@ -240,7 +272,7 @@ def _may_pack(model: Any) -> bool:
     )
 
 
-def _window(config: object, index: int) -> int | None:
+def _window(config: Any, index: int) -> int | None:
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     if kinds is not None and kinds[index] != "sliding_attention":
@@ -248,24 +280,24 @@ def _window(config: object, index: int) -> int | None:
     return window
 
 
-def _take_layer(layer: Any, window: int | None, pack: bool) -> LeanLayer:
-    attention, feed_forward = layer.self_attn, layer.mlp
+def _take_layer(layer: Any, config: Any, window: int | None, pack: bool) -> LeanLayer:
+    attention, feed_forward, eps = layer.self_attn, layer.mlp, config.rms_norm_eps
     return LeanLayer(
-        attention_norm=layer.input_layernorm.weight,
+        attention_norm=Norm(layer.input_layernorm.weight, eps),
         qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj), pack),
-        query_norm=_norm_weight(attention, "q_norm"),
-        key_norm=_norm_weight(attention, "k_norm"),
+        query_norm=_head_norm(attention, "q_norm", eps),
+        key_norm=_head_norm(attention, "k_norm", eps),
         output=Linear(attention.o_proj.weight, attention.o_proj.bias, pack=pack),
-        feed_forward_norm=layer.post_attention_layernorm.weight,
+        feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
         gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj), pack),
         down=Linear(feed_forward.down_proj.weight, feed_forward.down_proj.bias, pack=pack),
         window=window,
     )
 
 
-def _norm_weight(attention: Any, name: str) -> torch.Tensor | None:
+def _head_norm(attention: Any, name: str, eps: float) -> Norm | None:
     norm = getattr(attention, name, None)
-    return None if norm is None else norm.weight
+    return None if norm is None else Norm(norm.weight, eps)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +98,8 @@ def load_pair(
     pair = _assemble(chosen.name, sides, models, vocabulary, max_context, lean, place, number)
     pair.notices = (*notices, *lean_notices, *context_notices)
     if place.type == "cpu" and len(candidates) > 1:
-        hardware.calibrate_threads(pair.target_step, candidates)
-    pair.environment = hardware.describe(place, number)
+        chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
+        pair.environment = replace(pair.environment, threads=chosen_threads)
     return pair
 
 
@@ -207,7 +207,8 @@ def _prove(
         tell(f"checking {side.role} {side.source.name}")
         with _explained(side.source.name, "model"):
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
-    return compatibility.take_lean(models, vocabulary, step)
+    with _explained(sides[0].source.name, "lean step"):
+        return compatibility.take_lean(models, vocabulary, step)
 
 
 def _assemble(
@@ -271,18 +272,12 @@ def _explained(name: str, part: str) -> Iterator[None]:
             remedy="Install it, or choose another model.",
         ) from error
     except Exception as error:
-        if _is_out_of_memory(error):
+        if hardware.is_out_of_memory(error):
             raise _out_of_memory(name) from error
         raise PairError(
             f"The {part} of {name} cannot be loaded: {_first_line(error)}.",
             remedy="Copy or download it again, or choose another model.",
         ) from error
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
-    )
 
 
 def _out_of_memory(name: str) -> DeviceError:

@@ -17,49 +17,71 @@ _BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sights:
-    """Distributions worth showing at the candidates' positions, [num_candidates, vocabulary]."""
+class View:
+    """One model's distributions [num_candidates, vocabulary], and the logits behind them."""
 
-    draft: torch.Tensor
-    target: torch.Tensor
+    probs: torch.Tensor
+    logits: torch.Tensor | None  # None for a drafter that is certain of itself
+    temperature: float
 
 
-def sights_of(
-    proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor, *, greedy: bool
-) -> Sights:
-    """The run's own distributions; at temperature 0 those at temperature 1 instead."""
+def views_of(
+    proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor, temperature: float
+) -> tuple[View, View]:
+    """Draft and target as the run used them; at temperature 0, as they are at temperature 1."""
     count = proposal.token_ids.shape[0]
-    if not greedy:
-        return Sights(proposal.probs, target_probs[:count])
-    draft = proposal.probs if proposal.logits is None else proposal.logits.softmax(-1)
-    return Sights(draft, target_logits[:count].softmax(-1))
+    target_logits, target_probs = target_logits[:count], target_probs[:count]
+    draft_probs, draft_logits = proposal.probs, proposal.logits
+    if temperature == 0.0:
+        temperature = 1.0
+        target_probs = target_logits.softmax(-1)
+        draft_probs = draft_probs if draft_logits is None else draft_logits.softmax(-1)
+    return View(draft_probs, draft_logits, temperature), View(
+        target_probs, target_logits, temperature
+    )
 
 
-def insights(sights: Sights, candidates: torch.Tensor, table: TokenTable) -> list[Insight]:
+def insights(
+    draft: View, target: View, candidates: torch.Tensor, table: TokenTable
+) -> list[Insight]:
     """One insight a candidate."""
     count = candidates.shape[0]
-    residual = (sights.target - sights.draft).clamp_(min=0.0)
-    residual /= residual.sum(-1, keepdim=True).clamp(min=1e-30)
-    shown = torch.cat((sights.draft, sights.target, residual))
-    top_probs, top_ids = top_of(shown, TOP_ALTERNATIVES)
-    models = shown[: 2 * count]
-    entropy = torch.special.entr(models).sum(-1)
-    own = models.gather(-1, candidates.repeat(2)[:, None])
-    numbers = torch.cat((own, entropy[:, None]), -1).tolist()
-    rows = list(zip(top_ids.tolist(), top_probs.tolist(), strict=True))
+    residual = (target.probs - draft.probs).clamp_(min=0.0)
+    residual /= residual.sum(-1, keepdim=True).clamp_(min=1e-30)
+    top_probs, top_ids = top_of(torch.cat((draft.probs, target.probs, residual)), TOP_ALTERNATIVES)
+    own = [view.probs.gather(-1, candidates[:, None])[:, 0] for view in (draft, target)]
+    entropies = [
+        _entropy(view, top_ids[first : first + count, 0], top_probs[first : first + count, 0])
+        for view, first in ((draft, 0), (target, count))
+    ]
+    numbers = torch.stack((*own, *entropies), -1).tolist()
+    rows = zip(top_ids.tolist(), top_probs.tolist(), strict=True)
     tops = [_alternatives(ids, probs, table) for ids, probs in rows]
     return [
         Insight(
-            draft_prob=numbers[i][0],
-            target_prob=numbers[count + i][0],
-            draft_entropy=numbers[i][1],
-            target_entropy=numbers[count + i][1],
+            draft_prob=draft_prob,
+            target_prob=target_prob,
+            draft_entropy=draft_entropy,
+            target_entropy=target_entropy,
             draft_top=tops[i],
             target_top=tops[count + i],
             residual_top=tops[2 * count + i],
         )
-        for i in range(count)
+        for i, (draft_prob, target_prob, draft_entropy, target_entropy) in enumerate(numbers)
     ]
+
+
+def _entropy(view: View, top_ids: torch.Tensor, top_probs: torch.Tensor) -> torch.Tensor:
+    """Nats, without a logarithm of every entry.
+
+    Where p > 0, log p = z / T - k with one constant k a row, also after top-k and top-p; the
+    likeliest token gives k, and the entropy is k - sum p z / T.
+    """
+    if view.logits is None:
+        return torch.zeros_like(top_probs)
+    constant = view.logits.gather(-1, top_ids[:, None])[:, 0] / view.temperature - top_probs.log()
+    mean = torch.linalg.vecdot(view.probs, view.logits) / view.temperature
+    return (constant - mean).clamp_(min=0.0)
 
 
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,6 +8,7 @@ Only safetensors files are read, and no code that comes with a model is ever run
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any, NoReturn
 import httpx2
 from huggingface_hub import errors, snapshot_download
 from safetensors import SafetensorError, safe_open
-from tqdm import tqdm
+from tqdm.asyncio import tqdm_asyncio
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -112,24 +113,25 @@ def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
 
 def open_source(place: str, name: str, tell: Tell) -> Source:
     """Find a model's folder, and check that it can be a causal language model at all."""
-    path = Path(place).expanduser()
-    if path.is_dir():
-        return Source(name=name, folder=path, config=_read_config(path, name))
-    if path.is_file():
+    path = os.path.expanduser(place)  # unlike pathlib's, it takes any string there is
+    if place and os.path.isdir(path):
+        return Source(name=name, folder=Path(path), config=_read_config(Path(path), name))
+    if os.path.isfile(path):
         raise PairError(f"{name} is a file.", remedy="Give the folder that holds the model.")
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
         )
     tell(f"looking up {name} on the Hub")
-    folder = _download(place, _SMALL_FILES, tell)
+    folder = _download(place, _SMALL_FILES)
     return Source(name=name, folder=folder, config=_read_config(folder, name), hub_id=place)
 
 
 def fetch_weights(source: Source, tell: Tell) -> tuple[Path, ...]:
     """The safetensors files of a model, each one whole."""
     if source.hub_id is not None:
-        _download(source.hub_id, [*_SMALL_FILES, *_WEIGHT_FILES], tell)
+        commit = source.folder.name  # of the small files: the weights must be of the same
+        _download(source.hub_id, [*_SMALL_FILES, *_WEIGHT_FILES], commit, tell)
     files = _weight_files(source)
     for file in files:
         _check_whole(source.name, file)
@@ -171,11 +173,11 @@ def _read_config(folder: Path, name: str) -> dict[str, Any]:
         )
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, OSError):
         config = None
     if not isinstance(config, dict):
         raise PairError(
-            f"The config.json of {name} is not valid JSON.", remedy="Copy or download it again."
+            f"The config.json of {name} cannot be read.", remedy="Copy or download it again."
         )
     _check_family(config, name)
     return config
@@ -262,10 +264,13 @@ def _check_whole(name: str, file: Path) -> None:
         ) from error
 
 
-def _download(hub_id: str, patterns: list[str], tell: Tell) -> Path:
+def _download(
+    hub_id: str, patterns: list[str], commit: str | None = None, tell: Tell | None = None
+) -> Path:
     with _hub_errors(hub_id):
         folder = snapshot_download(
             hub_id,
+            revision=commit,
             allow_patterns=patterns,
             ignore_patterns=["*/*"],
             tqdm_class=_bar_that_tells(hub_id, tell),
@@ -273,11 +278,11 @@ def _download(hub_id: str, patterns: list[str], tell: Tell) -> Path:
     return Path(folder)
 
 
-def _bar_that_tells(hub_id: str, tell: Tell) -> type[tqdm]:
+def _bar_that_tells(hub_id: str, tell: Tell | None) -> type[tqdm_asyncio]:
     """A progress bar that draws nothing, and says each tenth of the bytes in a line."""
-    told = -1
+    told = 0
 
-    class Bar(tqdm):
+    class Bar(tqdm_asyncio):
         def __init__(self, *args: Any, **settings: Any) -> None:
             super().__init__(*args, **(settings | {"file": StringIO()}))
 
@@ -285,7 +290,7 @@ def _bar_that_tells(hub_id: str, tell: Tell) -> type[tqdm]:
             nonlocal told
             shown = super().update(n)
             tenth = int(10 * self.n / self.total) if self.unit == "B" and self.total else 0
-            if told < tenth <= 10:
+            if tell is not None and told < tenth <= 10:
                 told = tenth
                 tell(f"downloading {hub_id}: {10 * tenth} % of {self.total / 1e6:,.1f} MB")
             return shown

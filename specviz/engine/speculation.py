@@ -2,8 +2,8 @@
 
 Invariants, asserted: before a round the target's cache holds every token but the last;
 every round is one target pass. The host waits for the device once a round (once more for
-the record). A run owns its caches, so a run that is dropped in mid-round leaves nothing
-behind.
+the record). A run owns its caches, so a run that breaks off in mid-round is over and leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 
 from specviz.engine.chat import encode_prompt
 from specviz.engine.clock import make_clock
-from specviz.engine.drafting import Drafter, ModelDrafter, PromptLookupDrafter
+from specviz.engine.drafting import Drafter, ModelDrafter, PromptLookupDrafter, Proposal
 from specviz.engine.endings import Ending, Endings, room_for
 from specviz.engine.memory import memory_errors
 from specviz.engine.pair import Pair
-from specviz.engine.recording import insights, sights_of
+from specviz.engine.recording import insights, views_of
 from specviz.engine.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
-from specviz.engine.target_pass import Outcome, TargetPass
+from specviz.engine.target_pass import Checked, Outcome, TargetPass
 from specviz.engine.verify import make_rule
 from specviz.errors import PairError
 from specviz.trace import (
@@ -79,8 +79,12 @@ class Speculation(Iterator[Round]):
     def __next__(self) -> Round:
         if self._done:
             raise StopIteration
-        with memory_errors(self.pair.device):
-            return self._play_round()
+        try:
+            with memory_errors(self.pair.device):
+                return self._play_round()
+        except BaseException:
+            self._done = True  # the caches are half-way through a round: never go on
+            raise
 
     def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
         self._clock.start()
@@ -109,7 +113,6 @@ class Speculation(Iterator[Round]):
         self._clock.start()
         proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
         self._clock.mark()
-        drafted = proposal.token_ids.shape[0]
         checked = self._pass.check(self._history[-1], proposal, drawn)
         outcome = checked.outcome
         self._clock.mark()
@@ -121,10 +124,7 @@ class Speculation(Iterator[Round]):
         self._target.forget(self._target.length - valid)
         self._drafter.settle(valid)
         self._clock.mark()
-        sights = None
-        if self.config.record and drafted:
-            shown = sights_of(proposal, checked.logits, checked.probs, greedy=self.config.greedy)
-            sights = insights(shown, proposal.token_ids, self.pair.token_table)
+        sights = self._look(proposal, checked)
         self._clock.mark()
 
         self._conclude(ending)
@@ -141,6 +141,14 @@ class Speculation(Iterator[Round]):
         )
         self._index += 1
         return entry
+
+    @torch.inference_mode()
+    def _look(self, proposal: Proposal, checked: Checked) -> list[Insight] | None:
+        """What both models thought, with the record on."""
+        if not self.config.record or not proposal.token_ids.shape[0]:
+            return None
+        draft, target = views_of(proposal, checked.logits, checked.probs, self.config.temperature)
+        return insights(draft, target, proposal.token_ids, self.pair.token_table)
 
     def _conclude(self, ending: Ending) -> None:
         if ending.finish is not None:

@@ -74,7 +74,8 @@ def _timed(
 
     ids = torch.tensor([list(prompt_ids)], device=pair.device)
     mask = torch.ones_like(ids)
-    with _endless(pair), _counted(pair.target) as forwards, torch.inference_mode():
+    quiet = _quiet_library()
+    with quiet, _endless(pair), _counted(pair.target) as forwards, torch.inference_mode():
         _wait(pair)
         began = time.perf_counter()
         target: Any = pair.target
@@ -85,6 +86,19 @@ def _timed(
         seconds = time.perf_counter() - began
     token_ids = tuple(output[0, len(prompt_ids) :].tolist())
     return RivalRun(seconds=seconds, token_ids=token_ids, target_forwards=len(forwards))
+
+
+@contextmanager
+def _quiet_library() -> Iterator[None]:
+    """Without its advice on how to pass settings."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 @contextmanager

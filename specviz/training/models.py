@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 from torch import nn
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
-from specviz.training.corpus import TokenStream, stream_of
+from specviz.training.corpus import END_OF_TEXT, TokenStream, stream_of
 from specviz.training.loop import autocast
 from specviz.training.recipe import CONTEXT_LENGTH, OwnText, Shape
 
 
-def build(shape: Shape, vocabulary: int, end_id: int, seed: int) -> LlamaForCausalLM:
+def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -> LlamaForCausalLM:
     torch.manual_seed(seed)
+    end_id = tokenizer.token_to_id(END_OF_TEXT)
     config = LlamaConfig(
-        vocab_size=vocabulary,
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
         num_hidden_layers=shape.layers,
@@ -29,7 +32,8 @@ def build(shape: Shape, vocabulary: int, end_id: int, seed: int) -> LlamaForCaus
         eos_token_id=end_id,
         pad_token_id=end_id,
     )
-    return LlamaForCausalLM(config)
+    model: Any = LlamaForCausalLM(config)
+    return model.to(device)
 
 
 def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:

@@ -10,12 +10,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from specviz.training.corpus import (
-    END_OF_TEXT,
-    Source,
-    TokenStream,
-    encode_documents,
-)
+from specviz.training.corpus import Source, TokenStream, encode_documents
 from specviz.training.evaluate import agreement, held_out_loss
 from specviz.training.loop import Workplace, train
 from specviz.training.models import (
@@ -67,8 +62,10 @@ def make_pair(
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     """An ordinary transformers folder, weights in fp16."""
     as_transformers(tokenizer).save_pretrained(folder)
-    model.to("cpu", torch.float16).save_pretrained(folder)
-    model.to(torch.float32)
+    state = model.state_dict()
+    del state["lm_head.weight"]  # tied to the embedding
+    weights = {name: tensor.half().cpu() for name, tensor in state.items()}
+    model.save_pretrained(folder, state_dict=weights)
 
 
 def _tokenizer(sources: dict[str, Source], recipe: Recipe, out: Path) -> Tokenizer:
@@ -89,8 +86,7 @@ def _streams(sources: dict[str, Source], tokenizer: Tokenizer) -> Streams:
 def _target(
     recipe: Recipe, streams: Streams, tokenizer: Tokenizer, out: Path, device: torch.device
 ) -> LlamaForCausalLM:
-    end = tokenizer.token_to_id(END_OF_TEXT)
-    model = build(recipe.target, tokenizer.get_vocab_size(), end, recipe.seed).to(device)
+    model = build(recipe.target, tokenizer, recipe.seed, device)
     place = Workplace(device=device, seed=recipe.seed, folder=out / "target")
 
     def quick(model: torch.nn.Module) -> dict[str, float]:
@@ -120,8 +116,7 @@ def _draft(
     out: Path,
     device: torch.device,
 ) -> LlamaForCausalLM:
-    end = tokenizer.token_to_id(END_OF_TEXT)
-    model = build(recipe.draft, tokenizer.get_vocab_size(), end, recipe.seed + 1).to(device)
+    model = build(recipe.draft, tokenizer, recipe.seed + 1, device)
     start_draft_from_target(model, target)
     place = Workplace(device=device, seed=recipe.seed + 1, folder=out / "draft")
 

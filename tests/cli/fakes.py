@@ -22,7 +22,7 @@ class FakeRun:
         self.baseline = baseline
         self.stopped = False
         self.seen: list[Round] = []
-        self.before_round: Callable[[int], None] = lambda index: None
+        self.before_round: Callable[[int], None] = lambda _index: None
         self.before_baseline: Callable[[], None] = lambda: None
 
     @property
@@ -61,7 +61,7 @@ class FakeEngine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: dict[str, Any] = {}
         self.fails: Exception | None = None
-        self.prepare: Callable[[FakeRun], None] = lambda run: None
+        self.prepare: Callable[[FakeRun], None] = lambda _run: None
         engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.lab.measured")
         engine.__dict__["load_pair"] = self.load_pair
         measured.__dict__["measured_run"] = self.measured_run
@@ -72,10 +72,10 @@ class FakeEngine:
         self.asked |= {"name": name, **settings}
         if self.fails:
             raise self.fails
-        print("a library says hello")
+        sys.stdout.write("a library says hello\n")
         return object()
 
-    def measured_run(self, pair: object, prompt: str, config: Any, *, baseline: bool) -> FakeRun:
+    def measured_run(self, _pair: object, prompt: str, config: Any, *, baseline: bool) -> FakeRun:
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)
         run = FakeRun(ready, baseline=baseline)

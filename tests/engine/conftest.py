@@ -1,11 +1,37 @@
-"""One thread for every engine test: tiny models gain nothing from a second."""
+"""One thread for every engine test: tiny models gain nothing from a second.
+
+And one tiny Llama pair for the tests that need just any pair.
+"""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 import torch
+
+from specviz.engine.pair import Pair
+from tests.engine.asking import load
+from tests.engine.models import write_pair
 
 
 @pytest.fixture(autouse=True, scope="package")
 def one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="package")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pair(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="package")
+def llama_pair(llama: Path) -> Pair:
+    return load(llama)
+
+
+@pytest.fixture
+def llama_copy(llama: Path, tmp_path: Path) -> Path:
+    """A copy to break."""
+    return Path(shutil.copytree(llama, tmp_path / "pair"))

@@ -1,0 +1,35 @@
+"""The frame round every page: page config and navigation.
+
+A folder named ``pages`` lets a cold server run a page without ``app.py``. So each page's
+first line is ``require_shell()``: outside the frame it opens the frame, which runs the page
+properly, and ends the bare run.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+
+import streamlit as st
+
+_ROOT = Path(__file__).parent.parent.parent
+_inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
+
+
+def open_shell() -> None:
+    st.set_page_config(
+        page_title="specviz", page_icon=str(_ROOT / "assets" / "icon.png"), layout="wide"
+    )
+    watch = st.Page(_ROOT / "pages" / "watch.py", title="Watch", default=True)
+    page = st.navigation([watch])
+    token = _inside.set(True)
+    try:
+        page.run()
+    finally:
+        _inside.reset(token)
+
+
+def require_shell() -> None:
+    if not _inside.get():
+        open_shell()
+        st.stop()

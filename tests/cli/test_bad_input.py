@@ -1,0 +1,211 @@
+"""Bad input: one line that names the culprit, exit code 2, and no model loaded for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.store import save_trace, trace_to_json
+from tests.cli.fakes import FakeEngine
+from tests.traces import make_trace
+
+HEAVY = "{'torch', 'transformers', 'streamlit'}"
+
+
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        encoding="utf-8",
+    )
+
+
+def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command says, after checking that it says it in the agreed way."""
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    first, *hints = printed.err.rstrip("\n").split("\n")
+    assert first.startswith("error: ")
+    assert all(hint.startswith("try: python -m specviz") for hint in hints)
+    assert len(hints) <= 1
+    return first.removeprefix("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ("--gamma 0", "gamma is 0."),
+        ("--gamma -1", "gamma is -1."),
+        ("--gamma 1000", "gamma is 1000."),
+        ("--gamma 2.5", "argument --gamma: invalid int value: '2.5'"),
+        ("--temperature -1", "temperature is -1.0."),
+        ("--temperature nan", "temperature is nan."),
+        ("--temperature inf", "temperature is inf."),
+        ("--temperature warm", "argument --temperature: invalid float value: 'warm'"),
+        ("--top-k -1", "top_k is -1."),
+        ("--top-p 0", "top_p is 0."),
+        ("--top-p 1.5", "top_p is 1.5."),
+        ("--max-new-tokens 0", "max_new_tokens is 0."),
+        ("--seed -1", "seed is -1."),
+        ("--rule over-accept --epsilon 2", "epsilon is 2.0."),
+        ("--epsilon 0.1", "--epsilon and --residual act only on the over-acceptance rule."),
+        ("--residual target", "--epsilon and --residual act only on the over-acceptance rule."),
+        ("--stop=", "A stop string is empty."),
+        ("--threads 0", "threads is 0."),
+        ("--drafter oracle", "argument --drafter: invalid choice: 'oracle'"),
+        ("--step fast", "argument --step: invalid choice: 'fast'"),
+        ("--pair a --draft b", "--pair comes with --draft or --target."),
+        ("--draft b", "--draft has no --target."),
+        ("--target b", "--target has no --draft."),
+        ("--nonsense", "unrecognized arguments: --nonsense"),
+        ("--out /no/such/folder/trace.json", "--out: there is no folder /no/such/folder."),
+    ],
+)
+def test_a_bad_setting_is_refused_before_any_model_is_loaded(
+    arguments: str,
+    culprit: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = FakeEngine(monkeypatch)
+    assert complaint(["run", "Once", *arguments.split()], capsys).startswith(culprit)
+    assert engine.asked == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ([], "the following arguments are required: run|show|bench"),
+        (["dance"], "argument run|show|bench: invalid choice: 'dance'"),
+        (["run"], "the following arguments are required: PROMPT"),
+        (["run", ""], "The prompt is empty."),
+        (["run", "\udcff"], "The prompt is not UTF-8."),
+        (["bench", "--repeats", "0"], "repeats is 0."),
+        (["bench", "--target", "x"], "--target has no --draft."),
+    ],
+)
+def test_a_bad_command_is_refused(
+    arguments: list[str], culprit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complaint(arguments, capsys).startswith(culprit)
+
+
+def test_a_folder_is_no_place_for_a_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = complaint(["run", "Once", "--out", str(tmp_path)], capsys)
+    assert said.startswith(f"--out: {tmp_path} is a folder.")
+
+
+def test_a_folder_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Permissions alone would not do: an administrator writes anywhere.
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
+    said = complaint(["run", "Once", "--out", str(tmp_path / "trace.json")], capsys)
+    assert "cannot be written" in said
+
+
+def test_checking_the_place_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaint(["run", "", "--out", str(tmp_path / "trace.json")], capsys)
+    complaint(["run", "Once", "--gamma", "0", "--out", str(tmp_path / "trace.json")], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize("kind", ["missing", "truncated", "unknown schema", "not JSON", "bytes"])
+def test_a_file_that_is_no_trace_is_refused(
+    kind: str, as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.json"
+    whole = trace_to_json(make_trace())
+    contents = {
+        "truncated": whole[: len(whole) // 2].encode(),
+        "unknown schema": json.dumps({**json.loads(whole), "schema": 999}).encode(),
+        "not JSON": b"hello",
+        "bytes": b"\xff\xfe\x00",
+    }
+    if kind in contents:
+        path.write_bytes(contents[kind])
+    assert str(path) in complaint(["show", str(path), *as_json], capsys)
+
+
+def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    assert "--max-new-tokens" in capsys.readouterr().out
+
+
+def test_importing_the_command_line_loads_no_models_and_no_page() -> None:
+    done = run_python(f"import sys, specviz.cli; print({HEAVY} & set(sys.modules))")
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_show_needs_no_models(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    save_trace(make_trace(), path)
+    code = (
+        "import sys; from specviz.cli import main; code = main(sys.argv[1:]);"
+        f"loaded = {HEAVY} & set(sys.modules); sys.exit(f'loaded {{loaded}}' if loaded else code)"
+    )
+    done = run_python(code, "show", str(path))
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "→·w12" in done.stdout
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "specviz", "run", "Once", "--gamma", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: gamma is 0.")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_who_leaves_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    save_trace(make_trace(["aar"] * 3000), path)
+    show = subprocess.Popen(
+        [sys.executable, "-m", "specviz", "show", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert show.stdout is not None
+    assert show.stderr is not None
+    show.stdout.readline()
+    show.stdout.close()
+    errors = show.stderr.read()
+    show.stderr.close()
+    assert show.wait(60) == 141
+    assert errors == b""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_any_encoding_gets_its_text(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "trace.json"
+    save_trace(make_trace(), path)
+    done = subprocess.run(
+        [sys.executable, "-m", "specviz", "show", str(path)],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "w10 w11" in done.stdout.decode(encoding)

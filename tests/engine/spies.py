@@ -1,0 +1,89 @@
+"""Onlookers: real steps and passes, with a note of what went through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from specviz.engine.drafting import Proposal
+from specviz.engine.pair import Pair
+from specviz.engine.steps import Step
+from specviz.engine.target_pass import Checked, TargetPass
+
+
+class StepSpy:
+    """A step that keeps a copy of what its cache should hold, and each feed."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.held: list[int] = []
+        self.feeds: list[Feed] = []
+
+    @property
+    def length(self) -> int:
+        assert self.step.length == len(self.held)
+        return self.step.length
+
+    @property
+    def device(self) -> torch.device:
+        return self.step.device
+
+    @property
+    def hidden(self) -> torch.Tensor | None:
+        return self.step.hidden
+
+    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        logits = self.step.feed(token_ids, num_logits)
+        before = tuple(self.held)
+        self.held += token_ids.tolist()
+        self.feeds.append(Feed(before, tuple(token_ids.tolist()), num_logits, logits.clone()))
+        return logits
+
+    def forget(self, count: int) -> None:
+        self.step.forget(count)
+        del self.held[len(self.held) - count :]
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    before: tuple[int, ...]  # held when the feed came
+    fed: tuple[int, ...]
+    num_logits: int
+    logits: torch.Tensor
+
+
+@dataclass(eq=False)
+class Notes:
+    """What the spies of one run saw."""
+
+    targets: list[StepSpy] = field(default_factory=list)
+    drafts: list[StepSpy] = field(default_factory=list)
+    passes: list[tuple[Proposal, torch.Tensor, Checked]] = field(default_factory=list)
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
+    """From now on every pair's steps and every target pass are noted."""
+    notes = Notes()
+    target_step, draft_step, check = Pair.target_step, Pair.draft_step, TargetPass.check
+
+    def spied_target(pair: Pair, capacity: int) -> Step:
+        notes.targets.append(StepSpy(target_step(pair, capacity)))
+        return notes.targets[-1]
+
+    def spied_draft(pair: Pair, capacity: int) -> Step:
+        notes.drafts.append(StepSpy(draft_step(pair, capacity)))
+        return notes.drafts[-1]
+
+    def spied_check(
+        self: TargetPass, pending: int, proposal: Proposal, uniforms: torch.Tensor
+    ) -> Checked:
+        checked = check(self, pending, proposal, uniforms)
+        notes.passes.append((proposal, uniforms, checked))
+        return checked
+
+    monkeypatch.setattr(Pair, "target_step", spied_target)
+    monkeypatch.setattr(Pair, "draft_step", spied_draft)
+    monkeypatch.setattr(TargetPass, "check", spied_check)
+    return notes

@@ -1,0 +1,86 @@
+"""Pairs from the Hub, through the installed client's real protocol; and its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from specviz.errors import PairError
+from tests.engine.asking import load, refusal
+from tests.engine.fake_hub import FakeHub, running_hub
+from tests.engine.models import (
+    small_tokenizer,
+    tiny_model,
+    write_model,
+)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    with running_hub() as server:
+        template = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        yield server
+
+
+def test_a_pair_from_the_hub(llama: Path, hub: FakeHub, monkeypatch) -> None:
+    hub.repositories = {"us/target": llama / "target", "us/draft": llama / "draft"}
+    lines: list[str] = []
+    pair = load(llama, target="us/target", draft="us/draft", progress=lines.append)
+    local = load(llama)
+    assert pair.name == "us/target + us/draft"
+    assert pair.info.target.weights_sha256 == local.info.target.weights_sha256
+    assert any(line.startswith("downloading us/target: 100 %") for line in lines)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert load(llama, target="us/target", draft="us/draft").name == pair.name
+
+
+def test_a_mismatch_is_found_before_the_weights_are_fetched(
+    llama: Path, hub: FakeHub, tmp_path: Path
+) -> None:
+    odd = small_tokenizer(300)
+    odd.add_tokens([f"<{i}>" for i in range(20)])
+    hub.repositories = {"us/odd": write_model(tmp_path / "odd", tiny_model(), odd)}
+    assert "different tokenizers" in refusal(PairError, llama, draft="us/odd")
+    assert "tokenizer.json" in hub.sent
+    assert "model.safetensors" not in hub.sent
+
+
+def test_the_hub_refuses(llama: Path, hub: FakeHub) -> None:
+    hub.repositories = {"us/gated": llama / "target"}
+    hub.gated = {"us/gated"}
+    message = refusal(PairError, llama, target="us/gated")
+    assert "us/gated is gated" in message
+    assert "hf auth login" in message
+    assert "no model us/nothing" in refusal(PairError, llama, target="us/nothing")
+    assert "neither a folder nor a Hub id" in refusal(PairError, llama, target="what is this?")
+
+
+def test_pickles_on_the_hub_are_not_fetched(llama_copy: Path, hub: FakeHub) -> None:
+    (llama_copy / "target" / "model.safetensors").rename(
+        llama_copy / "target" / "pytorch_model.bin"
+    )
+    hub.repositories = {"us/old": llama_copy / "target"}
+    assert "no weights in safetensors" in refusal(PairError, llama_copy, target="us/old")
+    assert "pytorch_model.bin" not in hub.sent
+
+
+def test_the_hub_cannot_be_reached(llama: Path, hub: FakeHub, monkeypatch) -> None:
+    hub.broken = True
+    assert "Hub cannot be reached" in refusal(PairError, llama, target="us/target")
+    hub.shutdown()
+    hub.server_close()
+    assert "Hub cannot be reached" in refusal(PairError, llama, target="us/target")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert "Hub cannot be reached" in refusal(PairError, llama, target="us/target")
+
+
+@pytest.mark.parametrize("place", ["./nothing", "/no/such/folder", "~/nothing", "a/b/c", "", " "])
+def test_a_missing_folder_is_not_looked_up(llama: Path, hub: FakeHub, place: str) -> None:
+    hub.broken = True  # a question would be answered with another refusal
+    assert "does not exist" in refusal(PairError, llama, draft=place)

@@ -1,0 +1,192 @@
+"""Every way in which a pair can be refused: one line with the culprit and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+
+from specviz.engine import hardware, sources
+from specviz.engine.loading import load_pair
+from specviz.engine.steps import LibraryStep
+from specviz.errors import ConfigError, DeviceError, PairError
+from tests.engine.asking import edit_json, refusal
+from tests.engine.models import (
+    VOCABULARY,
+    small_tokenizer,
+    tiny_model,
+    write_model,
+    write_pair,
+)
+
+Edit = Callable[[Path], object]
+
+
+def test_a_family_without_rollback_is_refused_by_name(tmp_path: Path) -> None:
+    message = refusal(PairError, write_pair(tmp_path, "mamba"))
+    assert "mamba models cannot roll their cache back" in message
+    assert "another family" in message
+
+
+def test_a_cache_that_forgets_wrongly_is_refused(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LibraryStep, "forget", lambda *_: None)
+    assert "cannot roll their cache back" in refusal(PairError, llama)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"draft": None}, "prompt-lookup drafter"),
+        ({"target": None}, "without a target"),
+        ({"name": "tinystories"}, "Give one"),
+    ],
+)
+def test_half_a_request_is_refused(llama: Path, settings: dict[str, object], words: str) -> None:
+    assert words in refusal(PairError, llama, **settings)
+
+
+def test_without_the_embedded_pair(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path / "none")
+    with pytest.raises(PairError, match=r"^The embedded pair is not here: "):
+        load_pair()
+
+
+def _remove(name: str) -> Edit:
+    return lambda folder: (folder / name).unlink()
+
+
+def _pickle_only(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _truncate(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+
+
+def _index(shards: dict[str, str]) -> Edit:
+    def edit(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": shards}))
+
+    return edit
+
+
+def _config(**changes: object) -> Edit:
+    return lambda folder: edit_json(folder / "config.json", **changes)
+
+
+def _without_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
+_OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeling.Mine"})
+
+
+@pytest.mark.parametrize(
+    ("edit", "culprit", "remedy"),
+    [
+        (_remove("config.json"), "holds no model", "Give a folder"),
+        (_remove("model.safetensors"), "no weights in safetensors", "convert"),
+        (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert it to safetensors"),
+        (_truncate, "model.safetensors of", "Copy or download it again"),
+        (lambda f: (f / "model.safetensors").write_bytes(b""), "truncated or broken", "again"),
+        (lambda f: (f / "config.json").write_text('{"model'), "cannot be read", "again"),
+        (lambda f: (f / "config.json").write_text("[1]"), "cannot be read", "again"),
+        (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer of", "again"),
+        (_without_tokenizer, "no tokenizer files", "tokenizer.json"),
+        (_index({"a": "model-00001-of-00002.safetensors"}), "lacks its weights file", "again"),
+        (_index([]), "index.json", "again"),  # pyright: ignore[reportArgumentType]
+        (_OWN_CODE, "brings its own model code", "family that transformers itself knows"),
+        (_config(model_type="mine"), "family 'mine'", "Choose another model"),
+        (_config(model_type=None), "family None", "Choose another model"),
+        (_config(model_type="t5"), "no causal language model (t5)", "decoder-only"),
+        (_config(model_type="bert", architectures=["BertForMaskedLM"]), "(bert)", "decoder"),
+        (_config(model_type="bart", is_encoder_decoder=True), "(bart)", "decoder-only"),
+        (_config(num_hidden_layers=3), "lack model.layers.2.", "complete"),
+        (_config(hidden_size=48), "cannot be loaded", "choose another"),
+        (_config(hidden_size="wide"), "cannot be loaded", "choose another"),
+    ],
+)
+@pytest.mark.parametrize("role", ["draft", "target"])
+def test_broken_folders(llama_copy: Path, role: str, edit: Edit, culprit: str, remedy: str) -> None:
+    edit(llama_copy / role)
+    message = refusal(PairError, llama_copy)
+    assert culprit in message
+    assert remedy in message
+    assert str(llama_copy / role) in message
+
+
+def test_a_file_is_no_folder(llama_copy: Path) -> None:
+    file = llama_copy / "target" / "model.safetensors"
+    assert "is a file" in refusal(PairError, llama_copy, target=str(file))
+
+
+def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> None:
+    monkeypatch.setattr(hardware, "free_memory", lambda _: 1000)
+    assert "does not fit" in refusal(DeviceError, llama)
+    monkeypatch.setattr(hardware, "free_memory", lambda _: None)
+    for error in (
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory\nof 9 bytes"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to\nallocate"),
+        MemoryError(),
+    ):
+
+        def fail(*args: object, raised: Exception = error, **settings: object) -> None:
+            raise raised
+
+        monkeypatch.setattr(hf.AutoModelForCausalLM, "from_pretrained", fail)
+        assert "does not fit" in refusal(DeviceError, llama)
+
+
+def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.get_parameter("lm_head.weight").fill_(float("nan"))
+    write_model(tmp_path / "target", model, small_tokenizer())
+    write_model(tmp_path / "draft", model, small_tokenizer())
+    assert "not finite in float32" in refusal(PairError, tmp_path)
+
+
+def test_other_tokenizers_are_refused_by_the_first_difference(llama_copy: Path) -> None:
+    file = llama_copy / "draft" / "tokenizer.json"
+    data = json.loads(file.read_text())
+    vocabulary = data["model"]["vocab"]
+    first, second = (token for token, i in vocabulary.items() if i in (40, 50))
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    file.write_text(json.dumps(data))
+    message = refusal(PairError, llama_copy)
+    assert f"token 40 is {second!r} to the draft and {first!r} to the target" in message
+    assert f"2 of {VOCABULARY} differ" in message
+    assert "draft of the target's own family" in message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threads": 0},
+        {"threads": 257},
+        {"threads": True},
+        {"dtype": "int8"},
+        {"step": "fast"},
+        {"device": "gpu"},
+        {"device": "xpu"},
+    ],
+)
+def test_settings_outside_their_range(llama: Path, settings: dict[str, object]) -> None:
+    refusal(ConfigError, llama, **settings)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has the device")
+def test_a_missing_device(llama: Path) -> None:
+    message = refusal(DeviceError, llama, device="cuda:1")
+    assert "no device cuda:1" in message
+    assert "cpu" in message
