@@ -5,6 +5,7 @@ All positions are handled at once, and one transfer brings the result to the hos
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,74 +15,81 @@ from specviz.engine.text import TokenTable
 from specviz.trace import TOP_ALTERNATIVES, Alternatives, Insight
 
 _BLOCK = 64
+_BLOCKS_FROM = 512  # below this many blocks, sorting a row at once is as fast
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """One model's distributions [num_candidates, vocabulary], and the logits behind them."""
+class Views:
+    """What both models thought, the draft's rows above the target's."""
 
-    probs: torch.Tensor
-    logits: torch.Tensor | None  # None for a drafter that is certain of itself
+    probs: torch.Tensor  # [2 * num_candidates, vocabulary]
+    logits: torch.Tensor  # the same before the processors
     temperature: float
 
 
 def views_of(
     proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor, temperature: float
-) -> tuple[View, View]:
-    """Draft and target as the run used them; at temperature 0, as they are at temperature 1."""
+) -> Views:
+    """Distributions as the run used them; at temperature 0, as they are at temperature 1."""
     count = proposal.token_ids.shape[0]
-    target_logits, target_probs = target_logits[:count], target_probs[:count]
-    draft_probs, draft_logits = proposal.probs, proposal.logits
-    if temperature == 0.0:
-        temperature = 1.0
-        target_probs = target_logits.softmax(-1)
-        draft_probs = draft_probs if draft_logits is None else draft_logits.softmax(-1)
-    return View(draft_probs, draft_logits, temperature), View(
-        target_probs, target_logits, temperature
-    )
+    # A drafter without logits is certain: its own one-hots do as well, see `_Sight`.
+    draft_logits = proposal.probs if proposal.logits is None else proposal.logits
+    logits = torch.cat((draft_logits, target_logits[:count]))
+    if temperature > 0.0:
+        return Views(torch.cat((proposal.probs, target_probs[:count])), logits, temperature)
+    probs = logits.softmax(-1)
+    if proposal.logits is None:
+        probs[:count] = proposal.probs
+    return Views(probs, logits, 1.0)
 
 
-def insights(
-    draft: View, target: View, candidates: torch.Tensor, table: TokenTable
-) -> list[Insight]:
-    """One insight a candidate."""
+def insights(views: Views, candidates: torch.Tensor, table: TokenTable) -> list[Insight]:
+    """One insight a candidate. What is left to the host here is small and saves device calls."""
     count = candidates.shape[0]
-    residual = (target.probs - draft.probs).clamp_(min=0.0)
-    residual /= residual.sum(-1, keepdim=True).clamp_(min=1e-30)
-    top_probs, top_ids = top_of(torch.cat((draft.probs, target.probs, residual)), TOP_ALTERNATIVES)
-    own = [view.probs.gather(-1, candidates[:, None])[:, 0] for view in (draft, target)]
-    entropies = [
-        _entropy(view, top_ids[first : first + count, 0], top_probs[first : first + count, 0])
-        for view, first in ((draft, 0), (target, count))
-    ]
-    numbers = torch.stack((*own, *entropies), -1).tolist()
-    rows = zip(top_ids.tolist(), top_probs.tolist(), strict=True)
-    tops = [_alternatives(ids, probs, table) for ids, probs in rows]
+    residual = (views.probs[count:] - views.probs[:count]).clamp_(min=0.0)
+    top_probs, top_ids = top_of(torch.cat((views.probs, residual)), TOP_ALTERNATIVES)
+    parts = (
+        views.probs.gather(-1, candidates.repeat(2)[:, None]),
+        views.logits.gather(-1, top_ids[: 2 * count, :1]),
+        torch.linalg.vecdot(views.probs, views.logits)[:, None],
+    )
+    facts: list[list[float]] = torch.cat(parts, -1).tolist()
+    rows = list(zip(top_ids.tolist(), top_probs.tolist(), strict=True))
+    totals: list[float] = residual.sum(-1).tolist()
+    both = [_Sight(facts[i], *rows[i], views.temperature, table) for i in range(2 * count)]
     return [
         Insight(
-            draft_prob=draft_prob,
-            target_prob=target_prob,
-            draft_entropy=draft_entropy,
-            target_entropy=target_entropy,
-            draft_top=tops[i],
-            target_top=tops[count + i],
-            residual_top=tops[2 * count + i],
+            draft_prob=both[i].prob,
+            target_prob=both[count + i].prob,
+            draft_entropy=both[i].entropy,
+            target_entropy=both[count + i].entropy,
+            draft_top=both[i].top,
+            target_top=both[count + i].top,
+            residual_top=_alternatives(*rows[2 * count + i], table, totals[i] or 1.0),
         )
-        for i, (draft_prob, target_prob, draft_entropy, target_entropy) in enumerate(numbers)
+        for i in range(count)
     ]
 
 
-def _entropy(view: View, top_ids: torch.Tensor, top_probs: torch.Tensor) -> torch.Tensor:
-    """Nats, without a logarithm of every entry.
+class _Sight:
+    """One model at one position, on the host."""
 
-    Where p > 0, log p = z / T - k with one constant k a row, also after top-k and top-p; the
-    likeliest token gives k, and the entropy is k - sum p z / T.
-    """
-    if view.logits is None:
-        return torch.zeros_like(top_probs)
-    constant = view.logits.gather(-1, top_ids[:, None])[:, 0] / view.temperature - top_probs.log()
-    mean = torch.linalg.vecdot(view.probs, view.logits) / view.temperature
-    return (constant - mean).clamp_(min=0.0)
+    __slots__ = ("entropy", "prob", "top")
+
+    def __init__(
+        self,
+        facts: list[float],
+        top_ids: list[int],
+        top_probs: list[float],
+        temperature: float,
+        table: TokenTable,
+    ) -> None:
+        self.prob, likeliest, mean = facts
+        # Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
+        # likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
+        entropy = (likeliest - mean) / temperature - math.log(top_probs[0])
+        self.entropy = max(0.0, entropy)
+        self.top = _alternatives(top_ids, top_probs, table)
 
 
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,7 +101,7 @@ def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     size = rows.shape[-1]
     count = min(count, size)
     blocks = size // _BLOCK
-    if blocks < 4 * count:
+    if blocks < _BLOCKS_FROM:
         top = rows.topk(count, dim=-1)
         return top.values, top.indices
     even = blocks * _BLOCK
@@ -109,10 +117,16 @@ def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return top.values, where.gather(-1, top.indices)
 
 
-def _alternatives(ids: list[int], probs: list[float], table: TokenTable) -> Alternatives:
-    kept = sum(prob > 0.0 for prob in probs)
+def _alternatives(
+    ids: list[int], probs: list[float], table: TokenTable, total: float = 1.0
+) -> Alternatives:
+    if probs[-1] <= 0.0:
+        kept = probs.index(0.0)
+        ids, probs = ids[:kept], probs[:kept]
+    if total != 1.0:
+        probs = [prob / total for prob in probs]
     return Alternatives(
-        token_ids=tuple(ids[:kept]),
-        texts=tuple(table.text(token_id) for token_id in ids[:kept]),
-        probs=tuple(probs[:kept]),
+        token_ids=tuple(ids),
+        texts=tuple(map(table.texts.__getitem__, ids)),
+        probs=tuple(probs),
     )

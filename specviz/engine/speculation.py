@@ -147,8 +147,8 @@ class Speculation(Iterator[Round]):
         """What both models thought, with the record on."""
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
-        draft, target = views_of(proposal, checked.logits, checked.probs, self.config.temperature)
-        return insights(draft, target, proposal.token_ids, self.pair.token_table)
+        views = views_of(proposal, checked.logits, checked.probs, self.config.temperature)
+        return insights(views, proposal.token_ids, self.pair.token_table)
 
     def _conclude(self, ending: Ending) -> None:
         if ending.finish is not None:

@@ -59,7 +59,8 @@ class MeasuredRun(Iterator[Round]):
         return entry
 
     def stop(self) -> None:
-        """End after the round that is under way."""
+        """End after the round that is under way, without measuring the target alone."""
+        self._wants_baseline = False
         self._run.stop()
 
     def trace(self) -> Trace:
