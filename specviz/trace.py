@@ -245,8 +245,9 @@ class Prefill:
 class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
-    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; ``target[n - 1][i]``
-    feeds n tokens (1 to 17): one is a plain step, more is a verification.
+    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; for a drafter that is no
+    model ``draft`` is empty. ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain
+    step, more is a verification.
     """
 
     contexts: tuple[int, ...]

@@ -66,12 +66,12 @@ class _StepBench:
         }
 
     def measure(self, repeats: int) -> tuple[list[float], list[float]]:
-        """Medians: draft steps fed one and two tokens; target steps fed 1 to 17."""
+        """Medians: draft steps fed one and two tokens, if any; target steps fed 1 to 17."""
         self._round_robin(2)
         draft_one, draft_two, verifications = self._round_robin(repeats)
         plain = [self._plain_step() for _ in range(_PLAIN_STEPS * repeats)]
         target = [median(plain), *(median(verifications[n]) for n in sorted(verifications))]
-        return [median(draft_one), median(draft_two)], target
+        return [] if self._drafter is None else [median(draft_one), median(draft_two)], target
 
     def _round_robin(self, repeats: int) -> tuple[list[float], list[float], dict[int, list[float]]]:
         one: list[float] = []

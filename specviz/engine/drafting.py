@@ -81,9 +81,8 @@ class ModelDrafter:
         tokens: list[torch.Tensor] = []
         for position in range(count):
             logits = self._step.feed(fed, 1)
-            law = self._sampler.probs(logits)
             slot = draft_slot(position)
-            fed = self._sampler.draw(law, uniforms[slot : slot + 1])
+            fed, law = self._sampler.choose(logits, uniforms[slot : slot + 1])
             rows.append(logits)
             probs.append(law)
             tokens.append(fed)

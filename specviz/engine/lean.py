@@ -25,23 +25,27 @@ _PACKED_FROM = 300_000  # multiply-adds from which a packed product beats a plai
 
 
 class Linear:
-    """A matrix product that picks the faster kernel for few or many rows.
+    """A matrix product that picks the fastest kernel for few or many rows.
 
     For several rows on a CPU, oneDNN with packed weights is up to three times as fast as
-    the default; for one row its call overhead costs more than it gains.
+    the default; for one row its call overhead costs more than it gains, and a transposed
+    matrix reads fastest. Small models hold all three forms, others only the plain one.
     """
 
-    __slots__ = ("_bias", "_packed", "_weight", "_work")
+    __slots__ = ("_bias", "_packed", "_transposed", "_weight", "_work")
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, pack: bool) -> None:
         self._weight = weight
         self._bias = bias
         self._work = weight.numel()
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, 8) if pack else None
+        self._transposed = weight.t().contiguous() if pack and bias is None else None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if self._packed is not None and x.shape[0] * self._work >= _PACKED_FROM:
             return torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
+        if self._transposed is not None:
+            return torch.mm(x, self._transposed)
         return F.linear(x, self._weight, self._bias)
 
 
@@ -126,7 +130,7 @@ class _Span:
 
     begin: int
     end: int
-    cos: torch.Tensor  # [count, 1, head_width]
+    cos: torch.Tensor  # [count, head_width]
     sin: torch.Tensor
     masks: dict[int | None, torch.Tensor | None]  # by window
 
@@ -146,7 +150,7 @@ class LeanStep:
         self._length = 0
         self._hidden: torch.Tensor | None = None
         like = weights.embedding
-        shape = (len(weights.layers), weights.key_heads, capacity, weights.head_width)
+        shape = (len(weights.layers), 1, weights.key_heads, capacity, weights.head_width)
         self._keys = torch.empty(shape, dtype=like.dtype, device=like.device)
         self._values = torch.empty(shape, dtype=like.dtype, device=like.device)
         self._cos, self._sin = _rotary_table(weights, capacity)
@@ -175,8 +179,8 @@ class LeanStep:
         span = self._span(token_ids.shape[0])
         x = F.embedding(token_ids, weights.embedding)
         for layer, keys, values in self._layer_caches:
-            x = x + self._attend(layer, x, keys, values, span)
-            x = x + _feed_forward(layer, x)
+            x += self._attend(layer, x, keys, values, span)
+            x += _feed_forward(layer, x)
         self._length = span.end
         x = weights.norm(x[-max(1, num_logits) :])
         self._hidden = x
@@ -198,23 +202,24 @@ class LeanStep:
     ) -> torch.Tensor:
         weights = self._weights
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
-        rows = layer.qkv(layer.attention_norm(x)).view(-1, heads + 2 * key_heads, width)
-        turned = rows[:, : heads + key_heads]
+        count = span.end - span.begin
+        rows = layer.qkv(layer.attention_norm(x)).view(1, count, -1, width).transpose(1, 2)
+        turned = rows.narrow(1, 0, heads + key_heads)
         if layer.query_norm is not None and layer.key_norm is not None:
-            parts = layer.query_norm(turned[:, :heads]), layer.key_norm(turned[:, heads:])
-            turned = torch.cat(parts, 1)
+            parts = turned.split((heads, key_heads), 1)
+            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])), 1)
         turned = torch.addcmul(turned * span.cos, turned.roll(width // 2, -1), span.sin)
-        keys[:, span.begin : span.end] = turned[:, heads:].transpose(0, 1)
-        values[:, span.begin : span.end] = rows[:, heads + key_heads :].transpose(0, 1)
+        keys.narrow(2, span.begin, count).copy_(turned.narrow(1, heads, key_heads))
+        values.narrow(2, span.begin, count).copy_(rows.narrow(1, heads + key_heads, key_heads))
         first = _first_seen(layer.window, span.begin)
         mixed = F.scaled_dot_product_attention(
-            turned[:, :heads].transpose(0, 1)[None],
-            keys[None, :, first : span.end],
-            values[None, :, first : span.end],
+            turned.narrow(1, 0, heads),
+            keys.narrow(2, first, span.end - first),
+            values.narrow(2, first, span.end - first),
             attn_mask=span.masks[layer.window],
             enable_gqa=heads != key_heads,
         )
-        return layer.output(mixed[0].transpose(0, 1).reshape(-1, heads * width))
+        return layer.output(mixed.transpose(1, 2).reshape(count, heads * width))
 
 
 def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
@@ -237,13 +242,13 @@ def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> tor
 
 
 def _rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and signed sin, [capacity, 1, head_width]: x * cos + roll(x) * sin turns x."""
+    """cos and signed sin, [capacity, head_width]: x * cos + roll(x) * sin turns x."""
     positions = torch.arange(capacity, device=weights.inverse_frequencies.device).float()
     angles = positions[:, None] * weights.inverse_frequencies[None]
     cos = torch.cat((angles.cos(), angles.cos()), -1) * weights.rope_scale
     sin = torch.cat((-angles.sin(), angles.sin()), -1) * weights.rope_scale
     like = weights.embedding
-    return cos[:, None].to(like), sin[:, None].to(like)
+    return cos.to(like), sin.to(like)
 
 
 def _supported(model: Any) -> bool:

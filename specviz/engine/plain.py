@@ -39,6 +39,7 @@ class PlainRun(Iterator[int]):
         length = len(self._history)
         if self._done or length >= self._limit:
             raise StopIteration
+        self._done = True  # should the step break off, its cache is half-way: never go on
         with memory_errors(self._device):
             token = self._lane.step(self._history[-1], length - self._first)
         ending = self._endings.judge(self._history, (), 0, token, self._limit - length)
@@ -60,7 +61,7 @@ def forced_seconds(
     Each step is what plain decoding does, its draw and the wait for it included; the token
     drawn is thrown away and the known one is fed instead.
     """
-    capacity = len(prompt_ids) + max(len(emitted), _WARM_UP_STEPS) + 1
+    capacity = len(prompt_ids) + len(emitted) + 1
     with memory_errors(pair.device):
         began = time.perf_counter()
         lane = PlainLane(pair, prompt_ids, config, capacity)
@@ -68,7 +69,7 @@ def forced_seconds(
         prefill = time.perf_counter() - began
         for index in range(_WARM_UP_STEPS):
             lane.step(prompt_ids[-1], index)
-        lane.forget(_WARM_UP_STEPS)
+            lane.forget(1)  # one at a time: the context may have room for no more
         seconds = tuple(
             _timed_step(lane, token, index)
             for index, token in enumerate((prompt_ids[-1], *emitted[:-1]))
@@ -93,8 +94,9 @@ class PlainLane:
     def step(self, token_id: int, index: int) -> int:
         fed = torch.tensor([token_id], device=self._target.device)
         uniform = torch.from_numpy(keyed_uniforms(self._seed, index, 0)).to(self._device)
-        probs = self._sampler.probs(self._target.feed(fed, 1).to(self._device))
-        return int(self._sampler.draw(probs, uniform[EXTRA_SLOT : EXTRA_SLOT + 1]))
+        logits = self._target.feed(fed, 1).to(self._device)
+        token, _ = self._sampler.choose(logits, uniform[EXTRA_SLOT : EXTRA_SLOT + 1])
+        return int(token)
 
     def forget(self, count: int) -> None:
         self._target.forget(count)

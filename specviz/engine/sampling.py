@@ -13,6 +13,7 @@ import torch
 from specviz.trace import RunConfig
 
 EXTRA_SLOT = 0
+_COLDEST = 1e-30  # any lower, and a logit over the temperature is no float32
 _UNIFORM_BITS = 24  # a product of two such numbers and a float32 is exact in double precision
 
 
@@ -37,7 +38,7 @@ class Sampler:
     """The processors of a run, applied to logits of any number of rows."""
 
     def __init__(self, config: RunConfig) -> None:
-        self._temperature = config.temperature
+        self._temperature = max(config.temperature, _COLDEST)
         self._top_k = config.top_k
         self._top_p = config.top_p
         self.greedy = config.greedy
@@ -52,6 +53,16 @@ class Sampler:
         if self._top_p < 1.0:
             probs = _keep_top_p(probs, self._top_p)
         return probs
+
+    def choose(
+        self, logits: torch.Tensor, uniforms: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens [...] drawn from logits [..., vocabulary], and the distributions drawn from."""
+        if self.greedy:
+            index = logits.argmax(-1, keepdim=True)
+            return index[..., 0], one_hot(index, logits.shape[-1])
+        probs = self.probs(logits)
+        return inverse_cdf(probs, uniforms), probs
 
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         """Token ids [...] for distributions [..., vocabulary] and uniforms [...]."""

@@ -119,7 +119,8 @@ def _check_comparable(written: dict[str, _Written]) -> None:
     reference = written["plain"].token_ids
     for key, each in written.items():
         assert each.token_ids == reference, f"{key} wrote other tokens than plain decoding"
-    assert written["bare"].target_forwards == written["hf_fixed"].target_forwards
+    passes = {key: written[key].target_forwards for key in ("bare", "hf_fixed")}
+    assert passes["bare"] == passes["hf_fixed"], f"other target passes at a fixed gamma: {passes}"
 
 
 def _ratios(lanes: dict[str, _Lane], judgement: Judgement) -> dict[str, float | None]:

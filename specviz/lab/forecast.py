@@ -43,7 +43,8 @@ class Profile:
 def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     draft = pair.info.draft.weights_sha256 if pair.info.draft else "none"
     sampling = f"temperature {config.temperature:g} top-k {config.top_k} top-p {config.top_p:g}"
-    return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {kind}"
+    words = f"{kind} in chat" if config.chat else kind
+    return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {words}"
 
 
 def kept_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:

@@ -1,9 +1,15 @@
-"""``python -m specviz.training``: train the pair, or reproduce the figures of its card."""
+"""``python -m specviz.training``: train the pair, measure it, ship it.
+
+--corpus FOLDER --out FOLDER      train (or go on training); the pair ends in OUT/pair
+--evaluate --corpus FOLDER        measure the shipped pair on the held-out slices
+--ship OUT/pair --corpus FOLDER   copy a pair to the assets, with cards and first trace
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -12,6 +18,8 @@ from specviz.errors import SpecvizError, TrainingError
 from specviz.training.corpus import read_sources
 from specviz.training.pipeline import make_pair
 from specviz.training.recipe import RECIPES
+from specviz.training.report import measure_report
+from specviz.training.shipping import SHIPPED, ship
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,11 +33,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m specviz.training", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m specviz.training",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt files")
     parser.add_argument("--out", type=Path, help="folder for checkpoints, logs and the pair")
+    parser.add_argument("--evaluate", action="store_true", help="measure the shipped pair")
+    parser.add_argument("--ship", type=Path, metavar="PAIR", help="folder of a trained pair")
     parser.add_argument("--recipe", choices=sorted(RECIPES), help="default: by device")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
     return parser
 
@@ -39,10 +53,21 @@ def _run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     device = _device(options.device)
     sources = read_sources(options.corpus)
-    if options.out is None:
-        raise TrainingError("No output folder.", remedy="Give one with --out FOLDER.")
     recipe = RECIPES[options.recipe or ("gpu" if device.type == "cuda" else "cpu")]
-    make_pair(sources, recipe, options.out, device, say=lambda text: print(text, flush=True))
+    if options.evaluate:
+        _print_figures(asdict(measure_report(SHIPPED, sources)))
+    elif options.ship:
+        ship(options.ship, sources, recipe, options.corpus)
+    elif options.out is None:
+        raise TrainingError("No output folder.", remedy="Give one with --out FOLDER.")
+    else:
+        make_pair(sources, recipe, options.out, device, say=lambda text: print(text, flush=True))
+
+
+def _print_figures(figures: dict[str, object]) -> None:
+    import json
+
+    print(json.dumps(figures, indent=2, ensure_ascii=False))
 
 
 def _device(name: str) -> torch.device:

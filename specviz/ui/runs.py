@@ -11,7 +11,11 @@ from specviz.errors import SpecvizError
 from specviz.store import load_trace
 from specviz.trace import RunConfig, Trace
 
+_ROOT = Path(__file__).parent.parent.parent
 _TIME_LIMIT_SECONDS = 600
+_NUMBERS = ("gamma", "temperature", "top_k", "top_p", "max_new_tokens", "seed", "epsilon")
+_CHOICES = ("drafter", "rule", "residual")
+_FLAGS = ("ignore_eos", "chat")
 
 
 class RunError(SpecvizError):
@@ -24,10 +28,12 @@ def run_pair(prompt: str, config: RunConfig) -> Trace:
         out = Path(folder) / "trace.json"
         try:
             done = subprocess.run(
-                [*_command(config), "--out", str(out)],
-                input=prompt,
+                [*run_command(config), "--out", str(out)],
+                input=f"{prompt}\n",  # the line end that the command takes off again
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
+                cwd=_ROOT,
                 timeout=_TIME_LIMIT_SECONDS,
                 check=False,
             )
@@ -40,16 +46,16 @@ def run_pair(prompt: str, config: RunConfig) -> Trace:
         return load_trace(out)
 
 
-def _command(config: RunConfig) -> list[str]:
-    settings = {
-        "--gamma": config.gamma,
-        "--temperature": config.temperature,
-        "--max-new-tokens": config.max_new_tokens,
-        "--seed": config.seed,
-        "--drafter": config.drafter,
-    }
-    options = [str(part) for pair in settings.items() for part in pair]
+def run_command(config: RunConfig) -> list[str]:
+    """The command line of a run with the full record, its prompt from standard input."""
+    options = [f"{_option(name)}={getattr(config, name)}" for name in (*_NUMBERS, *_CHOICES)]
+    options += [_option(name) for name in _FLAGS if getattr(config, name)]
+    options += [f"--stop={text}" for text in config.stop]
     return [sys.executable, "-m", "specviz", "run", "-", "--json", *options]
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _last_line(text: str) -> str:

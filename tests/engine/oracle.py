@@ -116,7 +116,9 @@ def _round(
             here = (*prefix, *candidates[:i])
             accept = float(odds(draft(here), target(here), epsilon)[token])
             rejected = drafted * standing * (1.0 - accept)
-            ways.extend(_extras(candidates[:i], rejected, recovery(draft(here), target(here), source)))
+            ways.extend(
+                _extras(candidates[:i], rejected, recovery(draft(here), target(here), source))
+            )
             standing *= accept
         ways.extend(_extras(candidates, drafted * standing, target((*prefix, *candidates))))
     return ways

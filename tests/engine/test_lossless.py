@@ -227,8 +227,8 @@ def test_the_test_fails_a_loop_that_samples_the_target_after_a_rejection() -> No
 
 
 def test_the_pair_accepts_some_and_rejects_some() -> None:
-    for setting in SETTINGS:
-        sampler = Sampler(RunConfig(**SETTINGS[setting]))
+    for chosen in SETTINGS.values():
+        sampler = Sampler(RunConfig(**chosen))
         laws = [sampler.probs(torch.from_numpy(logits_table(s))) for s in ("draft", "target")]
         shared = torch.minimum(*laws).sum(-1)
         assert 0.4 < float(shared[:57].mean()) < 0.9

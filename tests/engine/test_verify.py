@@ -288,11 +288,9 @@ def rule_law(rule: Rule, draft: np.ndarray, target: np.ndarray) -> tuple[float, 
 def test_the_verdicts_have_the_odds_of_the_rule(
     draft: np.ndarray, target: np.ndarray, epsilon: float
 ) -> None:
-    np.testing.assert_allclose(
-        rule_odds(OverAccept(epsilon), draft, target),
-        oracle.odds(draft, target, epsilon),
-        atol=1e-12,
-    ) if (draft > 0).all() else None
+    drafted = draft > 0
+    found = rule_odds(OverAccept(epsilon), draft, target)[drafted]
+    np.testing.assert_allclose(found, oracle.odds(draft, target, epsilon)[drafted], atol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", REF5)

@@ -1,0 +1,150 @@
+"""What the shipped pair can do, measured: the figures of its cards.
+
+Held-out losses and acceptance along held-out text, by source; samples; acceptance by kind
+of prompt, from runs of the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
+
+from specviz.analysis import Metrics, metrics
+from specviz.engine import Pair, load_pair, speculate
+from specviz.lab.measured import measured_run
+from specviz.presets import read_presets
+from specviz.trace import RunConfig
+from specviz.training.corpus import Source, encode_documents
+from specviz.training.evaluate import agreement, held_out_loss
+
+SAMPLE_PROMPT = "Once upon a time"
+SAMPLE_SEEDS = range(5)
+_MAX_TOKENS = 65_536  # held-out tokens a source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFigures:
+    """One source's held-out slice."""
+
+    name: str
+    sha256: str
+    documents: int
+    tokens: int
+    target_loss: float
+    draft_loss: float
+    acceptance_t1: float
+    acceptance_t07: float
+    greedy_agreement: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindFigures:
+    """One kind of prompt: observed acceptance and tokens a round at gamma 5."""
+
+    kind: str
+    alpha_greedy: float
+    tau_greedy: float
+    alpha_t07: float
+    tau_t07: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    sources: tuple[SourceFigures, ...]
+    kinds: tuple[KindFigures, ...]
+    samples: tuple[str, ...]
+    target_parameters: int
+    draft_parameters: int
+
+
+def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
+    """Everything the cards say of the pair in ``folder``."""
+    pair = load_pair(target=str(folder / "target"), draft=str(folder / "draft"))
+    draft = pair.info.draft
+    assert draft is not None
+    return Report(
+        sources=_by_source(folder, sources),
+        kinds=tuple(_of_kind(pair, kind) for kind in _kinds()),
+        samples=tuple(_sample(pair, seed) for seed in SAMPLE_SEEDS),
+        target_parameters=pair.info.target.parameters,
+        draft_parameters=draft.parameters,
+    )
+
+
+def record_first_trace(pair: Pair) -> Any:
+    """The run that the dashboard shows before a model is loaded: default settings, seed 0."""
+    run = measured_run(pair, read_presets()[0].text, RunConfig())
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def _by_source(folder: Path, sources: dict[str, Source]) -> tuple[SourceFigures, ...]:
+    tokenizer = Tokenizer.from_file(str(folder / "target" / "tokenizer.json"))
+    target = LlamaForCausalLM.from_pretrained(folder / "target", dtype=torch.float32)
+    draft = LlamaForCausalLM.from_pretrained(folder / "draft", dtype=torch.float32)
+    return tuple(_of_source(source, tokenizer, draft, target) for source in sources.values())
+
+
+def _of_source(
+    source: Source, tokenizer: Tokenizer, draft: LlamaForCausalLM, target: LlamaForCausalLM
+) -> SourceFigures:
+    stream = encode_documents(tokenizer, source.held_out)
+    agreed = agreement(draft, target, stream, _MAX_TOKENS)
+    return SourceFigures(
+        name=source.name,
+        sha256=source.held_out_sha256,
+        documents=len(source.held_out),
+        tokens=min(_MAX_TOKENS, len(stream.ids)),
+        target_loss=held_out_loss(target, stream, _MAX_TOKENS),
+        draft_loss=agreed.draft_loss,
+        acceptance_t1=agreed.overlap,
+        acceptance_t07=agreed.overlap_cool,
+        greedy_agreement=agreed.greedy,
+    )
+
+
+def _kinds() -> list[str]:
+    return list(dict.fromkeys(preset.kind for preset in read_presets()))
+
+
+def _of_kind(pair: Pair, kind: str) -> KindFigures:
+    greedy = _runs_of(pair, kind, RunConfig(temperature=0.0, max_new_tokens=96))
+    warm = _runs_of(pair, kind, RunConfig(temperature=0.7, max_new_tokens=96))
+    return KindFigures(
+        kind=kind,
+        alpha_greedy=_pooled_alpha(greedy),
+        tau_greedy=fmean(m.tau for m in greedy if m.tau),
+        alpha_t07=_pooled_alpha(warm),
+        tau_t07=fmean(m.tau for m in warm if m.tau),
+    )
+
+
+def _runs_of(pair: Pair, kind: str, config: RunConfig) -> list[Metrics]:
+    prompts = [preset.text for preset in read_presets() if preset.kind == kind]
+    settings = replace(config, ignore_eos=True)
+    results: list[Metrics] = []
+    for prompt in prompts:
+        run = measured_run(pair, prompt, settings, baseline=False)
+        for _ in run:
+            pass
+        results.append(metrics(run.trace()))
+    return results
+
+
+def _pooled_alpha(results: list[Metrics]) -> float:
+    return sum(m.num_accepted for m in results) / sum(m.num_tested for m in results)
+
+
+def _sample(pair: Pair, seed: int) -> str:
+    config = RunConfig(temperature=0.7, max_new_tokens=200, seed=seed, record=False)
+    run = speculate(pair, SAMPLE_PROMPT, config)
+    for _ in run:
+        pass
+    return SAMPLE_PROMPT + run.text

@@ -1,0 +1,39 @@
+"""Puts a trained pair where the app finds it, with its cards and the first-screen trace."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import specviz
+from specviz.engine import load_pair
+from specviz.store import save_trace
+from specviz.training.card import draft_card, target_card
+from specviz.training.corpus import Source
+from specviz.training.recipe import Recipe
+from specviz.training.report import measure_report, record_first_trace
+
+ASSETS = Path(specviz.__file__).parent.parent / "assets"
+SHIPPED = ASSETS / "pairs" / "tinystories"
+FIRST_TRACE = ASSETS / "first_trace.json"
+_FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+
+
+def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path) -> None:
+    """Copy the pair, then measure it where it stands and write down what was found."""
+    for role in ("target", "draft"):
+        (SHIPPED / role).mkdir(parents=True, exist_ok=True)
+        for name in _FILES:
+            shutil.copyfile(trained / role / name, SHIPPED / role / name)
+    for attribution in corpus.glob("*_ATTRIBUTION.tsv"):
+        shutil.copyfile(attribution, SHIPPED / "ATTRIBUTION.tsv")
+    report = measure_report(SHIPPED, sources)
+    (SHIPPED / "target" / "README.md").write_text(target_card(recipe, report), encoding="utf-8")
+    (SHIPPED / "draft" / "README.md").write_text(draft_card(recipe, report), encoding="utf-8")
+    save_trace(record_first_trace(load_pair()), FIRST_TRACE)

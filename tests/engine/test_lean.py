@@ -1,0 +1,152 @@
+"""The lean step gives the library's logits, whatever was fed and forgotten before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from specviz.engine.lean import LeanStep, LeanWeights
+from specviz.engine.steps import LibraryStep, Step
+from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
+
+LEAN = ("llama", "mistral", "qwen2", "qwen3")
+TOLERANCE = 1e-4
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+YARN_ROPE = {
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+LINEAR_ROPE = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.5}
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{family: (family, {}) for family in LEAN},
+    "llama3 rope": ("llama", {"rope_parameters": LLAMA3_ROPE}),
+    "yarn rope": ("llama", {"rope_parameters": YARN_ROPE}),
+    "linear rope": ("qwen2", {"rope_parameters": LINEAR_ROPE}),
+    "tied": ("llama", {"tie_word_embeddings": True}),
+    "every head its own keys": ("llama", {"num_key_value_heads": 4}),
+    "one head of keys": ("qwen3", {"num_key_value_heads": 1}),
+    "wide heads": ("mistral", {"head_dim": 16}),
+    "biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "windows in some layers": (
+        "qwen2",
+        {
+            "use_sliding_window": True,
+            "sliding_window": WINDOW,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+}
+
+
+def both(shape: str) -> tuple[PreTrainedModel, LibraryStep, LeanStep]:
+    family, changes = SHAPES[shape]
+    model = stir(tiny_model(family, sigma=0.2, **changes))
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    return model, LibraryStep(model, 320), LeanStep(weights, 320, 200)
+
+
+def ids(count: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(320, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+def same(library: Step, lean: Step, tokens: torch.Tensor, num_logits: int) -> None:
+    ours, theirs = lean.feed(tokens, num_logits), library.feed(tokens, num_logits)
+    assert ours.dtype == torch.float32
+    assert lean.length == library.length
+    if num_logits:
+        assert ours.shape == theirs.shape == (num_logits, 320)
+        torch.testing.assert_close(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_logits_are_those_of_the_library(shape: str) -> None:
+    _, library, lean = both(shape)
+    same(library, lean, ids(30), 0)  # a prefill longer than any window
+    same(library, lean, ids(1, 1), 1)
+    same(library, lean, ids(6, 2), 6)
+    for count in (4, 0, 1):
+        library.forget(count)
+        lean.forget(count)
+        same(library, lean, ids(2, 3 + count), 1)
+        same(library, lean, ids(9, 4 + count), 9)
+    library.forget(lean.length)
+    lean.forget(lean.length)
+    assert lean.length == 0
+    same(library, lean, ids(3, 9), 3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_logits_are_those_of_one_forward(shape: str) -> None:
+    model, _, lean = both(shape)
+    tokens = ids(60)
+    parts = [lean.feed(part, len(part)) for part in tokens.split([1, 20, 1, 1, 5, 30, 2])]
+    with torch.inference_mode():
+        whole = model(tokens[None]).logits[0]
+    torch.testing.assert_close(torch.cat(parts), whole, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_stirred_model_is_another_model() -> None:
+    """Else norms of one and biases of nought would hide a mistake in them."""
+    plain, moved = tiny_model("qwen3", sigma=0.2), stir(tiny_model("qwen3", sigma=0.2))
+    with torch.inference_mode():
+        difference = plain(ids(9)[None]).logits - moved(ids(9)[None]).logits
+    assert float(difference.abs().max()) > 0.1
+
+
+def test_padding_rows_are_cut_from_the_logits() -> None:
+    model = tiny_model("llama")
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    lean, library = LeanStep(weights, 300, 20), LibraryStep(model, 300)
+    assert lean.feed(ids(5) % 300, 2).shape == library.feed(ids(5) % 300, 2).shape == (2, 300)
+
+
+def test_hidden_states_are_the_last_ones() -> None:
+    model, _, lean = both("llama")
+    library = LibraryStep(model, 320, keep_hidden=True)
+    lean.feed(ids(7), 7)
+    library.feed(ids(7), 7)
+    assert lean.hidden is not None
+    assert library.hidden is not None
+    torch.testing.assert_close(lean.hidden, library.hidden, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_the_model_itself_stays_as_it_was() -> None:
+    """Joined weights are shared with the model's own parameters, not held twice."""
+    model = stir(tiny_model("qwen2"))
+    with torch.inference_mode():
+        before = model(ids(12)[None]).logits
+    assert LeanWeights.take(model) is not None
+    assert LeanWeights.take(model) is not None  # and again
+    with torch.inference_mode():
+        assert torch.equal(model(ids(12)[None]).logits, before)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in LEAN])
+def test_other_families_have_no_lean_step(family: str) -> None:
+    assert LeanWeights.take(tiny_model(family)) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_act": "gelu"},
+        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 2.0}},
+    ],
+    ids=str,
+)
+def test_unsupported_settings_have_no_lean_step(changes: dict[str, Any]) -> None:
+    assert LeanWeights.take(tiny_model("llama", **changes)) is None

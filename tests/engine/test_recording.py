@@ -1,0 +1,147 @@
+"""The record: the largest values, entropies, residuals, and what is shown at temperature 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.engine import speculate
+from specviz.engine.drafting import Proposal
+from specviz.engine.recording import insights, top_of, views_of
+from specviz.engine.sampling import Sampler, one_hot
+from specviz.engine.text import TokenTable
+from specviz.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
+from tests.engine import oracle
+from tests.engine.models import noisy_copy, pair_of, tiny_model
+from tests.engine.spies import watch
+
+
+@pytest.mark.parametrize("size", [1, 7, 10, 320, 2_559, 2_560, 2_623, 32_000, 50_257, 128_256])
+def test_top_of_is_topk(size: int) -> None:
+    rows = torch.rand(9, size, generator=torch.Generator().manual_seed(size))
+    rows[0] = torch.linspace(0, 1, size)  # the largest together, in the tail
+    rows[1] = torch.linspace(1, 0, size)  # the largest together, in the first block
+    values, where = top_of(rows, TOP_ALTERNATIVES)
+    expected = rows.topk(min(TOP_ALTERNATIVES, size), dim=-1).values
+    assert torch.equal(values, expected)
+    assert torch.equal(rows.gather(-1, where), values)
+    assert all(len(set(row)) == len(row) for row in where.tolist())
+
+
+def test_top_of_sparse_rows() -> None:
+    rows = torch.zeros(2, 128_256)
+    rows[0, [5, 64_000, 128_255]] = torch.tensor([0.2, 0.5, 0.3])
+    rows[1, -1] = 1.0
+    values, where = top_of(rows, TOP_ALTERNATIVES)
+    assert where[0, :3].tolist() == [64_000, 128_255, 5]
+    assert values[1].tolist() == [1.0] + [0.0] * 9
+    assert int(where[1, 0]) == 128_255
+
+
+SAMPLINGS: tuple[dict[str, Any], ...] = (
+    {"temperature": 1.0},
+    {"temperature": 0.05},
+    {"temperature": 0.7, "top_k": 5},
+    {"temperature": 1.3, "top_p": 0.6},
+    {"temperature": 1.0, "top_k": 1},
+    {"temperature": 0.0},
+)
+
+
+@pytest.mark.parametrize("size", [12, 4_000, 40_000])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_an_insight_holds_both_laws_and_their_difference(
+    sampling: dict[str, Any], size: int
+) -> None:
+    settings = RunConfig(**sampling)
+    sampler = Sampler(settings)
+    generator = torch.Generator().manual_seed(size)
+    logits = torch.randn(7, size, generator=generator) * 4 + 30  # an offset says nothing
+    candidates = sampler.draw(sampler.probs(logits[:3]), torch.full((3,), 0.5))
+    proposal = Proposal(candidates, sampler.probs(logits[:3]), logits[:3], 1)
+    views = views_of(proposal, logits[3:], sampler.probs(logits[3:]), settings.temperature)
+    table = TokenTable((b"",) * size, tuple(str(token) for token in range(size)))
+    found = insights(views, candidates, table)
+    shown = {"temperature": 1.0} if settings.greedy else sampling
+    chosen = {"top_k": 0, "top_p": 1.0} | shown
+    for i, insight in enumerate(found):
+        own, theirs = (oracle.processed(logits[row].numpy(), **chosen) for row in (i, i + 3))
+        token = int(candidates[i])
+        assert insight.draft_prob == pytest.approx(own[token], rel=1e-4)
+        assert insight.target_prob == pytest.approx(theirs[token], rel=1e-4, abs=1e-12)
+        assert insight.draft_entropy == pytest.approx(entropy(own), rel=1e-3, abs=1e-3)
+        assert insight.target_entropy == pytest.approx(entropy(theirs), rel=1e-3, abs=1e-3)
+        left = np.maximum(theirs - own, 0.0)
+        check_top(insight.draft_top, own)
+        check_top(insight.target_top, theirs)
+        check_top(insight.residual_top, left / (left.sum() or 1.0))
+
+
+def entropy(law: np.ndarray) -> float:
+    return -sum(p * math.log(p) for p in law.tolist() if p > 0)
+
+
+def check_top(top: Alternatives, law: np.ndarray) -> None:
+    """The likeliest tokens in order; those too rare for float32 are left out."""
+    order = np.argsort(-law)[:TOP_ALTERNATIVES]
+    expected = [share for share in law[order].tolist() if share > 1e-6]
+    shown = [prob for prob in top.probs if prob > 1e-6]
+    assert shown == pytest.approx(expected, rel=1e-2, abs=1e-6)
+    assert list(top.probs) == pytest.approx(law[list(top.token_ids)].tolist(), rel=1e-2, abs=1e-6)
+    assert min(top.probs, default=1.0) > 0.0
+    assert top.texts == tuple(str(token) for token in top.token_ids)
+
+
+def test_tokens_of_probability_zero_are_no_alternatives() -> None:
+    law = torch.tensor([[0.0, 0.5, 0.5, 0.0] + [0.0] * 20])
+    proposal = Proposal(torch.tensor([1]), law, law.log(), 1)
+    table = TokenTable((b"",) * 24, ("",) * 24)
+    views = views_of(proposal, law.log().clamp(min=-1e4), law, 1.0)
+    (insight,) = insights(views, torch.tensor([1]), table)
+    assert set(insight.target_top.token_ids) == {1, 2}
+    assert insight.target_entropy == pytest.approx(math.log(2))
+    assert insight.residual_top == Alternatives(token_ids=(), texts=(), probs=())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_drafter_without_logits_is_certain(temperature: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    logits = torch.randn(3, 30, generator=generator)
+    probs = Sampler(RunConfig(temperature=temperature)).probs(logits)
+    candidates = torch.tensor([7, 9])
+    proposal = Proposal(candidates, one_hot(candidates[:, None], 30), None, 0)
+    table = TokenTable((b"",) * 30, ("",) * 30)
+    for i, insight in enumerate(
+        insights(views_of(proposal, logits, probs, temperature), candidates, table)
+    ):
+        law = oracle.processed(logits[i].numpy(), temperature or 1.0, 0, 1.0)
+        assert insight.draft_prob == 1.0
+        assert insight.draft_entropy == 0.0
+        assert insight.draft_top.token_ids == (int(candidates[i]),)
+        assert insight.target_prob == pytest.approx(law[int(candidates[i])], rel=1e-4)
+        assert insight.target_entropy == pytest.approx(entropy(law), rel=1e-4)
+
+
+def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = watch(monkeypatch)
+    target = tiny_model("llama")
+    pair = pair_of(target, noisy_copy(target))
+    settings = RunConfig(temperature=0.0, top_k=3, max_new_tokens=20, ignore_eos=True)
+    for entry in speculate(pair, (5, 6, 7), settings):
+        proposal, _, checked = notes.passes[-1]
+        assert proposal.logits is not None
+        draft, target_law = proposal.logits.softmax(-1), checked.logits.softmax(-1)
+        for i, candidate in enumerate(entry.candidates):
+            assert candidate.draft_prob == 1.0
+            assert candidate.target_prob in (0.0, 1.0)
+            insight = candidate.insight
+            assert insight is not None
+            assert insight.draft_prob == draft[i, candidate.token_id]
+            assert insight.target_prob == target_law[i, candidate.token_id]
+            assert 0.0 < insight.draft_prob < 1.0
+            assert len(insight.target_top.probs) == TOP_ALTERNATIVES
+            assert insight.target_entropy > 0.1

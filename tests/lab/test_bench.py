@@ -1,0 +1,117 @@
+"""The bench on a tiny pair, with fewer prompts and settings: every figure, all lanes checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.cli.report import to_json
+from specviz.engine.pair import Pair
+from specviz.lab import bench
+from specviz.lab.rivals import Assistance, RivalRun
+from specviz.presets import Preset, read_presets
+
+RATIOS = {
+    "vs_hf_assisted_same_gamma",
+    "vs_hf_assisted_best",
+    "vs_hf_assisted_defaults",
+    "plain_vs_hf_generate",
+    "record_cost",
+    "record_cost_large_vocabulary",
+    "accounting",
+    "forecast_error",
+}
+GRID = (Assistance(gamma=3, threshold=0.0), Assistance(gamma=5, threshold=0.4))
+
+
+def few_presets() -> tuple[Preset, ...]:
+    presets = read_presets()
+    stories = [preset for preset in presets if preset.kind == "story"]
+    lists = [preset for preset in presets if preset.kind == "list"]
+    return (*stories[:3], *lists[:2])
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    """Fewer prompts and a smaller grid; all else is as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("bench", "forecast", "judgement"):
+            patch.setattr(f"specviz.lab.{module}.read_presets", few_presets)
+        patch.setattr(bench, "_GRID", GRID)
+        yield
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(pair: Pair, small: None, said: list[str]) -> dict[str, Any]:
+    return bench.run_bench(pair, repeats=1, quick=True, say=said.append)
+
+
+def test_every_ratio_is_there_and_is_a_number(result: dict[str, Any]) -> None:
+    assert set(result["ratios"]) == RATIOS
+    for name, value in result["ratios"].items():
+        assert isinstance(value, float), name
+        assert math.isfinite(value), name
+        assert value > 0, name
+
+
+def test_every_lane_was_timed(result: dict[str, Any]) -> None:
+    names = [row["lane"] for row in result["rows"]]
+    assert len(set(names)) == len(names) == 7
+    for row in result["rows"]:
+        assert row["seconds"] > 0
+        assert row["tokens_per_second"] == pytest.approx(2 * 48 / row["seconds"])
+
+
+def test_ratios_are_those_of_the_rows(result: dict[str, Any]) -> None:
+    seconds = {row["lane"]: row["seconds"] for row in result["rows"]}
+    ours, ratios = seconds["speculative, full record"], result["ratios"]
+    fixed = seconds["transformers assisted, γ 5, threshold 0"]
+    plain = seconds["transformers generate"] / seconds["plain"]
+    assert ratios["vs_hf_assisted_same_gamma"] == pytest.approx(fixed / ours)
+    assert ratios["plain_vs_hf_generate"] == pytest.approx(plain)
+    assert ratios["record_cost"] == pytest.approx(seconds["speculative, no record"] / ours)
+
+
+def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[str]) -> None:
+    figures = result["figures"]
+    assert figures["best_assistance"] in {str(each) for each in GRID}
+    assert set(figures["alpha_by_kind"]) == {"story", "list"}
+    assert all(0 < alpha < 1 for alpha in figures["alpha_by_kind"].values())
+    assert 1 <= figures["story_gamma"] <= 12
+    assert min(figures["story_speedup"], figures["c"], figures["v"]) > 0
+    assert result["settings"] == {"gamma": 5, "max_new_tokens": 48, "repeats": 1}
+    assert result["environment"]["threads"] == 1
+    assert json.loads(to_json(result))["ratios"] == result["ratios"]
+    assert "interleaved repeat 1 of 1" in said
+
+
+def test_a_lane_that_writes_other_tokens_is_caught(
+    pair: Pair, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = bench.generate
+
+    def altered(pair: Pair, ids: list[int], num_tokens: int) -> RivalRun:
+        run = honest(pair, ids, num_tokens)
+        return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
+
+    monkeypatch.setattr(bench, "generate", altered)
+    with pytest.raises(AssertionError, match="hf wrote other tokens than plain decoding"):
+        bench.run_bench(pair, repeats=1, quick=True, say=lambda _line: None)
+
+
+def test_a_fixed_gamma_with_other_passes_is_caught(
+    pair: Pair, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "_FIXED", Assistance(gamma=2, threshold=0.0))
+    with pytest.raises(AssertionError, match="other target passes"):
+        bench.run_bench(pair, repeats=1, quick=True, say=lambda _line: None)

@@ -1,0 +1,101 @@
+"""Transformers' lanes of the bench: the same tokens, the passes counted, nothing left changed."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.engine import plain, speculate
+from specviz.engine.pair import Pair
+from specviz.lab.rivals import Assistance, RivalRun, assisted, generate, prefill_seconds
+from specviz.trace import RunConfig
+
+LENGTH = 40
+CONFIG = RunConfig(gamma=5, temperature=0.0, max_new_tokens=LENGTH, ignore_eos=True)
+PROMPTS = ("Once upon a time there was a dog", "The ball rolled away and", "T")
+
+
+def encoded(pair: Pair, prompt: str) -> list[int]:
+    return pair.tokenizer(prompt)["input_ids"]
+
+
+def settings_of(pair: Pair) -> list[dict[str, Any]]:
+    assert pair.draft is not None
+    configs: list[Any] = [pair.target.generation_config, pair.draft.generation_config]
+    return [copy.deepcopy(vars(config)) for config in configs]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_generation_writes_our_tokens(pair: Pair, prompt: str) -> None:
+    ids = encoded(pair, prompt)
+    run = generate(pair, ids, LENGTH)
+    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert (len(run.token_ids), run.target_forwards) == (LENGTH, LENGTH)
+    assert run.seconds > 0
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("gamma", [2, 5])
+def test_a_fixed_gamma_takes_as_many_passes_as_our_rounds(
+    pair: Pair, prompt: str, gamma: int
+) -> None:
+    ids = encoded(pair, prompt)
+    ours = speculate(pair, ids, replace(CONFIG, gamma=gamma))
+    rounds = list(ours)
+    run = assisted(pair, ids, LENGTH, Assistance(gamma=gamma, threshold=0.0))
+    assert run.token_ids == ours.emitted
+    assert run.target_forwards == len(rounds) < LENGTH
+
+
+@pytest.mark.parametrize("assistance", [Assistance(), Assistance(gamma=3, threshold=0.6)])
+def test_any_assistance_writes_the_same_tokens(pair: Pair, assistance: Assistance) -> None:
+    ids = encoded(pair, PROMPTS[0])
+    run = assisted(pair, ids, LENGTH, assistance)
+    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert 0 < run.target_forwards < LENGTH
+
+
+def lanes(pair: Pair, ids: list[int]) -> list[RivalRun]:
+    fixed = Assistance(gamma=5, threshold=0.0)
+    return [generate(pair, ids, LENGTH), assisted(pair, ids, LENGTH, fixed)]
+
+
+def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = encoded(pair, PROMPTS[0])
+    early = tuple(plain(pair, ids, CONFIG))[3]
+    assert pair.draft is not None
+    for model in (pair.target, pair.draft):
+        monkeypatch.setattr(model.generation_config, "eos_token_id", early)
+    assert [len(run.token_ids) for run in lanes(pair, ids)] == [LENGTH, LENGTH]
+
+
+def test_every_setting_is_put_back(pair: Pair) -> None:
+    before = settings_of(pair)
+    lanes(pair, encoded(pair, PROMPTS[0]))
+    assert settings_of(pair) == before
+    with pytest.raises(IndexError):
+        lanes(pair, [pair.vocabulary + 1])
+    with pytest.raises(IndexError):
+        assisted(pair, [pair.vocabulary + 1], LENGTH, Assistance(gamma=5, threshold=0.0))
+    assert settings_of(pair) == before
+
+
+def test_passes_are_no_longer_counted_afterwards(pair: Pair) -> None:
+    hooks = len(pair.target._forward_pre_hooks)
+    lanes(pair, encoded(pair, PROMPTS[0]))
+    assert len(pair.target._forward_pre_hooks) == hooks
+
+
+def test_the_prefill_is_timed_for_one_model_or_both(pair: Pair) -> None:
+    ids = encoded(pair, PROMPTS[0])
+    assert prefill_seconds(pair, ids, with_draft=False) > 0
+    assert prefill_seconds(pair, ids, with_draft=True) > 0
+    assert prefill_seconds(pair, ids[:1], with_draft=True) >= 0  # nothing to read
+
+
+def test_assistance_names_itself() -> None:
+    assert str(Assistance()) == "defaults"
+    assert str(Assistance(gamma=5, threshold=0.4)) == "γ 5, threshold 0.4"
