@@ -32,7 +32,7 @@ def views_of(
 ) -> Views:
     """Distributions as the run used them; at temperature 0, as they are at temperature 1."""
     count = proposal.token_ids.shape[0]
-    # A drafter without logits is certain: its own one-hots do as well, see `_Sight`.
+    # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
     draft_logits = proposal.probs if proposal.logits is None else proposal.logits
     logits = torch.cat((draft_logits, target_logits[:count]))
     if temperature > 0.0:
@@ -54,42 +54,38 @@ def insights(views: Views, candidates: torch.Tensor, table: TokenTable) -> list[
         torch.linalg.vecdot(views.probs, views.logits)[:, None],
     )
     facts: list[list[float]] = torch.cat(parts, -1).tolist()
-    rows = list(zip(top_ids.tolist(), top_probs.tolist(), strict=True))
     totals: list[float] = residual.sum(-1).tolist()
-    both = [_Sight(facts[i], *rows[i], views.temperature, table) for i in range(2 * count)]
+    rows = zip(top_ids.tolist(), top_probs.tolist(), strict=True)
+    scales = [1.0] * (2 * count) + totals
+    tops = [
+        _alternatives(ids, probs, scale, table.texts)
+        for (ids, probs), scale in zip(rows, scales, strict=True)
+    ]
+    entropies = [
+        _entropy(likeliest, mean, views.temperature, tops[i].probs[0])
+        for i, (_, likeliest, mean) in enumerate(facts)
+    ]
     return [
         Insight(
-            draft_prob=both[i].prob,
-            target_prob=both[count + i].prob,
-            draft_entropy=both[i].entropy,
-            target_entropy=both[count + i].entropy,
-            draft_top=both[i].top,
-            target_top=both[count + i].top,
-            residual_top=_alternatives(*rows[2 * count + i], table, totals[i] or 1.0),
+            draft_prob=facts[i][0],
+            target_prob=facts[count + i][0],
+            draft_entropy=entropies[i],
+            target_entropy=entropies[count + i],
+            draft_top=tops[i],
+            target_top=tops[count + i],
+            residual_top=tops[2 * count + i],
         )
         for i in range(count)
     ]
 
 
-class _Sight:
-    """One model at one position, on the host."""
+def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
+    """Nats, from a few numbers instead of a logarithm of every entry.
 
-    __slots__ = ("entropy", "prob", "top")
-
-    def __init__(
-        self,
-        facts: list[float],
-        top_ids: list[int],
-        top_probs: list[float],
-        temperature: float,
-        table: TokenTable,
-    ) -> None:
-        self.prob, likeliest, mean = facts
-        # Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
-        # likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
-        entropy = (likeliest - mean) / temperature - math.log(top_probs[0])
-        self.entropy = max(0.0, entropy)
-        self.top = _alternatives(top_ids, top_probs, table)
+    Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
+    likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
+    """
+    return max(0.0, (likeliest - mean) / temperature - math.log(top_prob))
 
 
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,15 +114,13 @@ def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _alternatives(
-    ids: list[int], probs: list[float], table: TokenTable, total: float = 1.0
+    ids: list[int], probs: list[float], scale: float, texts: tuple[str, ...]
 ) -> Alternatives:
     if probs[-1] <= 0.0:
         kept = probs.index(0.0)
         ids, probs = ids[:kept], probs[:kept]
-    if total != 1.0:
-        probs = [prob / total for prob in probs]
+    if scale != 1.0:
+        probs = [prob / scale for prob in probs]
     return Alternatives(
-        token_ids=tuple(ids),
-        texts=tuple(map(table.texts.__getitem__, ids)),
-        probs=tuple(probs),
+        token_ids=tuple(ids), texts=tuple(map(texts.__getitem__, ids)), probs=tuple(probs)
     )

@@ -23,7 +23,6 @@ Objective = Callable[[nn.Module, torch.Tensor, float], torch.Tensor]
 Evaluation = Callable[[nn.Module], dict[str, float]]
 
 _EVALUATE_EVERY = 100
-_CHECKPOINT_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +32,7 @@ class Workplace:
     device: torch.device
     seed: int
     folder: Path
+    checkpoint_seconds: float = 180.0
 
 
 def train(
@@ -61,7 +61,7 @@ def train(
         if done % _EVALUATE_EVERY == 0 or done == schedule.total_steps:
             row |= evaluation(model)
         _log(place.folder / "log.jsonl", row)
-        if time.monotonic() - saved > _CHECKPOINT_SECONDS or done == schedule.total_steps:
+        if time.monotonic() - saved >= place.checkpoint_seconds or done == schedule.total_steps:
             _save(checkpoint, model, optimisers, done)
             saved = time.monotonic()
 

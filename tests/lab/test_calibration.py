@@ -113,7 +113,9 @@ def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
         "top-k and top-p": replace(WARM, top_k=5, top_p=0.9),
         "prompt lookup": LOOKUP,
     }
-    keys = {name: costs_key(replace(pair, environment=e), GREEDY) for name, e in environments.items()}
+    keys = {
+        name: costs_key(replace(pair, environment=e), GREEDY) for name, e in environments.items()
+    }
     keys |= {name: costs_key(replace(pair, info=info), GREEDY) for name, info in infos.items()}
     keys |= {name: costs_key(pair, config) for name, config in configs.items()}
     return keys | {"library": costs_key(library_pair, GREEDY)}

@@ -1,4 +1,4 @@
-"""The dashboard: it opens without models, runs the embedded pair, and says in a line what failed."""
+"""The dashboard opens without models, runs the embedded pair, and says in a line what failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.analysis import metrics, verdict_sentence
-from specviz.cli.options import build_parser, config_from, prompt_from
+from specviz.cli.options import build_parser, config_from
 from specviz.trace import RunConfig, Trace
 from specviz.ui.runs import RunError, run_command, run_pair
 from tests.test_houses import MODELS, loaded_by
@@ -108,7 +108,7 @@ def test_choosing_a_preset_fills_the_prompt() -> None:
     first = app.text_area[0].value
     sound(app.selectbox(key="preset").select_index(7).run())
     assert app.text_area[0].value != first
-    assert app.selectbox(key="preset").value.startswith("dialogue: ")
+    assert str(app.selectbox(key="preset").value).startswith("dialogue: ")
 
 
 # The command line behind the page
@@ -119,7 +119,7 @@ def test_choosing_a_preset_fills_the_prompt() -> None:
     [
         RunConfig(),
         RunConfig(
-            gamma=3, temperature=0.30000000000000004, top_k=7, top_p=0.9, max_new_tokens=9, seed=2**62,
+            gamma=3, temperature=0.1 + 0.2, top_k=7, top_p=0.9, max_new_tokens=9, seed=2**62,
             drafter="prompt-lookup", rule="over-accept", epsilon=0.125, residual="target",
             ignore_eos=True, chat=True, stop=("-x", "a b\n", "="),
         ),
@@ -152,7 +152,7 @@ def test_a_real_run_of_the_embedded_pair(tmp_path: Path, monkeypatch: pytest.Mon
     prompt = "Zoë and Tom were sad.\n\nOne day\n"
     trace = run_pair(prompt, config)
     assert trace.config == config
-    assert trace.prompt.text == prompt == prompt_from(prompt)
+    assert trace.prompt.text == prompt
     assert trace.pair.name == "tinystories"
     assert len(trace.token_ids) == 24
     assert trace.baseline is not None

@@ -1,0 +1,376 @@
+"""The real command line on a tiny pair in folders: what it prints, saves, keeps and refuses.
+
+Runs are processes of their own where that matters; the rest go through ``main`` in this one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import constants
+
+from specviz.cli import main
+from specviz.engine import hardware
+from specviz.store import load_trace
+from tests.engine.models import small_tokenizer, tiny_model, write_model, write_pair
+
+PROMPT = "Once upon a time there was a dog. Once upon a time there was"
+KEYS = {"pair", "device", "dtype", "config", "text", "token_ids", "rounds", "metrics"}
+METRICS = {
+    "num_rounds", "num_drafted", "num_tested", "num_accepted", "alpha_observed",
+    "alpha_expected", "draft_acceptance_rate", "tau", "alpha_by_position", "c", "v",
+    "tokens_per_second", "baseline_tokens_per_second", "speedup_observed",
+    "speedup_end_to_end", "speedup_ideal", "speedup_accounted", "speedup_forecast", "ttft_ms",
+    "noisy",
+}  # fmt: skip
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Step costs measured once serve the whole module, its processes too."""
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pair(tmp_path_factory.mktemp("pair"), num_hidden_layers=1)
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    """A copy to break."""
+    return Path(shutil.copytree(folder, tmp_path / "copied"))
+
+
+def models(folder: Path) -> list[str]:
+    return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
+
+
+def process(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "specviz", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, Path]:
+    """One real run, as a process: the object it printed and the trace it saved."""
+    out = tmp_path_factory.mktemp("saved") / "trace.json"
+    settings = ["--gamma", "4", "--max-new-tokens", "40", "--ignore-eos", "--json"]
+    run = process(["run", PROMPT, *models(folder), *settings, "--out", str(out)])
+    printed, errors = run.communicate(timeout=120)
+    assert (run.returncode, errors) == (0, f"saved {out}\n")
+    return json.loads(printed), out
+
+
+def record_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Record:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+# What a run prints
+
+
+def test_the_object_has_every_key(saved: tuple[Record, Path]) -> None:
+    record, _ = saved
+    assert record.keys() >= KEYS
+    assert record["metrics"].keys() >= METRICS
+    unknown = {name for name in METRICS if record["metrics"][name] is None}
+    assert unknown == {"speedup_forecast"}  # the prompt is no preset: there is nothing to go by
+    assert (record["device"], record["dtype"]) == ("cpu", "float32")
+    assert (record["config"]["gamma"], record["config"]["max_new_tokens"]) == (4, 40)
+
+
+def test_the_counts_are_those_of_the_rounds(saved: tuple[Record, Path]) -> None:
+    record, _ = saved
+    rounds, figures = record["rounds"], record["metrics"]
+    candidates = [each for entry in rounds for each in entry["candidates"]]
+    verdicts = [each["verdict"] for each in candidates]
+    accepted, rejected = verdicts.count("accepted"), verdicts.count("rejected")
+    assert figures["num_rounds"] == len(rounds)
+    assert figures["num_drafted"] == len(candidates)
+    assert figures["num_tested"] == accepted + rejected
+    assert figures["num_accepted"] == accepted > 0
+    assert figures["alpha_observed"] == pytest.approx(accepted / (accepted + rejected))
+    assert figures["draft_acceptance_rate"] == pytest.approx(accepted / len(candidates))
+    whole = [entry for entry in rounds if entry["cut"] is None]
+    emitted = sum(len(entry["emitted"]) for entry in whole)
+    assert figures["tau"] == pytest.approx(emitted / len(whole))
+    tokens = [token for entry in rounds for token in entry["emitted"]]
+    assert record["token_ids"] == tokens
+    assert len(tokens) == 40
+
+
+def test_every_verdict_can_be_replayed(saved: tuple[Record, Path]) -> None:
+    record, _ = saved
+    for entry in record["rounds"]:
+        for each in entry["candidates"]:
+            passes = each["uniform"] * each["draft_prob"] < each["target_prob"]
+            assert each["verdict"] == "discarded" or passes == (each["verdict"] == "accepted")
+
+
+def test_the_speeds_agree_with_each_other(saved: tuple[Record, Path]) -> None:
+    figures = saved[0]["metrics"]
+    rates = figures["tokens_per_second"] / figures["baseline_tokens_per_second"]
+    assert figures["speedup_observed"] == pytest.approx(rates)
+    cost = 4 * figures["c"] + figures["v"]
+    assert figures["speedup_accounted"] == pytest.approx(figures["tau"] / cost)
+    assert min(figures["ttft_ms"], figures["speedup_end_to_end"], figures["speedup_ideal"]) > 0
+
+
+def test_show_gives_the_same_object(
+    saved: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, out = saved
+    assert record_of(["show", str(out)], capsys) == record
+    assert main(["show", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    figures = record["metrics"]
+    assert f"{figures['tau']:.2f} tokens a round" in shown
+    assert f"α observed {figures['alpha_observed']:.3f}" in shown
+    assert f"40 tokens in {figures['num_rounds']} rounds, length limit" in shown
+
+
+# Other ways to run
+
+
+def test_prompt_lookup_needs_only_a_target(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "trace.json"
+    target = ["--target", str(folder / "target"), "--threads", "1", "--out", str(out)]
+    lookup = ["--drafter", "prompt-lookup", "--max-new-tokens", "30", "--ignore-eos"]
+    record = record_of(["run", PROMPT, *target, *lookup], capsys)
+    assert record["models"]["draft"] is None
+    assert len(record["token_ids"]) == 30
+    assert record["metrics"]["num_drafted"] > 0
+    assert record["metrics"]["c"] == 0.0
+    assert record_of(["show", str(out)], capsys) == record
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.7"])
+def test_both_steps_write_the_same_tokens(
+    folder: Path, temperature: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["--temperature", temperature, "--dtype", "float32", "--max-new-tokens", "48"]
+    run = ["run", PROMPT, *models(folder), *settings, "--no-baseline"]
+    lean, library = (record_of([*run, "--step", step], capsys) for step in ("lean", "library"))
+    assert lean["models"]["target"]["step"] == "lean"
+    assert library["models"]["target"]["step"] == "library"
+    assert lean["token_ids"] == library["token_ids"]
+    assert len(set(lean["token_ids"])) >= 8
+    drawn = [[entry["emitted"] for entry in record["rounds"]] for record in (lean, library)]
+    assert drawn[0] == drawn[1]
+
+
+def test_the_same_seed_gives_the_same_run(
+    saved: tuple[Record, Path], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, out = saved
+    settings = ["--gamma", "4", "--max-new-tokens", "40", "--ignore-eos", "--no-baseline"]
+    again = record_of(["run", PROMPT, *models(folder), *settings], capsys)
+    assert again["token_ids"] == record["token_ids"]
+    assert again["models"] == record["models"]
+    other = record_of(["run", PROMPT, *models(folder), *settings, "--seed", "1"], capsys)
+    assert other["token_ids"] != record["token_ids"]
+    assert load_trace(out).token_ids == tuple(record["token_ids"])
+
+
+# Ctrl-C
+
+
+def test_ctrl_c_keeps_the_rounds_there_are(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "trace.json"
+    slow = ["--gamma", "1", "--max-new-tokens", "450", "--ignore-eos", "--step", "library"]
+    run = process(["run", PROMPT, *models(folder), *slow, "--out", str(out)])
+    assert run.stdout is not None
+    seen = [run.stdout.readline() for _ in range(6)]
+    run.send_signal(signal.SIGINT)
+    printed, errors = run.communicate(timeout=60)
+    assert (run.returncode, errors) == (130, f"saved {out}\n")
+    trace = load_trace(out)
+    assert (trace.finish, trace.baseline) == ("stopped", None)
+    assert 3 <= len(trace.rounds) < 200
+    assert f"    {len(trace.rounds) - 1}  " in "".join(seen) + printed
+    assert "The target alone was not measured." in printed
+
+
+# Bad input: one line, exit code 2, nothing written
+
+
+def refused(arguments: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The line it says; the folder of ``out`` is left as it was."""
+    before = files_in(out.parent)
+    capsys.readouterr()
+    assert main([*arguments, "--json", "--out", str(out)]) == 2
+    assert files_in(out.parent) == before
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert printed.err.endswith(".\n")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def files_in(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder / "trace.json"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "settings", "culprit"),
+    [
+        ("", "", "The prompt is empty."),
+        ("Once", "--gamma 0", "gamma is 0."),
+        ("Once", "--gamma -1", "gamma is -1."),
+        ("Once", "--gamma 1000", "gamma is 1000."),
+        ("Once", "--temperature -1", "temperature is -1.0."),
+        ("Once", "--temperature nan", "temperature is nan."),
+        ("Once " * 600, "", "tokens; the pair's context holds 512."),
+        ("Once", "--chat", "has no chat template."),
+        ("Once", "--device cuda:99", "no device cuda:99."),
+    ],
+)
+def test_bad_settings(
+    prompt: str,
+    settings: str,
+    culprit: str,
+    folder: Path,
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = refused(["run", prompt, *models(folder), *settings.split()], out, capsys)
+    assert culprit in said
+
+
+def test_a_refusal_leaves_an_older_trace_alone(
+    folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out.write_text("older")
+    refused(["run", "Once " * 600, *models(folder)], out, capsys)
+    assert out.read_text() == "older"
+
+
+def cut_short(side: Path) -> None:
+    file = side / "model.safetensors"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def leave_a_pickle(side: Path) -> None:
+    (side / "model.safetensors").rename(side / "pytorch_model.bin")
+
+
+def empty(side: Path) -> None:
+    for file in side.iterdir():
+        file.unlink()
+
+
+def speak_otherwise(side: Path) -> None:
+    tokenizer = small_tokenizer(300)
+    tokenizer.add_tokens([f"<{number}>" for number in range(20)])
+    write_model(side, tiny_model(num_hidden_layers=1), tokenizer)
+
+
+@pytest.mark.parametrize("role", ["draft", "target"])
+@pytest.mark.parametrize(
+    ("spoil", "culprit"),
+    [
+        (cut_short, "The weights file model.safetensors of {} is truncated or broken."),
+        (leave_a_pickle, "{} holds a pickle checkpoint (pytorch_model.bin)"),
+        (empty, "{} holds no model: there is no config.json."),
+        (shutil.rmtree, "The folder '{}' does not exist."),
+        (speak_otherwise, "different tokenizers"),
+    ],
+)
+def test_broken_models(
+    role: str,
+    spoil: Callable[[Path], None],
+    culprit: str,
+    copied: Path,
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spoil(copied / role)
+    said = refused(["run", "Once", *models(copied)], out, capsys)
+    assert culprit.format(copied / role) in said
+
+
+def test_an_unknown_pair(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["run", "Once", "--pair", "nonsense"], out, capsys)
+    assert "There is no embedded pair 'nonsense'." in said
+
+
+def test_the_hub_offline(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    said = refused(["run", "Once", *models(folder), "--target", "us/nothing"], out, capsys)
+    assert "us/nothing is not in the local cache and the Hub cannot be reached." in said
+
+
+def test_out_of_memory(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hardware, "free_memory", lambda _device: 1000)
+    said = refused(["run", "Once", *models(folder)], out, capsys)
+    assert "does not fit in the memory of the device." in said
+
+
+def damages(whole: str) -> dict[str, str]:
+    record = json.loads(whole)
+    return {
+        "truncated": whole[: len(whole) // 2],
+        "of an unknown schema": json.dumps(record | {"schema": 999}),
+        "not JSON": "Once upon a time",
+        "another object": json.dumps({"pair": "toy"}),
+    }
+
+
+@pytest.mark.parametrize(
+    "damage", ["truncated", "of an unknown schema", "not JSON", "another object"]
+)
+def test_a_real_trace_that_was_damaged(
+    damage: str, saved: tuple[Record, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(damages(saved[1].read_text())[damage])
+    assert main(["show", str(path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"error: {path} ")
+    assert printed.err.count("\n") == 1
+
+
+def test_a_refused_process_shows_no_traceback(copied: Path, out: Path) -> None:
+    cut_short(copied / "target")
+    run = process(["run", "Once", *models(copied), "--json", "--out", str(out)])
+    printed, errors = run.communicate(timeout=60)
+    assert (run.returncode, printed, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith("error: ")
+    assert not out.exists()

@@ -1,0 +1,88 @@
+"""The pair in the box: its size, its cards, and the trace it made for the first screen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from specviz.engine import load_pair
+from specviz.engine.fingerprint import weights_sha256
+from specviz.store import load_trace
+from specviz.trace import RunConfig, Trace
+from specviz.training.shipping import FIRST_TRACE, SHIPPED
+
+ROLES = ("target", "draft")
+
+
+@pytest.fixture(scope="module")
+def first_trace() -> Trace:
+    return load_trace(FIRST_TRACE)
+
+
+def test_the_pair_is_under_40_megabytes() -> None:
+    size = sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file())
+    assert size < 40_000_000
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_model_is_an_ordinary_folder_in_fp16(role: str) -> None:
+    config = json.loads((SHIPPED / role / "config.json").read_text())
+    assert config["model_type"] == "llama"
+    assert config["dtype"] == "float16"
+    assert config["max_position_embeddings"] == 2048
+    assert config["tie_word_embeddings"] is True
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_card_names_data_licences_and_limits(role: str) -> None:
+    card = (SHIPPED / role / "README.md").read_text(encoding="utf-8")
+    for word in ("tinystories", "CDLA-Sharing-1.0", "childlit", "CC-BY", "fables", "MIT"):
+        assert word in card
+    for limit in ("Translation", "summarising", "code"):
+        assert limit in card
+
+
+def test_the_first_trace_was_made_by_the_shipped_weights(first_trace: Trace) -> None:
+    draft = first_trace.pair.draft
+    assert draft is not None
+    made_by = {"target": first_trace.pair.target, "draft": draft}
+    for role in ROLES:
+        files = (SHIPPED / role / "model.safetensors",)
+        assert made_by[role].weights_sha256 == weights_sha256(files)
+
+
+def test_the_first_trace_has_default_settings(first_trace: Trace) -> None:
+    assert first_trace.config == RunConfig()
+    assert first_trace.baseline is not None
+    assert first_trace.step_costs is not None
+
+
+def test_every_verdict_of_the_first_trace_can_be_replayed(first_trace: Trace) -> None:
+    tested = [c for entry in first_trace.rounds for c in entry.candidates if c.tested]
+    assert len(tested) > 50
+    for candidate in tested:
+        stands = candidate.uniform * candidate.draft_prob < candidate.target_prob
+        assert stands == (candidate.verdict == "accepted")
+
+
+def test_loading_takes_under_a_second() -> None:
+    """Twice the bound fails; the figure is printed."""
+    code = (
+        "import time, torch, transformers\n"
+        "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM\n"
+        "from specviz.engine import load_pair\n"
+        "began = time.perf_counter()\n"
+        "load_pair()\n"
+        "print(time.perf_counter() - began)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds = float(done.stdout.split()[-1])
+    print(f"loading the embedded pair: {seconds:.2f} s")
+    assert seconds < 2.0
+
+
+def test_the_embedded_pair_is_the_default() -> None:
+    assert load_pair(threads=1).name == "tinystories"
