@@ -37,16 +37,14 @@ class Pair:
     lean_target: LeanWeights | None = field(default=None, repr=False)
     lean_draft: LeanWeights | None = field(default=None, repr=False)
 
-    def target_step(self, capacity: int) -> Step:
+    def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
         """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
-        return _step(self.target, self.lean_target, self.vocabulary, capacity)
+        if self.lean_target is not None:
+            return LeanStep(self.lean_target, self.vocabulary, capacity)
+        return LibraryStep(self.target, self.vocabulary, keep_hidden=keep_hidden)
 
     def draft_step(self, capacity: int) -> Step:
         assert self.draft is not None
-        return _step(self.draft, self.lean_draft, self.vocabulary, capacity)
-
-
-def _step(model: PreTrainedModel, lean: LeanWeights | None, vocabulary: int, capacity: int) -> Step:
-    if lean is not None:
-        return LeanStep(lean, vocabulary, capacity)
-    return LibraryStep(model, vocabulary)
+        if self.lean_draft is not None:
+            return LeanStep(self.lean_draft, self.vocabulary, capacity)
+        return LibraryStep(self.draft, self.vocabulary)

@@ -22,7 +22,7 @@ from specviz.engine.pair import Pair
 from specviz.engine.recording import insights, views_of
 from specviz.engine.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
 from specviz.engine.target_pass import Checked, Outcome, TargetPass
-from specviz.engine.verify import make_rule
+from specviz.engine.verify import Rule, make_rule
 from specviz.errors import PairError
 from specviz.trace import (
     Candidate,
@@ -42,7 +42,15 @@ from specviz.trace import (
 class Speculation(Iterator[Round]):
     """A run that yields its rounds. Iterate it; ``stop`` ends it after the present round."""
 
-    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        prompt: str | Sequence[int],
+        config: RunConfig,
+        *,
+        drafter: Drafter | None = None,
+        rule: Rule | None = None,
+    ) -> None:
         self.pair = pair
         self.config = config
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
@@ -56,9 +64,11 @@ class Speculation(Iterator[Round]):
         self._index = 0
         self._done = False
         with memory_errors(pair.device):
-            self._target = pair.target_step(self._capacity)
-            self._pass = TargetPass(self._target, self._sampler, make_rule(config), pair.device)
-            self._drafter = _make_drafter(pair, config, self._capacity, self._sampler)
+            self._drafter = drafter or _make_drafter(pair, config, self._capacity, self._sampler)
+            self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
+            self._pass = TargetPass(
+                self._target, self._sampler, rule or make_rule(config), pair.device
+            )
             self.prefill = self._read_prompt(prompt_ids)
 
     @property
@@ -191,9 +201,19 @@ class Speculation(Iterator[Round]):
         )
 
 
-def speculate(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> Speculation:
-    """Speculative decoding of a prompt: an iterator of rounds."""
-    return Speculation(pair, prompt, config)
+def speculate(
+    pair: Pair,
+    prompt: str | Sequence[int],
+    config: RunConfig,
+    *,
+    drafter: Drafter | None = None,
+    rule: Rule | None = None,
+) -> Speculation:
+    """Speculative decoding of a prompt: an iterator of rounds.
+
+    The configuration names the drafter and the rule; one of the caller's own goes before it.
+    """
+    return Speculation(pair, prompt, config, drafter=drafter, rule=rule)
 
 
 def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:

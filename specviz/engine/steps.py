@@ -27,7 +27,10 @@ class Step(Protocol):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Last hidden states of the latest feed, [num_tokens, width], for drafters."""
+        """Last hidden states behind the latest logits, [num_logits, width], for drafters.
+
+        After a prefill, those of its last token. None where they were not asked for.
+        """
         ...
 
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -73,16 +76,17 @@ class LibraryStep:
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        count = max(1, num_logits)
         output = self._model(
             token_ids[None],
             past_key_values=self._cache,
             use_cache=True,
             output_hidden_states=self._keep_hidden,
-            logits_to_keep=max(1, num_logits),
+            logits_to_keep=count,
         )
         if self._keep_hidden:
-            self._hidden = output.hidden_states[-1][0]
-        return output.logits[0, -max(1, num_logits) :, : self._vocabulary].float()
+            self._hidden = output.hidden_states[-1][0, -count:]
+        return output.logits[0, -count:, : self._vocabulary].float()
 
     def forget(self, count: int) -> None:
         if count:

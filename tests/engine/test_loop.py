@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.engine import Pair, plain, speculate
-from specviz.engine.sampling import draft_slot, keyed_uniforms, verdict_slot
+from specviz.engine import Pair, Speculation, plain, speculate
+from specviz.engine.drafting import Proposal
+from specviz.engine.sampling import draft_slot, inverse_cdf, keyed_uniforms, verdict_slot
 from specviz.engine.steps import LibraryStep
+from specviz.engine.verify import Lossless
 from specviz.errors import PairError, PromptError
 from specviz.trace import Round, RoundTimes, RunConfig
 from tests.engine import oracle
@@ -486,22 +489,24 @@ def test_a_stop_string_in_the_prompt_stops_nothing(pair: Pair) -> None:
     assert tokens(play(pair, config(stop=(stop,)))) == free
 
 
-def test_a_stop_string_of_characters_split_over_tokens(pair: Pair) -> None:
+@pytest.mark.parametrize("stop", ["é", "🙂é", "é🙂", "🙂é🙂"])
+@pytest.mark.parametrize("gamma", [1, 5])
+def test_a_stop_string_of_characters_split_over_tokens(pair: Pair, gamma: int, stop: str) -> None:
     """One byte a token: the stop string is complete only with its last byte."""
-    whole = "🙂é🙂".encode()
-    free = tokens(play(pair, config()))
-    distinct = list(dict.fromkeys(free))[: len(whole)]
-    upto = free.index(distinct[-1]) + 1
+    text = "🙂é🙂"
+    settings = config(gamma=gamma, max_new_tokens=40)
+    free = tokens(play(pair, settings))
+    distinct = list(dict.fromkeys(free))[: len(text.encode())]
     pieces = [b""] * 320
-    for token, byte in zip(distinct, whole, strict=True):
+    for token, byte in zip(distinct, text.encode(), strict=True):
         pieces[token] = bytes([byte])
     table = pair_of(pair.target, None, pieces=pieces).token_table
-    text = table.join(free[:upto])
-    run = speculate(replace(pair, token_table=table), PROMPT, config(stop=("é",)))
+    assert table.join(free).startswith(text)
+    run = speculate(replace(pair, token_table=table), PROMPT, replace(settings, stop=(stop,)))
     list(run)
     assert run.finish == "stop"
-    assert run.text == text[: text.find("é")]
-    assert table.join(run.emitted).endswith("é")
+    assert run.text == text[: text.find(stop)]
+    assert table.join(run.emitted) == text[: text.find(stop) + len(stop)]
 
 
 # -- leaving early
@@ -604,3 +609,69 @@ def test_prompt_lookup_needs_no_draft_and_the_model_drafter_does() -> None:
     assert len(tokens(play(lone, config(drafter="prompt-lookup")))) == 60
     with pytest.raises(PairError, match="no draft model"):
         speculate(lone, PROMPT, config())
+
+
+# -- drafters and rules of one's own
+
+
+class Guesser:
+    """Draws candidates from a law of its own; notes the hidden states it is handed."""
+
+    wants_hidden = True
+
+    def __init__(self, vocabulary: int) -> None:
+        self.law = torch.rand(vocabulary, generator=torch.Generator().manual_seed(1))
+        self.law /= self.law.sum()
+        self.hidden: list[torch.Tensor | None] = []
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        del prompt_ids
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        uniforms: torch.Tensor,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del history
+        self.hidden.append(None if hidden is None else hidden.clone())
+        probs = self.law.expand(count, -1)
+        drawn = [inverse_cdf(self.law, uniforms[draft_slot(i)]) for i in range(count)]
+        return Proposal(torch.stack(drawn), probs, None, 0)
+
+    def settle(self, valid: int) -> None:
+        del valid
+
+
+def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = watch(monkeypatch)
+    drafter = Guesser(pair.vocabulary)
+    rounds = list(Speculation(pair, PROMPT, config(gamma=3), drafter=drafter))
+    assert len(drafter.hidden) == len(rounds)
+    head = pair.target.get_output_embeddings()
+    assert head is not None
+    for hidden, feed in zip(drafter.hidden[1:], notes.targets[0].feeds[1:], strict=False):
+        assert hidden is not None
+        with torch.inference_mode():
+            torch.testing.assert_close(head(hidden), feed.logits, rtol=1e-4, atol=1e-4)
+
+
+def test_a_drafter_that_knows_nothing_changes_nothing_but_the_speed(pair: Pair) -> None:
+    settings = config(temperature=0.0, gamma=3)
+    run = Speculation(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
+    assert tokens(list(run)) == tuple(plain(pair, PROMPT, settings))
+
+
+def test_a_rule_of_ones_own_decides(pair: Pair) -> None:
+    class Refuse(Lossless):
+        def accepts(
+            self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        ) -> torch.Tensor:
+            return torch.zeros_like(draft_probs, dtype=torch.bool)
+
+    rounds = list(Speculation(pair, PROMPT, config(), rule=Refuse()))
+    assert all(entry.num_accepted == 0 for entry in rounds)
+    assert all(len(entry.emitted) == 1 for entry in rounds)

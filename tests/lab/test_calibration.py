@@ -24,6 +24,13 @@ WARM = RunConfig(temperature=0.7)
 LOOKUP = RunConfig(temperature=0.0, drafter="prompt-lookup")
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real measurement, each step timed once."""
+    once = partial(measure_step_costs, repeats=1)
+    monkeypatch.setattr("specviz.engine.costs.measure_step_costs", once)
+
+
 def assert_full(costs: StepCosts, *, draft_rows: int) -> None:
     assert len(costs.contexts) == 3
     assert all(shorter < longer for shorter, longer in pairwise(costs.contexts))
@@ -51,7 +58,9 @@ def test_without_a_draft_model_there_are_no_draft_steps(pair: Pair, empty_home: 
 
 
 @pytest.mark.parametrize("damage", ["truncated", "a cost of nothing", "another key", "no JSON"])
-def test_a_damaged_table_is_measured_again(pair: Pair, empty_home: Path, damage: str) -> None:
+def test_a_damaged_table_is_measured_again(
+    pair: Pair, empty_home: Path, quick: None, damage: str
+) -> None:
     first = step_costs(pair, GREEDY)
     (file,) = (empty_home / "step-costs").iterdir()
     text = file.read_text()
@@ -76,14 +85,10 @@ def test_a_pair_with_a_long_context_is_measured_far_out(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("context", [20, 24, 40, 96])
-def test_a_short_context_is_never_overrun(
-    context: int, empty_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_context_is_never_overrun(context: int, empty_home: Path, quick: None) -> None:
     # Learned positions: one token beyond the last is an error.
     target = tiny_model("gpt2", n_positions=context, n_layer=1)
     short = pair_of(target, noisy_copy(target), max_context=context)
-    once = partial(measure_step_costs, repeats=1)  # the real measurement, but quick
-    monkeypatch.setattr("specviz.engine.costs.measure_step_costs", once)
     costs = step_costs(short, GREEDY)
     assert_full(costs, draft_rows=2)
     assert costs.contexts[-1] < context

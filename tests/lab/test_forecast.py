@@ -61,15 +61,15 @@ def test_texts_are_weighed_by_their_rounds() -> None:
 
 
 def test_costs_are_read_half_way_through_the_text() -> None:
-    # At context 100 + 64 / 2 = 132 of 100 .. 164, half of the way: target 15 ms, draft 1.5.
+    # At context 100 + 64 / 2 = 132 of 100 .. 164, half of the way: a draft step takes 1.5 ms.
     costs = StepCosts(
         contexts=(100, 164),
         draft=((0.001, 0.002), (0.001, 0.002)),
-        target=tuple((0.01, 0.02) for _ in range(17)),
+        target=((0.01, 0.01),) * 17,
     )
     made = forecast(profile(("a", [0.0] * 9)), costs, GAMMA_2, "mine", 100)
     assert made is not None
-    assert made.speedup == pytest.approx(15 / (2 * 1.5 + 15))
+    assert made.speedup == pytest.approx(10 / (2 * 1.5 + 10))
 
 
 def test_the_prompts_own_text_is_left_out() -> None:

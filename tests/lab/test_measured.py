@@ -78,6 +78,13 @@ def test_a_stopped_run_has_no_target_alone(pair: Pair) -> None:
     assert (trace.finish, trace.baseline) == ("stopped", None)
 
 
+def test_a_trace_taken_in_mid_run_has_no_target_alone(pair: Pair) -> None:
+    run = measured_run(pair, STORIES[0], CONFIG)
+    rounds = (next(run), next(run))
+    trace = run.trace()
+    assert (trace.rounds, trace.finish, trace.baseline) == (rounds, "stopped", None)
+
+
 def test_a_stop_after_the_last_round_keeps_the_run_and_measures_nothing(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     rounds = tuple(run)

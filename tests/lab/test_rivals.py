@@ -72,7 +72,14 @@ def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert [len(run.token_ids) for run in lanes(pair, ids)] == [LENGTH, LENGTH]
 
 
-def test_every_setting_is_put_back(pair: Pair) -> None:
+def test_every_setting_is_put_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Values that no lane sets, so that what an earlier call left behind would show.
+    assert pair.draft is not None
+    for model in (pair.target, pair.draft):
+        monkeypatch.setattr(model.generation_config, "eos_token_id", 7)
+    monkeypatch.setattr(pair.draft.generation_config, "num_assistant_tokens", 9)
+    monkeypatch.setattr(pair.draft.generation_config, "num_assistant_tokens_schedule", "heuristic")
+    monkeypatch.setattr(pair.draft.generation_config, "assistant_confidence_threshold", 0.3)
     before = settings_of(pair)
     lanes(pair, encoded(pair, PROMPTS[0]))
     assert settings_of(pair) == before

@@ -1,0 +1,80 @@
+"""A drafter and a rule of the caller's own: what they are handed, and that the text stays right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.engine import Pair, plain, speculate
+from specviz.engine.drafting import Proposal
+from specviz.engine.sampling import one_hot
+from specviz.engine.verify import Lossless
+from specviz.trace import RunConfig
+from tests.engine.asking import load
+
+GREEDY = RunConfig(temperature=0.0, max_new_tokens=24, ignore_eos=True, gamma=3)
+PROMPT = "Once upon a time there was a ball."
+
+
+class _HeadReader:
+    """Proposes what the target's own head makes of its last hidden state, again and again."""
+
+    wants_hidden = True
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self.seen: list[torch.Size] = []
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        del prompt_ids
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        uniforms: torch.Tensor,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del history, uniforms
+        assert hidden is not None
+        self.seen.append(hidden.shape)
+        head: Any = self._pair.target.get_output_embeddings()
+        logits = head(hidden[-1:])[:, : self._pair.vocabulary].float()
+        ids = logits.argmax(-1).repeat(count)
+        return Proposal(ids, one_hot(ids[:, None], self._pair.vocabulary), None, 0)
+
+    def settle(self, valid: int) -> None:
+        del valid
+
+
+class _Refuse(Lossless):
+    """Rejects every candidate."""
+
+    def accepts(
+        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+    ) -> torch.Tensor:
+        del uniforms, draft_probs
+        return torch.zeros_like(target_probs, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+def test_a_drafter_is_handed_the_targets_last_hidden_states(llama: Path, step: str) -> None:
+    pair = load(llama, step=step)
+    drafter = _HeadReader(pair)
+    run = speculate(pair, PROMPT, GREEDY, drafter=drafter)
+    rounds = list(run)
+    assert run.emitted == tuple(plain(pair, PROMPT, GREEDY))
+    assert len(drafter.seen) == len(rounds)
+    config: Any = pair.target.config
+    width = config.hidden_size
+    assert drafter.seen[0] == (1, width)  # the prompt's last token but one
+    assert drafter.seen[1] == (GREEDY.gamma + 1, width)
+
+
+def test_a_rule_of_ones_own_decides(llama_pair: Pair) -> None:
+    rounds = list(speculate(llama_pair, PROMPT, GREEDY, rule=_Refuse()))
+    assert all(entry.num_accepted == 0 for entry in rounds)
