@@ -79,9 +79,11 @@ def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """The first token whose cumulated probability exceeds the uniform's share.
 
     Cumulated in double precision, a uniform below 1 stays below the total; so a token of
-    probability zero is never drawn.
+    probability zero is never drawn. A device without it leaves this to the host.
     """
-    cumulated = probs.cumsum(-1, dtype=wide(probs))
+    if wide(probs) != torch.float64:
+        return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
+    cumulated = probs.cumsum(-1, dtype=torch.float64)
     levels = uniforms[..., None].to(cumulated) * cumulated[..., -1:]
     index = torch.searchsorted(cumulated, levels, right=True)[..., 0]
     return index.clamp_(max=probs.shape[-1] - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 _SENTENCEPIECE_SPACE = "\u2581"
+_BYTE_PIECE = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,7 @@ def _byte_level(token: str) -> bytes:
 
 
 def _sentencepiece(token: str) -> bytes:
-    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-        return bytes([int(token[3:5], 16)])
+    byte = _BYTE_PIECE.fullmatch(token)
+    if byte:
+        return bytes([int(byte[1], 16)])
     return token.replace(_SENTENCEPIECE_SPACE, " ").encode()

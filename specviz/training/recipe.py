@@ -97,8 +97,8 @@ CPU = Recipe(
     own_text=OwnText(sequences=4096, length=256, temperatures=(0.0, 0.3, 0.7, 1.0), batch=128),
     draft_schedule=Schedule(
         stages=(
-            Stage(steps=520, batch=32, length=256, sources=_DISTIL),
-            Stage(steps=30, batch=4, length=CONTEXT_LENGTH, sources=_STORIES),
+            Stage(steps=420, batch=32, length=256, sources=_DISTIL),
+            Stage(steps=20, batch=4, length=CONTEXT_LENGTH, sources=_STORIES),
         ),
         matrix_rate=5e-3,
         vector_rate=4e-3,

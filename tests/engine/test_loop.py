@@ -670,6 +670,7 @@ def test_a_rule_of_ones_own_decides(pair: Pair) -> None:
         def accepts(
             self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
         ) -> torch.Tensor:
+            del uniforms, target_probs
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 
     rounds = list(Speculation(pair, PROMPT, config(), rule=Refuse()))

@@ -134,7 +134,7 @@ def test_a_model_agrees_with_itself_and_not_with_a_stranger(corpus: Path) -> Non
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="no .txt file"):
+    with pytest.raises(TrainingError, match=r"no \.txt file"):
         read_sources(tmp_path)
 
 
