@@ -3,75 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from specviz.analysis import (
-    Metrics,
-    candidates_frame,
-    kind_interval,
-    metrics,
-    rounds_frame,
-    verdict_sentence,
-)
-from specviz.trace import (
-    Alternatives,
-    Baseline,
-    Block,
-    Forecast,
-    Insight,
-    RunConfig,
-    StepCosts,
-    Trace,
-)
+from specviz.analysis import Metrics, metrics, verdict_sentence
+from specviz.trace import Baseline, Block, Forecast, RunConfig
+from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
 from tests.traces import make_baseline, make_costs, make_round, make_trace
 
-LOOKUP = RunConfig(gamma=4, drafter="prompt-lookup")
-NEEDS_TIME = ("tokens_per_second", "ttft_ms", "wasted_share")
 NEEDS_BASELINE = (
     "baseline_tokens_per_second", "speedup_observed", "speedup_end_to_end", "baseline_ttft_ms",
     "noisy", "drift",
 )  # fmt: skip
 NEEDS_COSTS = ("gamma", "c", "v", "speedup_ideal", "speedup_accounted")
 
-# Contexts 4, 7, 11 (mean 22/3), then the cut round at 12. Tokens 3 + 4 + 1, then 1.
-ROUNDS = (
-    make_round("aar", expected=(0.9, 0.8, 0.7), times=(0.003, 0.010, 0.002)),
-    make_round("aaa", expected=0.5, times=(0.003, 0.011, 0.001)),
-    make_round("rdd", expected=(0.2, 0.6, 0.6), times=(0.003, 0.010, 0.002)),
-    make_round("ad", expected=(0.4, 0.4), cut="eos", times=(0.5, 0.5, 0.5)),
-)
-# A third of the way from context 4 to 14: draft 4/3 ms, target 12 ms, verify of 4 tokens 14 ms.
-COSTS = StepCosts(
-    contexts=(4, 14),
-    draft=((0.001, 0.002), (0.005, 0.005)),
-    target=((0.010, 0.016), (0.5, 0.5), (0.5, 0.5), (0.012, 0.018), (0.5, 0.5)),
-)
-# Whole rounds: 80.0 and 81.6 ms; 46 and 47 ms. The cut round's times are absurd on purpose.
-BASELINE = make_baseline(
-    target=([0.0100] * 8 + [9.0], [0.0102] * 8 + [7.0]),
-    speculative=([0.015, 0.015, 0.016, 5.0], [0.016, 0.015, 0.016, 3.0]),
-    prefill=0.02,
-)
-
-
-def paper_trace(**fields: Any) -> Trace:
-    return make_trace(
-        ROUNDS, **({"step_costs": COSTS, "baseline": BASELINE, "finish": "eos"} | fields)
-    )
-
 
 @pytest.fixture
 def figures() -> Metrics:
     return metrics(paper_trace())
-
-
-def close(value: float) -> Any:
-    return pytest.approx(value, rel=1e-12)
 
 
 def test_counts(figures: Metrics) -> None:
@@ -266,190 +217,3 @@ def test_lanes_are_told_by_name_not_by_order() -> None:
     blocks = (spec, spec, plain, plain)
     figures = metrics(make_trace(["aar"], baseline=Baseline(blocks=blocks, prefill=0.0)))
     assert figures.speedup_observed == close(1.5)
-
-
-# Intervals
-
-
-def test_coins_by_hand(figures: Metrics) -> None:
-    coins = figures.intervals.coins
-    assert coins is not None
-    half = 1.96 * math.sqrt(0.09 + 0.16 + 0.21 + 3 * 0.25 + 0.16 + 0.24) / 8
-    assert (coins.low, coins.high) == (close(0.5625 - half), close(0.5625 + half))
-    assert coins.label == "this run's coins"
-
-
-def test_coins_stay_within_zero_and_one() -> None:
-    coins = metrics(make_trace([make_round("a", expected=0.9)])).intervals.coins
-    assert coins is not None
-    assert (coins.low, coins.high) == (close(0.9 - 1.96 * 0.3), 1.0)
-
-
-def drawn_trace(rng: np.random.Generator, alpha: float, rounds: int = 60) -> Trace:
-    runs = [min(int(rng.geometric(1 - alpha)) - 1, 3) for _ in range(rounds)]
-    spelt = ["a" * run + "r" * (run < 3) + "d" * max(0, 2 - run) for run in runs]
-    return make_trace([make_round(each, expected=alpha) for each in spelt])
-
-
-def test_coins_and_prompt_cover_as_they_claim() -> None:
-    rng = np.random.default_rng(7)
-    runs = [metrics(drawn_trace(rng, 0.7)) for _ in range(200)]
-    coins = prompt = 0
-    for figures in runs:
-        within, around = figures.intervals.coins, figures.intervals.prompt
-        assert within is not None
-        assert around is not None
-        assert figures.alpha_observed is not None
-        coins += within.low <= figures.alpha_observed <= within.high
-        prompt += around.low <= 0.7 <= around.high
-    assert 182 <= coins <= 199
-    assert 172 <= prompt <= 199
-
-
-def test_prompt_interval_is_wider_where_acceptance_clusters() -> None:
-    def width(spelt: list[str]) -> float:
-        found = metrics(make_trace(spelt)).intervals.prompt
-        assert found is not None
-        assert found.label == "this prompt"
-        return found.high - found.low
-
-    clustered = width(["aaa"] * 32 + ["rdd"] * 32)
-    assert clustered > 1.5 * width(["aaa", "rdd"] * 32)
-    assert width(["aar"] * 20) == 0.0
-
-
-def test_prompt_interval_needs_rounds_and_repeats_itself() -> None:
-    assert metrics(make_trace(["aar"] * 5 + ["rdd"] * 4)).intervals.prompt is None
-    trace = make_trace(["aar"] * 5 + ["rdd"] * 5)
-    first = metrics(trace).intervals.prompt
-    assert first is not None
-    assert first == metrics(trace).intervals.prompt
-    assert first.low < 10 / 20 < first.high
-
-
-def test_kind_interval() -> None:
-    half, all_of_it = make_trace(["ar"] * 3), make_trace(["aa"] * 3)
-    untested = make_trace([""], config=LOOKUP)
-    found = kind_interval([half, all_of_it, untested])
-    assert found is not None
-    # Two prompts: a quarter of the resamples is all the one, a quarter all the other.
-    assert (found.low, found.high, found.label) == (0.5, 1.0, "this kind of prompt")
-    assert kind_interval([]) is None
-    assert kind_interval([half]) is None
-    assert kind_interval([half, untested]) is None
-
-
-# In words
-
-
-def said(figures: Metrics, trace: Trace | None = None) -> str:
-    return verdict_sentence(figures, trace or paper_trace())
-
-
-def test_sentences(figures: Metrics) -> None:
-    assert said(figures) == "1.7 times as fast as the target alone."
-    assert said(replace(figures, speedup_observed=1.04)) == (
-        "1.04 times as fast as the target alone."
-    )
-    assert said(replace(figures, speedup_observed=1.004)) == "As fast as the target alone."
-    noisy = replace(figures, noisy=True, drift=0.09)
-    assert said(noisy) == ("Noisy machine: blocks of the same work drift by 9 %, so no verdict.")
-    assert said(replace(figures, noisy=None, drift=None)) == (
-        "A lane was timed only once, so no verdict."
-    )
-    alone = paper_trace(baseline=None)
-    assert said(metrics(alone), alone) == "The target alone was not measured."
-
-
-def test_sentences_when_slower(figures: Metrics) -> None:
-    slow = replace(figures, speedup_observed=0.82, gamma=8, c=0.15, v=1.05, tau=1.9)
-    start = "Slower than the target alone (0.82 times)"
-    assert said(slow) == (
-        f"{start}, because drafting 8 tokens costs 1.2 target steps "
-        "and only 1.9 tokens come out of a round."
-    )
-    assert said(replace(slow, v=1.4)) == (
-        f"{start}, because drafting 8 tokens costs 1.2 target steps, verifying 9 costs 1.4, "
-        "and only 1.9 tokens come out of a round."
-    )
-    assert said(replace(slow, c=0.0, v=2.3)) == (
-        f"{start}, because verifying 9 tokens costs 2.3 target steps "
-        "and only 1.9 tokens come out of a round."
-    )
-    assert said(replace(slow, tau=3.0)) == (
-        f"{start}, though by their step costs the two models should gain: the rest is overhead."
-    )
-    assert said(replace(slow, c=None)) == f"{start}."
-
-
-# As data
-
-
-def test_as_dict_is_json(figures: Metrics) -> None:
-    record = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
-    assert record["alpha_by_position"] == [0.75, 1.0, 0.5]
-    assert record["intervals"]["coins"]["label"] == "this run's coins"
-    assert record["intervals"]["prompt"] is None
-    assert record["noisy"] is False
-    assert {
-        "num_rounds", "num_drafted", "num_tested", "num_accepted", "alpha_observed",
-        "alpha_expected", "draft_acceptance_rate", "tau", "alpha_by_position", "c", "v",
-        "tokens_per_second", "baseline_tokens_per_second", "speedup_observed",
-        "speedup_end_to_end", "speedup_ideal", "speedup_accounted", "speedup_forecast",
-        "ttft_ms", "noisy",
-    } <= record.keys()  # fmt: skip
-
-
-def test_as_dict_holds_no_infinity(figures: Metrics) -> None:
-    assert replace(figures, c=math.inf, v=math.nan).as_dict()["c"] is None
-    assert replace(figures, c=math.inf, v=math.nan).as_dict()["v"] is None
-
-
-def test_rounds_frame() -> None:
-    frame = rounds_frame(paper_trace())
-    assert frame["round"].tolist() == [0, 1, 2, 3]
-    assert frame["context_length"].tolist() == [4, 7, 11, 12]
-    assert frame["drafted"].tolist() == [3, 3, 3, 2]
-    assert frame["tested"].tolist() == [3, 3, 1, 1]
-    assert frame["accepted"].tolist() == [2, 3, 0, 1]
-    assert frame["emitted"].tolist() == [3, 4, 1, 1]
-    assert frame["alpha_expected"].tolist() == pytest.approx([0.8, 0.5, 0.2, 0.4])
-    assert frame["extra_kind"].tolist()[:3] == ["recovered", "bonus", "recovered"]
-    assert frame["extra_kind"].isna().tolist() == [False, False, False, True]
-    assert frame["cut"].tolist()[3] == "eos"
-    assert frame["whole"].tolist() == [True, True, True, False]
-    assert frame["decode_seconds"].tolist() == pytest.approx([0.015, 0.015, 0.015, 1.5])
-    assert frame["verify_seconds"].tolist() == [0.010, 0.011, 0.010, 0.5]
-
-
-def test_candidates_frame() -> None:
-    frame = candidates_frame(paper_trace())
-    assert len(frame) == 11
-    assert frame["round"].tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 2
-    assert frame["position"].tolist() == [1, 2, 3] * 3 + [1, 2]
-    third = frame.to_dict("records")[2]
-    assert (third["verdict"], third["tested"], third["text"]) == ("rejected", True, " w12")
-    assert (third["odds"], third["uniform"], third["expected_acceptance"]) == (0.5, 0.75, 0.7)
-    assert frame["draft_entropy"].isna().tolist() == [True] * 11
-
-
-def test_candidates_frame_with_the_record_on() -> None:
-    top = Alternatives(token_ids=(), texts=(), probs=())
-    insight = Insight(
-        draft_prob=0.5, target_prob=0.25, draft_entropy=1.5, target_entropy=0.0,
-        draft_top=top, target_top=top, residual_top=top,
-    )  # fmt: skip
-    plain = make_round("ar")
-    watched = replace(plain.candidates[0], insight=insight)
-    trace = make_trace([replace(plain, candidates=(watched, plain.candidates[1]))])
-    frame = candidates_frame(trace)
-    assert frame["draft_entropy"].tolist()[0] == 1.5
-    assert frame["target_entropy"].tolist()[0] == 0.0
-    assert frame["draft_entropy"].isna().tolist() == [False, True]
-
-
-def test_frames_of_nothing_have_their_columns() -> None:
-    empty, full = make_trace([]), make_trace()
-    assert rounds_frame(empty).columns.tolist() == rounds_frame(full).columns.tolist()
-    assert candidates_frame(empty).columns.tolist() == candidates_frame(full).columns.tolist()
-    assert len(rounds_frame(empty)) == len(candidates_frame(empty)) == 0

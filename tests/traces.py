@@ -20,6 +20,7 @@ from specviz.trace import (
     Environment,
     Extra,
     ExtraKind,
+    Forecast,
     ModelInfo,
     PairInfo,
     Prefill,
@@ -113,6 +114,19 @@ def make_trace(
         "created": "2026-01-02T03:04:05Z",
     }
     return Trace(config=config, rounds=laid, **(values | fields))
+
+
+def full_trace() -> Trace:
+    """One with every optional part present."""
+    rounds = [make_round("aar"), make_round("aaa"), make_round("ad", cut="eos")]
+    times = ([0.01] * 8, [0.011] * 8)
+    return make_trace(
+        rounds,
+        step_costs=make_costs(),
+        forecast=Forecast(speedup=1.4, tau=2.5, kind="story", num_texts=4),
+        baseline=make_baseline(target=times, speculative=([0.02] * 3, [0.021] * 3)),
+        notices=("A notice.",),
+    )
 
 
 def make_model(name: str = "toy-target", parameters: int = 1_000) -> ModelInfo:

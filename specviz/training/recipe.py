@@ -71,11 +71,11 @@ OWN_TEXT = "own text"  # the name of the target's own writing among the sources
 _MIXED = {"tinystories": 0.62, "fables": 0.12, "storybooks": 0.08, "childlit": 0.18}
 _STORIES = {"tinystories": 0.84, "fables": 0.06, "storybooks": 0.04, "childlit": 0.06}
 _DISTIL = {
-    OWN_TEXT: 0.45,
-    "tinystories": 0.37,
-    "fables": 0.06,
-    "storybooks": 0.04,
-    "childlit": 0.08,
+    OWN_TEXT: 0.4,
+    "tinystories": 0.5,
+    "fables": 0.03,
+    "storybooks": 0.03,
+    "childlit": 0.04,
 }
 
 CPU = Recipe(
@@ -97,8 +97,8 @@ CPU = Recipe(
     own_text=OwnText(sequences=4096, length=256, temperatures=(0.0, 0.3, 0.7, 1.0), batch=128),
     draft_schedule=Schedule(
         stages=(
-            Stage(steps=420, batch=32, length=256, sources=_DISTIL),
-            Stage(steps=20, batch=4, length=CONTEXT_LENGTH, sources=_STORIES),
+            Stage(steps=1230, batch=16, length=256, sources=_DISTIL),
+            Stage(steps=30, batch=2, length=CONTEXT_LENGTH, sources=_STORIES),
         ),
         matrix_rate=5e-3,
         vector_rate=4e-3,

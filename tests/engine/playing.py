@@ -1,0 +1,45 @@
+"""Play whole runs of a tiny Llama pair, and compare them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from specviz.engine import Pair, speculate
+from specviz.trace import Round, RoundTimes, RunConfig
+from tests.engine.models import noisy_copy, pair_of, tiny_model
+
+PROMPT = (5, 17, 101, 42, 9, 77, 200, 31, 8, 64)
+STEPS = ("library", "lean")
+
+
+@cache
+def llama_pair(step: str) -> Pair:
+    target = tiny_model("llama")
+    return pair_of(target, noisy_copy(target, 0.05), step=step)
+
+
+def config(**changes: Any) -> RunConfig:
+    settings: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "max_new_tokens": 60}
+    return RunConfig(**(settings | changes))
+
+
+def play(pair: Pair, settings: RunConfig, prompt: tuple[int, ...] = PROMPT) -> list[Round]:
+    return list(speculate(pair, prompt, settings))
+
+
+def tokens(rounds: list[Round]) -> tuple[int, ...]:
+    return tuple(token for entry in rounds for token in entry.emitted)
+
+
+def timeless(rounds: list[Round]) -> list[Round]:
+    """Without what a second run may change: times, and what the record adds."""
+    return [
+        replace(
+            entry,
+            times=RoundTimes(draft=0, verify=0, other=0),
+            candidates=tuple(replace(c, insight=None) for c in entry.candidates),
+        )
+        for entry in rounds
+    ]

@@ -1,0 +1,131 @@
+"""Values kept between runs: one comes back equal, or is not there; and the folder they lie in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from specviz import store
+from specviz.trace import StepCosts
+from tests.traces import make_costs
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    rates: tuple[float, ...]
+    note: str | None = None
+
+
+def _only_file(home: Path) -> Path:
+    (path,) = home.rglob("*.json")
+    return path
+
+
+def test_a_value_is_kept(home: Path) -> None:
+    assert store.load_value("step-costs", "toy cpu", StepCosts) is None
+    assert store.save_value("step-costs", "toy cpu", make_costs())
+    assert store.load_value("step-costs", "toy cpu", StepCosts) == make_costs()
+    assert _only_file(home).parent == home / "step-costs"
+    again = make_costs(draft=0.002)
+    assert store.save_value("step-costs", "toy cpu", again)
+    assert store.load_value("step-costs", "toy cpu", StepCosts) == again
+
+
+def test_values_of_any_dataclass_by_kind_and_key(home: Path) -> None:
+    first, second = Profile(rates=(0.1, 1 / 3)), Profile(rates=(), note="\ud800")
+    store.save_value("profile", "one", first)
+    store.save_value("profile", "\ud800 two", second)
+    assert store.load_value("profile", "one", Profile) == first
+    assert store.load_value("profile", "\ud800 two", Profile) == second
+    assert store.load_value("profiles", "one", Profile) is None
+    assert store.load_value("profile", "one", StepCosts) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff", b"[" * 200_000, b'{"schema": 1}', b"NaN", b"1" * 5000],
+    ids=["empty", "half", "list", "bytes", "deep", "bare", "NaN", "long number"],
+)
+def test_a_damaged_value_is_not_there(home: Path, content: bytes) -> None:
+    store.save_value("profile", "one", Profile(rates=(0.5,)))
+    _only_file(home).write_bytes(content)
+    assert store.load_value("profile", "one", Profile) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("schema", 2), ("key", "another"), ("kind", "other"), ("value", {"rates": ["x"]})],
+)
+def test_a_value_of_another_sort_is_not_there(home: Path, name: str, value: object) -> None:
+    store.save_value("profile", "one", Profile(rates=(0.5,)))
+    record = json.loads(_only_file(home).read_text())
+    assert record["key"] == "one"
+    _only_file(home).write_text(json.dumps(record | {name: value}))
+    assert store.load_value("profile", "one", Profile) is None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "file"))
+    assert store.save_value("profile", "one", Profile(rates=())) is False
+    assert store.load_value("profile", "one", Profile) is None
+
+
+def test_a_value_that_cannot_take_its_place_leaves_nothing_beside(home: Path) -> None:
+    store.save_value("profile", "one", Profile(rates=()))
+    path = _only_file(home)
+    path.unlink()
+    path.mkdir()
+    assert store.save_value("profile", "one", Profile(rates=())) is False
+    assert os.listdir(path.parent) == [path.name]
+
+
+def _save_many(numbers: tuple[int, int]) -> int:
+    profiles = [Profile(rates=(float(number),) * 2000) for number in range(*numbers)]
+    unread = 0
+    for profile in profiles:
+        store.save_value("profile", "shared", profile)
+        unread += store.load_value("profile", "shared", Profile) is None
+    return unread
+
+
+def test_two_processes_never_see_half_a_value(home: Path) -> None:
+    with ProcessPoolExecutor(2) as pool:
+        assert sum(pool.map(_save_many, [(0, 40), (100, 140)])) == 0
+    last = store.load_value("profile", "shared", Profile)
+    assert last is not None
+    assert last.rates[0] in (39, 139)
+    assert len(list(home.rglob("*"))) == 2  # the folder and the file
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {"SPECVIZ_HOME": "/own"}, "/own"),
+        ("linux", {"XDG_DATA_HOME": "/data"}, "/data/specviz"),
+        ("linux", {}, "/me/.local/share/specviz"),
+        ("darwin", {}, "/me/Library/Application Support/specviz"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/specviz"),
+    ],
+)
+def test_the_folder_by_platform(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], expected: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    for name in ("SPECVIZ_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"HOME": "/me"} | variables).items():
+        monkeypatch.setenv(name, value)
+    assert store.data_folder() == Path(expected)

@@ -1,0 +1,193 @@
+"""A place or file that will not do is refused in one line, naming the file and the field."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz import store
+from specviz.errors import TraceError
+from tests.traces import full_trace, make_trace
+
+
+def refusal(act: Callable[[], object]) -> str:
+    """The one line it is refused with."""
+    with pytest.raises(TraceError) as caught:
+        act()
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy.endswith(".")
+    return str(caught.value)
+
+
+# Places
+
+
+@pytest.mark.parametrize("where", ["missing/run.json", ".", "plain/run.json", "n" * 300, "a\0b"])
+def test_a_place_that_cannot_be_written(tmp_path: Path, where: str) -> None:
+    (tmp_path / "plain").write_text("a file, no folder")
+    path = tmp_path / where
+    assert str(path) in refusal(lambda: store.save_trace(full_trace(), path))
+    assert os.listdir(tmp_path) == ["plain"]
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a file" in refusal(lambda: store.save_trace(full_trace(), tmp_path / "pipe"))
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert "not a file" in refusal(lambda: store.load_trace(tmp_path / "pipe"))
+
+
+# Files
+
+
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n ", "is empty"),
+    "no JSON": (b"once upon a time", "is not JSON (line 1, column 1)"),
+    "bytes": (b"\xff\xfe\x00binary", "is not JSON"),
+    "a list": (b"[]", "is not a specviz trace"),
+    "another object": (b'{"schema": 1}', "is not a specviz trace"),
+    "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
+    "newer": (b'{"schema": 2, "kind": "specviz.trace"}', "written by a newer specviz"),
+    "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "no schema that specviz ever wrote"),
+    "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "no schema"),
+    "no schema": (b'{"kind": "specviz.trace"}', "no schema"),
+    "bare": (b'{"schema": 1, "kind": "specviz.trace"}', "lacks the field"),
+    "deep": (b"[" * 200_000, "nested too deeply"),
+    "deep inside": (
+        b'{"schema": 1, "kind": "specviz.trace", "rounds": ' + b'{"a":' * 100_000,
+        "nested too deeply",
+    ),
+    "long number": (b"1" * 5000, "a number is too long"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files(tmp_path: Path, name: str) -> None:
+    content, message = BAD_FILES[name]
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    said = refusal(lambda: store.load_trace(path))
+    assert str(path) in said
+    assert message in said
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    assert "does not exist" in refusal(lambda: store.load_trace(tmp_path / "run.json"))
+    assert "is a folder" in refusal(lambda: store.load_trace(tmp_path))
+    for name in ("n" * 300, "a\0b"):
+        assert str(tmp_path) in refusal(lambda name=name: store.load_trace(tmp_path / name))
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(store.MAX_BYTES + 1)  # sparse: takes no room
+    assert "larger than 256 MiB" in refusal(lambda: store.load_trace(tmp_path / "huge.json"))
+
+
+def test_every_truncation_is_refused_as_such() -> None:
+    text = store.trace_to_json(make_trace(["ar"])).strip()
+    for length in range(1, len(text)):
+        said = refusal(lambda length=length: store.trace_from_json(text[:length], "run.json"))
+        assert said.startswith("run.json is damaged: it ends in the middle."), text[:length]
+
+
+# Fields
+
+
+def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def edit(record: dict[str, Any]) -> None:
+        *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+        place: Any = record
+        for key in parents:
+            place = place[key]
+        place[last] = value
+
+    return edit
+
+
+FIRST = "rounds.0.candidates.0"
+BAD_FIELDS: dict[str, tuple[object, str]] = {
+    "text": (3, "text is 3, not a text"),
+    "rounds": ({}, "rounds is an object, not a list"),
+    "rounds.1": ([], "rounds[1] is a list, not an object"),
+    "pair": (None, "pair is null, not an object"),
+    "pair.target.parameters": (1.0, "pair.target.parameters is 1.0, not a whole number"),
+    "config.gamma": (1000, "config is out of range: gamma is 1000"),
+    "config.ignore_eos": (1, "config.ignore_eos is 1, not true or false"),
+    "config.stop": (["ok", 1], "config.stop[1] is 1, not a text"),
+    "environment.versions": ({"to\nrch": 2}, 'environment.versions["to\\nrch"] is 2'),
+    "surplus": (1, 'it has a field "surplus" that is not known'),
+    f"{FIRST}.surplus": (1, "rounds[0].candidates[0] has a field"),
+    f"{FIRST}.verdict": ("maybe", 'rounds[0].candidates[0].verdict is "maybe"'),
+    f"{FIRST}.uniform": (True, "uniform is true, not a number"),
+    f"{FIRST}.target_prob": ("0.5", 'target_prob is "0.5", not a number'),
+    f"{FIRST}.draft_prob": (0, "drafted at a probability that is not above 0"),
+    f"{FIRST}.expected_acceptance": (1.5, "outside 0 to 1"),
+    f"{FIRST}.token_id": (2**70, "token_id is out of range"),
+    "rounds.0.index": (True, "rounds[0].index is true, not a whole number"),
+    "rounds.0.cut": ("bored", 'rounds[0].cut is "bored"'),
+    "rounds.0.extra.kind": (None, "rounds[0].extra.kind is null"),
+    "rounds.0.times.draft": (-1.0, "rounds[0].times adds up to less than 0"),
+    "rounds.0.times.verify": (math.nan, "is NaN"),
+    "rounds.0.times.other": (math.inf, "is Infinity"),
+    "prefill.target": (1e300, "prefill.target is out of range"),
+    "prefill.draft": (10**30, "prefill.draft is out of range"),
+    "step_costs.contexts": ([16, 256, 64], "step_costs has contexts out of order"),
+    "step_costs.target": ([], "step_costs is not a full table"),
+    "step_costs.draft": ([[0.1]], "step_costs is not a full table"),
+    "step_costs.target.0.0": (0, "step_costs has a cost not above 0"),
+    "baseline.blocks.1.seconds.0": (-0.1, "baseline has a time below 0"),
+    "baseline.blocks.0.seconds": ([0.1], "a timed block that does not fit its rounds"),
+    "baseline.blocks.1.lane": ("target", "a timed block that does not fit its rounds"),
+}
+
+
+@pytest.mark.parametrize("path", BAD_FIELDS)
+def test_bad_fields_are_named(path: str) -> None:
+    value, message = BAD_FIELDS[path]
+    record = json.loads(store.trace_to_json(full_trace()))
+    _set(path, value)(record)
+    said = refusal(lambda: store.trace_from_json(json.dumps(record), "run.json"))
+    assert said.startswith("run.json is damaged: ")
+    assert message in said
+
+
+def _paths(value: object, path: str = "") -> list[str]:
+    entries: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        entries = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, list):
+        entries = [(str(place), each) for place, each in enumerate(value[:2])]
+    deeper = [_paths(each, f"{path}.{key}" if path else key) for key, each in entries]
+    return [path] * bool(path) + [each for found in deeper for each in found]
+
+
+def test_no_field_of_another_type_gets_through() -> None:
+    """Each value in turn becomes something that no field of a trace may hold."""
+    text = store.trace_to_json(full_trace())
+    paths = _paths(json.loads(text))
+    assert len(paths) > 150
+    for path in paths:
+        record = json.loads(text)
+        _set(path, {"no": [{"such": "thing"}]})(record)
+        refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
+
+
+def test_no_field_without_a_default_may_be_missing() -> None:
+    text = store.trace_to_json(full_trace())
+    for path, last in (("rounds.0.times", "draft"), ("pair", "draft"), ("prompt", "text")):
+        record = json.loads(text)
+        place = record
+        for key in path.split("."):
+            place = place[int(key) if key.isdigit() else key]
+        del place[last]
+        said = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
+        assert f"lacks the field '{last}'" in said

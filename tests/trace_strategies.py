@@ -1,0 +1,167 @@
+"""Any trace that the file format can hold, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from specviz.trace import (
+    Alternatives,
+    Baseline,
+    Block,
+    Candidate,
+    Environment,
+    Extra,
+    Forecast,
+    Insight,
+    ModelInfo,
+    PairInfo,
+    Prefill,
+    Prompt,
+    Round,
+    RoundTimes,
+    RunConfig,
+    StepCosts,
+    Trace,
+)
+
+# Every text, with the lone surrogates that a token cut out of a character may leave.
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
+TOKENS = st.integers(0, 2**31)
+COUNTS = st.integers(0, 10**6)
+CHANCES = st.floats(0, 1)
+SECONDS = st.floats(0, 1e6)
+COSTS = st.floats(1e-9, 1e3)
+
+
+def tuples(each: st.SearchStrategy[Any], *, size: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(each, max_size=size).map(tuple)
+
+
+@st.composite
+def alternatives(draw: st.DrawFn) -> Alternatives:
+    rows = draw(st.lists(st.tuples(TOKENS, TEXTS, CHANCES), max_size=3))
+    ids, texts, probs = zip(*rows, strict=True) if rows else ((), (), ())
+    return Alternatives(token_ids=ids, texts=texts, probs=probs)
+
+
+INSIGHTS = st.builds(
+    Insight,
+    draft_prob=CHANCES,
+    target_prob=CHANCES,
+    draft_entropy=st.floats(-1e-6, 20),
+    target_entropy=st.floats(-1e-6, 20),
+    draft_top=alternatives(),
+    target_top=alternatives(),
+    residual_top=alternatives(),
+)
+CANDIDATES = st.builds(
+    Candidate,
+    token_id=TOKENS,
+    text=TEXTS,
+    verdict=st.sampled_from(["accepted", "rejected", "discarded"]),
+    draft_prob=st.floats(0, 1, exclude_min=True),
+    target_prob=CHANCES,
+    uniform=CHANCES,
+    expected_acceptance=CHANCES,
+    insight=st.none() | INSIGHTS,
+)
+EXTRAS = st.builds(
+    Extra,
+    token_id=TOKENS,
+    text=TEXTS,
+    kind=st.sampled_from(["recovered", "bonus"]),
+    target_prob=CHANCES,
+    draft_prob=st.none() | CHANCES,
+    uniform=CHANCES,
+)
+ROUNDS = st.builds(
+    Round,
+    index=COUNTS,
+    context_length=COUNTS,
+    candidates=tuples(CANDIDATES),
+    extra=st.none() | EXTRAS,
+    emitted=tuples(TOKENS),
+    cut=st.sampled_from([None, "eos", "stop", "length", "context"]),
+    draft_catch_up=st.integers(0, 2),
+    times=st.builds(RoundTimes, draft=SECONDS, verify=SECONDS, other=SECONDS, record=SECONDS),
+)
+CONFIGS = st.builds(
+    RunConfig,
+    gamma=st.integers(1, 64),
+    temperature=st.floats(0, 100),
+    top_p=st.floats(0, 1, exclude_min=True),
+    seed=st.integers(0, 2**63 - 1),
+    drafter=st.sampled_from(["model", "prompt-lookup"]),
+    rule=st.sampled_from(["lossless", "over-accept"]),
+    epsilon=CHANCES,
+    residual=st.sampled_from(["leftover", "target", "draft"]),
+    ignore_eos=st.booleans(),
+    stop=tuples(TEXTS.filter(bool)),
+)
+MODELS = st.builds(
+    ModelInfo,
+    name=TEXTS,
+    family=TEXTS,
+    parameters=st.integers(0, 10**12),
+    weights_sha256=TEXTS,
+    step=st.sampled_from(["library", "lean"]),
+)
+
+
+@st.composite
+def costs(draw: st.DrawFn) -> StepCosts:
+    contexts = tuple(sorted(draw(st.sets(COUNTS, min_size=1, max_size=3))))
+    row = st.lists(COSTS, min_size=len(contexts), max_size=len(contexts)).map(tuple)
+    target = draw(st.lists(row, min_size=1, max_size=3).map(tuple))
+    return StepCosts(contexts=contexts, draft=draw(tuples(row, size=2)), target=target)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    rounds = draw(tuples(ROUNDS))
+    sizes = {"target": sum(len(entry.emitted) for entry in rounds), "speculative": len(rounds)}
+    names: tuple[Literal["target", "speculative"], ...] = ("target", "speculative")
+    blocks = tuple(
+        Block(lane=lane, seconds=tuple(draw(SECONDS) for _ in range(sizes[lane])))
+        for lane in draw(st.lists(st.sampled_from(names), max_size=4))
+    )
+    forecast = st.builds(Forecast, speedup=COSTS, tau=COSTS, kind=TEXTS, num_texts=COUNTS)
+    return Trace(
+        config=draw(CONFIGS),
+        pair=draw(
+            st.builds(
+                PairInfo, name=TEXTS, target=MODELS, draft=st.none() | MODELS, vocabulary=COUNTS
+            )
+        ),
+        environment=draw(
+            st.builds(
+                Environment,
+                device=TEXTS,
+                device_name=TEXTS,
+                dtype=TEXTS,
+                threads=COUNTS,
+                cpu=TEXTS,
+                versions=st.dictionaries(TEXTS, TEXTS, max_size=2),
+            )
+        ),
+        prompt=draw(
+            st.builds(
+                Prompt,
+                text=TEXTS,
+                token_ids=tuples(TOKENS),
+                token_texts=tuples(TEXTS),
+                kind=st.none() | TEXTS,
+            )
+        ),
+        prefill=Prefill(target=draw(SECONDS), draft=draw(SECONDS)),
+        rounds=rounds,
+        text=draw(TEXTS),
+        finish=draw(st.sampled_from(["eos", "stop", "length", "context", "stopped"])),
+        created=draw(TEXTS),
+        step_costs=draw(st.none() | costs()),
+        forecast=draw(st.none() | forecast),
+        baseline=draw(st.none() | st.just(Baseline(blocks=blocks, prefill=draw(SECONDS)))),
+        notices=draw(tuples(TEXTS)),
+    )
