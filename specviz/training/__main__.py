@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from specviz.training.corpus import read_sources
 from specviz.training.pipeline import make_pair
 from specviz.training.recipe import RECIPES
 from specviz.training.report import measure_report
+from specviz.training.shapes import measure_shapes, shapes_table
 from specviz.training.shipping import SHIPPED, ship
 
 
@@ -38,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .txt files")
+    parser.add_argument("--corpus", type=Path, help="folder of .txt files")
+    parser.add_argument("--shapes", action="store_true", help="time a few shapes")
     parser.add_argument("--out", type=Path, help="folder for checkpoints, logs and the pair")
     parser.add_argument("--evaluate", action="store_true", help="measure the shipped pair")
     parser.add_argument("--ship", type=Path, metavar="PAIR", help="folder of a trained pair")
@@ -51,6 +54,11 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.shapes:
+        print(shapes_table(*measure_shapes()))
+        return
+    if options.corpus is None:
+        raise TrainingError("No corpus.", remedy="Give its folder with --corpus FOLDER.")
     device = _device(options.device)
     sources = read_sources(options.corpus)
     recipe = RECIPES[options.recipe or ("gpu" if device.type == "cuda" else "cpu")]
@@ -65,8 +73,6 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _print_figures(figures: dict[str, object]) -> None:
-    import json
-
     print(json.dumps(figures, indent=2, ensure_ascii=False))
 
 

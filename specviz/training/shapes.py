@@ -1,0 +1,121 @@
+"""What a shape costs: the lean step of a few targets and drafts, weights at random.
+
+Steps cost what the shape makes them cost, whatever was learned; so shapes are chosen before
+training. Every repeat visits all shapes in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specviz.engine.lean import LeanStep, LeanWeights
+from specviz.training.recipe import CONTEXT_LENGTH, Shape
+
+TARGETS = (
+    Shape(layers=8, width=192, heads=6, feed_forward=512),
+    Shape(layers=10, width=192, heads=6, feed_forward=512),
+    Shape(layers=12, width=192, heads=6, feed_forward=512),
+    Shape(layers=12, width=160, heads=5, feed_forward=432),
+    Shape(layers=8, width=256, heads=8, feed_forward=688),
+    Shape(layers=12, width=256, heads=8, feed_forward=688),
+)
+DRAFTS = (
+    Shape(layers=1, width=128, heads=4, feed_forward=352),
+    Shape(layers=1, width=192, heads=6, feed_forward=512),
+    Shape(layers=1, width=256, heads=8, feed_forward=688),
+    Shape(layers=2, width=192, heads=6, feed_forward=512),
+)
+_VOCABULARY = 4096
+_CONTEXT = 200
+_REPEATS = 60
+_FED = (1, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeCost:
+    """Milliseconds to feed one token and six."""
+
+    shape: Shape
+    parameters: int
+    one: float
+    six: float
+
+
+def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
+    """Targets and drafts, in the order they are listed."""
+    costs = _measure((*TARGETS, *DRAFTS))
+    return costs[: len(TARGETS)], costs[len(TARGETS) :]
+
+
+def shapes_table(targets: list[ShapeCost], drafts: list[ShapeCost]) -> str:
+    """Markdown; c of each draft is against the target of 12 layers of width 192."""
+    reference = next(cost for cost in targets if cost.shape == TARGETS[2])
+    lines = ["| shape | parameters | step, ms | 6 tokens, ms | v(6) or c |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: |")
+    lines += [_row("target", cost, f"v {cost.six / cost.one:.2f}") for cost in targets]
+    lines += [_row("draft", cost, f"c {cost.one / reference.one:.3f}") for cost in drafts]
+    return "\n".join(lines)
+
+
+def _row(role: str, cost: ShapeCost, ratio: str) -> str:
+    shape = cost.shape
+    return (
+        f"| {role} {shape.layers} × {shape.width} | {cost.parameters / 1e6:.2f} M "
+        f"| {cost.one:.2f} | {cost.six:.2f} | {ratio} |"
+    )
+
+
+@torch.inference_mode()
+def _measure(shapes: tuple[Shape, ...]) -> list[ShapeCost]:
+    models = [_random_model(shape) for shape in shapes]
+    steps = [_filled_step(model) for model in models]
+    times: list[dict[int, list[float]]] = [{fed: [] for fed in _FED} for _ in steps]
+    for _ in range(_REPEATS):
+        for step, kept in zip(steps, times, strict=True):
+            for fed in _FED:
+                kept[fed].append(_feed_ms(step, fed))
+    return [
+        ShapeCost(
+            shape=shape, parameters=model.num_parameters(), one=median(kept[1]), six=median(kept[6])
+        )
+        for shape, model, kept in zip(shapes, models, times, strict=True)
+    ]
+
+
+def _random_model(shape: Shape) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=_VOCABULARY,
+        hidden_size=shape.width,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=CONTEXT_LENGTH,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def _filled_step(model: LlamaForCausalLM) -> LeanStep:
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    step = LeanStep(weights, _VOCABULARY, _CONTEXT + max(_FED))
+    step.feed(torch.arange(_CONTEXT), 0)
+    return step
+
+
+def _feed_ms(step: LeanStep, fed: int) -> float:
+    """The second of two feeds: the first finds the caches as another model left them."""
+    ids = torch.arange(fed)
+    step.feed(ids, fed)
+    step.forget(fed)
+    began = time.perf_counter()
+    step.feed(ids, fed)
+    elapsed = time.perf_counter() - began
+    step.forget(fed)
+    return 1e3 * elapsed
