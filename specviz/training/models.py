@@ -79,7 +79,7 @@ def distillation_loss(
         draft_log = logits_of(draft, ids).log_softmax(-1)
         divergence = F.kl_div(draft_log, target_probs, reduction="none").sum(-1).mean()
         distance = 0.5 * (draft_log.exp() - target_probs).abs().sum(-1).mean()
-        overlap_weight = min(1.0, progress / 0.5)
+        overlap_weight = max(0.0, (progress - 0.6) / 0.4)
         return (1.0 - overlap_weight) * divergence + overlap_weight * 4.0 * distance
 
     return objective

@@ -97,8 +97,9 @@ CPU = Recipe(
     own_text=OwnText(sequences=4096, length=256, temperatures=(0.0, 0.3, 0.7, 1.0), batch=128),
     draft_schedule=Schedule(
         stages=(
-            Stage(steps=1230, batch=16, length=256, sources=_DISTIL),
-            Stage(steps=30, batch=2, length=CONTEXT_LENGTH, sources=_STORIES),
+            Stage(steps=1200, batch=16, length=256, sources=_DISTIL),
+            Stage(steps=400, batch=8, length=512, sources=_DISTIL),
+            Stage(steps=150, batch=2, length=CONTEXT_LENGTH, sources=_DISTIL),
         ),
         matrix_rate=5e-3,
         vector_rate=4e-3,
