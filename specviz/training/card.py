@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.training.recipe import CONTEXT_LENGTH, Recipe, Shape
+from specviz.training.recipe import CONTEXT_LENGTH, Recipe, Schedule, Shape
 from specviz.training.report import Report
 
 _DATA = """\
@@ -77,16 +77,19 @@ def _shape(shape: Shape, how: str) -> str:
 
 
 def _training(recipe: Recipe) -> str:
-    def tokens(stages: object) -> float:
-        return sum(s.steps * s.batch * s.length for s in stages) / 1e6  # type: ignore[attr-defined]
-
     return (
         "## Training\n\n"
-        f"Recipe `{recipe.name}` of `python -m specviz.training`, seed {recipe.seed}: the target saw "
-        f"{tokens(recipe.target_schedule.stages):.1f} million tokens, the draft "
-        f"{tokens(recipe.draft_schedule.stages):.1f} million (corpus and text that the target wrote). "
-        f"Both ended on sequences of {CONTEXT_LENGTH:,} tokens."
+        f"By `python -m specviz.training`, recipe `{recipe.name}`, seed {recipe.seed}, on one to two "
+        f"CPU cores: the target saw {_million(recipe.target_schedule)} million tokens, the draft "
+        f"about {_million(recipe.draft_schedule)} million (corpus and text that the target wrote). "
+        f"Both ended on sequences of {CONTEXT_LENGTH:,} tokens. Stages and batch sizes were adjusted "
+        "between checkpoints while these weights were in training, and the recipe holds what came "
+        "of it; so the recipe makes a sibling of this pair, not the same bits."
     )
+
+
+def _million(schedule: Schedule) -> int:
+    return round(sum(s.steps * s.batch * s.length for s in schedule.stages) / 1e6)
 
 
 def _losses(report: Report) -> str:
@@ -97,7 +100,7 @@ def _losses(report: Report) -> str:
     head = "| source | documents | tokens | nats a token | sha256 of the slice |\n| --- | ---: | ---: | ---: | --- |"
     return _table(head, rows) + (
         "\n\nA document is held out when the first four bytes of its SHA-256 fall in the lowest "
-        "2 %. Full hashes: "
+        "2 %; of the few long books of childlit none does. Full hashes: "
         + ", ".join(f"{s.name} `{s.sha256}`" for s in report.sources)
         + ". Reproduce with `python -m specviz.training --evaluate --corpus FOLDER`."
     )

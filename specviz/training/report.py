@@ -89,7 +89,8 @@ def _by_source(folder: Path, sources: dict[str, Source]) -> tuple[SourceFigures,
     tokenizer = Tokenizer.from_file(str(folder / "target" / "tokenizer.json"))
     target = LlamaForCausalLM.from_pretrained(folder / "target", dtype=torch.float32)
     draft = LlamaForCausalLM.from_pretrained(folder / "draft", dtype=torch.float32)
-    return tuple(_of_source(source, tokenizer, draft, target) for source in sources.values())
+    held = [source for source in sources.values() if source.held_out]
+    return tuple(_of_source(source, tokenizer, draft, target) for source in held)
 
 
 def _of_source(
