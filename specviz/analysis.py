@@ -249,7 +249,7 @@ def _steps(trace: Trace, whole: Sequence[Round]) -> _Steps:
     if trace.config.drafter != "model":
         gamma, c = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
     elif costs.draft:
-        c = _ratio(costs.draft_step(context), step)
+        c = _ratio(costs.draft_phase(context, gamma) / gamma, step)
     rows = len(costs.target)
     known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row
     v = _ratio(costs.verify(context, gamma + 1), step) if known else None

@@ -246,16 +246,27 @@ class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
     ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; for a drafter that is no
-    model ``draft`` is empty. ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain
-    step, more is a verification.
+    model ``draft`` is empty. These are the first steps of a round, which find the processor's
+    caches as the target left them; ``draft_next[i]`` is a later one, fed one token.
+    ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain step, more is a verification.
     """
 
     contexts: tuple[int, ...]
     draft: tuple[tuple[float, ...], ...]
     target: tuple[tuple[float, ...], ...]
+    draft_next: tuple[float, ...] = ()
 
     def draft_step(self, context: float, tokens: int = 1) -> float:
         return _interpolate(self.contexts, self.draft[tokens - 1], context)
+
+    def draft_phase(self, context: float, gamma: int, catch_up_share: float = 0.0) -> float:
+        """A whole draft phase; ``catch_up_share`` of the first steps are fed two tokens."""
+        first = self.draft_step(context)
+        if catch_up_share:
+            first += catch_up_share * (self.draft_step(context, 2) - first)
+        if not self.draft_next:
+            return first + (gamma - 1) * self.draft_step(context)
+        return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
 
     def target_step(self, context: float) -> float:
         return _interpolate(self.contexts, self.target[0], context)

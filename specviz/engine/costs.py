@@ -23,7 +23,8 @@ from specviz.engine.verify import make_rule
 from specviz.trace import RunConfig, StepCosts
 
 MAX_TOKENS = 17
-_DRAFT_STEPS = 3  # draft steps of one token between two verifications
+_LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a later one costs
+_PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
 _PLAIN_STEPS = 4  # plain steps for each repeat of the rest
 
 
@@ -33,10 +34,12 @@ def measure_step_costs(
     """The table for this pair under this sampling, at the given context lengths."""
     with memory_errors(pair.device):
         columns = [_StepBench(pair, config, context).measure(repeats) for context in contexts]
+    draft_rows = tuple(zip(*(draft for draft, _ in columns), strict=True))
     return StepCosts(
         contexts=tuple(contexts),
-        draft=tuple(zip(*(draft for draft, _ in columns), strict=True)),
+        draft=draft_rows[:2],
         target=tuple(zip(*(target for _, target in columns), strict=True)),
+        draft_next=draft_rows[2] if draft_rows else (),
     )
 
 
@@ -66,37 +69,41 @@ class _StepBench:
         }
 
     def measure(self, repeats: int) -> tuple[list[float], list[float]]:
-        """Medians: draft steps fed one and two tokens, if any; target steps fed 1 to 17."""
+        """Medians: draft steps, if any (first of one token, first of two, later); target steps."""
         self._round_robin(2)
-        draft_one, draft_two, verifications = self._round_robin(repeats)
+        phases, verifications = self._round_robin(repeats)
         plain = [self._plain_step() for _ in range(_PLAIN_STEPS * repeats)]
         target = [median(plain), *(median(verifications[n]) for n in sorted(verifications))]
-        return [] if self._drafter is None else [median(draft_one), median(draft_two)], target
+        if self._drafter is None:
+            return [], target
+        one, two, longer = (median(times) for times in phases)
+        later = max(1e-9, (longer - one) / _LATER_STEPS)
+        return [one, two, later], target
 
-    def _round_robin(self, repeats: int) -> tuple[list[float], list[float], dict[int, list[float]]]:
-        one: list[float] = []
-        two: list[float] = []
+    def _round_robin(self, repeats: int) -> tuple[list[list[float]], dict[int, list[float]]]:
+        """A draft phase, a verification, in turn; each kind of phase meets each verification."""
+        phases: list[list[float]] = [[] for _ in _PHASES]
         verifications: dict[int, list[float]] = {tokens: [] for tokens in self._proposals}
-        for _ in range(repeats):
+        for turn in range(repeats):
             for tokens, times in verifications.items():
-                two.append(self._draft_step(2))
-                one.extend(self._draft_step(1) for _ in range(_DRAFT_STEPS))
+                kind = (turn + tokens) % len(_PHASES)
+                phases[kind].append(self._draft_phase(*_PHASES[kind]))
                 times.append(self._verification(tokens))
-        return one, two, verifications
+        return phases, verifications
 
     def _plain_step(self) -> float:
         seconds = self._time(lambda: self._plain.step(self._ids[self._context], 0))
         self._plain.forget(1)
         return seconds
 
-    def _draft_step(self, tokens: int) -> float:
+    def _draft_phase(self, tokens: int, count: int) -> float:
         if self._drafter is None:
             return 0.0
         drafter, history = self._drafter, self._ids[: self._context + tokens]
         drafter.settle(self._context)
-        uniforms = self._uniforms(1)
+        uniforms = self._uniforms(count)
         with torch.inference_mode():
-            return self._time(lambda: drafter.propose(history, 1, uniforms, None))
+            return self._time(lambda: drafter.propose(history, count, uniforms, None))
 
     def _verification(self, tokens: int) -> float:
         proposal, uniforms = self._proposals[tokens], self._uniforms(tokens - 1)

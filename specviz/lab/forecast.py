@@ -44,6 +44,7 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     draft = pair.info.draft.weights_sha256 if pair.info.draft else "none"
     sampling = f"temperature {config.temperature:g} top-k {config.top_k} top-p {config.top_p:g}"
     words = f"{kind} in chat" if config.chat else kind
+    words += " beyond its end" if config.ignore_eos else ""
     return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {words}"
 
 
@@ -57,9 +58,7 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
     from specviz.engine.chat import encode_prompt
     from specviz.engine.scoring import text_odds
 
-    settings = dataclasses.replace(
-        config, max_new_tokens=_TEXT_LENGTH, ignore_eos=False, stop=(), rule="lossless"
-    )
+    settings = dataclasses.replace(config, max_new_tokens=_TEXT_LENGTH, stop=(), rule="lossless")
     texts: list[TextOdds] = []
     for preset in read_presets():
         if preset.kind != kind:
@@ -85,9 +84,7 @@ def forecast(
         return None
     context = num_prompt + config.max_new_tokens / 2
     tau, bonus_share = _rounds_on(others, config.gamma)
-    first = bonus_share * costs.draft_step(context, 2)
-    first += (1.0 - bonus_share) * costs.draft_step(context, 1)
-    seconds = first + (config.gamma - 1) * costs.draft_step(context, 1)
+    seconds = costs.draft_phase(context, config.gamma, bonus_share)
     seconds += costs.verify(context, config.gamma + 1)
     return Forecast(
         speedup=tau * costs.target_step(context) / seconds,

@@ -24,7 +24,7 @@ def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperatu
     table = measure_step_costs(pair, settings, contexts=CONTEXTS, repeats=2)
     assert table.contexts == CONTEXTS
     assert (len(table.draft), len(table.target)) == (2, MAX_TOKENS)
-    for row in (*table.draft, *table.target):
+    for row in (*table.draft, table.draft_next, *table.target):
         assert len(row) == len(CONTEXTS)
         assert all(0.0 < seconds < 1.0 for seconds in row)
     assert list(plain(pair, (5, 6, 7), settings)) == before
@@ -34,7 +34,7 @@ def test_without_a_draft_there_are_no_draft_rows() -> None:
     pair = pair_of(tiny_model("llama"), None)
     settings = RunConfig(drafter="prompt-lookup")
     table = measure_step_costs(pair, settings, contexts=(8,), repeats=1)
-    assert table.draft == ()
+    assert table.draft == table.draft_next == ()
     assert table.target[0][0] > 0.0
 
 
@@ -49,7 +49,8 @@ def test_each_step_is_timed_at_its_context(monkeypatch: pytest.MonkeyPatch) -> N
     verified = {(len(f.before), len(f.fed), f.num_logits) for f in verifier.feeds[1:]}
     assert verified == {(30, n, n) for n in range(2, MAX_TOKENS + 1)}
     (draft,) = notes.drafts
-    assert {(len(f.before), len(f.fed)) for f in draft.feeds[1:]} == {(30, 1), (30, 2)}
+    fed = {(len(f.before), len(f.fed)) for f in draft.feeds[1:]}
+    assert fed == {(30, 1), (30, 2), (31, 1), (32, 1), (33, 1)}  # later steps follow the first
 
 
 def test_a_table_up_to_the_end_of_the_context() -> None:
