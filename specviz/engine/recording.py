@@ -6,7 +6,6 @@ All positions are handled at once, and one transfer brings the result to the hos
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 
@@ -18,65 +17,93 @@ _BLOCK = 64
 _BLOCKS_FROM = 512  # below this many blocks, sorting a row at once is as fast
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Views:
-    """What both models thought, the draft's rows above the target's."""
+class Recorder:
+    """Makes the insights of a run's rounds in one workspace, so that no round allocates its own.
 
-    probs: torch.Tensor  # [2 * num_candidates, vocabulary]
-    logits: torch.Tensor  # the same before the processors
-    temperature: float
+    The workspace holds the draft's rows, then the target's, then the residual's.
+    """
+
+    def __init__(self, table: TokenTable, temperature: float) -> None:
+        self._table = table
+        self._temperature = temperature
+        self._space: torch.Tensor | None = None
+
+    @torch.inference_mode()
+    def insights(
+        self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
+    ) -> list[Insight]:
+        """One insight a candidate: the run's own distributions, at temperature 0 those at 1."""
+        count = proposal.token_ids.shape[0]
+        # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
+        certain = proposal.logits is None
+        draft_logits = proposal.probs if proposal.logits is None else proposal.logits
+        logits = (draft_logits, target_logits[:count])
+        rows = self._rows(3 * count, target_probs)
+        draft, target, residual = rows[:count], rows[count : 2 * count], rows[2 * count :]
+        if self._temperature > 0.0 or certain:
+            draft.copy_(proposal.probs)
+        else:
+            torch.softmax(draft_logits, -1, out=draft)
+        if self._temperature > 0.0:
+            target.copy_(target_probs[:count])
+        else:
+            torch.softmax(logits[1], -1, out=target)
+        torch.sub(target, draft, out=residual).clamp_(min=0.0)
+        return self._write_down(proposal.token_ids, rows, logits)
+
+    def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
+        if self._space is None or self._space.shape[0] < count:
+            self._space = torch.empty(
+                count, like.shape[-1], dtype=torch.float32, device=like.device
+            )
+        return self._space[:count]
+
+    def _write_down(
+        self,
+        candidates: torch.Tensor,
+        rows: torch.Tensor,
+        logits: tuple[torch.Tensor, torch.Tensor],
+    ) -> list[Insight]:
+        """Bring over what explains each row; what is left to the host saves device calls."""
+        count = candidates.shape[0]
+        top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
+        facts = [
+            _facts(rows[first : first + count], scores, candidates, top_ids[first : first + count])
+            for first, scores in zip((0, count), logits, strict=True)
+        ]
+        numbers: list[list[float]] = torch.cat(facts).tolist()
+        totals: list[float] = rows[2 * count :].sum(-1).tolist()
+        scales = [1.0] * (2 * count) + totals
+        tops = [
+            _alternatives(ids, probs, scale, self._table.texts)
+            for ids, probs, scale in zip(top_ids.tolist(), top_probs.tolist(), scales, strict=True)
+        ]
+        temperature = self._temperature or 1.0
+        entropies = [
+            _entropy(likeliest, mean, temperature, tops[i].probs[0])
+            for i, (_, likeliest, mean) in enumerate(numbers)
+        ]
+        return [
+            Insight(
+                draft_prob=numbers[i][0],
+                target_prob=numbers[count + i][0],
+                draft_entropy=entropies[i],
+                target_entropy=entropies[count + i],
+                draft_top=tops[i],
+                target_top=tops[count + i],
+                residual_top=tops[2 * count + i],
+            )
+            for i in range(count)
+        ]
 
 
-def views_of(
-    proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor, temperature: float
-) -> Views:
-    """Distributions as the run used them; at temperature 0, as they are at temperature 1."""
-    count = proposal.token_ids.shape[0]
-    # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
-    draft_logits = proposal.probs if proposal.logits is None else proposal.logits
-    logits = torch.cat((draft_logits, target_logits[:count]))
-    if temperature > 0.0:
-        return Views(torch.cat((proposal.probs, target_probs[:count])), logits, temperature)
-    probs = logits.softmax(-1)
-    if proposal.logits is None:
-        probs[:count] = proposal.probs
-    return Views(probs, logits, 1.0)
-
-
-def insights(views: Views, candidates: torch.Tensor, table: TokenTable) -> list[Insight]:
-    """One insight a candidate. What is left to the host here is small and saves device calls."""
-    count = candidates.shape[0]
-    residual = (views.probs[count:] - views.probs[:count]).clamp_(min=0.0)
-    top_probs, top_ids = top_of(torch.cat((views.probs, residual)), TOP_ALTERNATIVES)
-    parts = (
-        views.probs.gather(-1, candidates.repeat(2)[:, None]),
-        views.logits.gather(-1, top_ids[: 2 * count, :1]),
-        torch.linalg.vecdot(views.probs, views.logits)[:, None],
-    )
-    facts: list[list[float]] = torch.cat(parts, -1).tolist()
-    totals: list[float] = residual.sum(-1).tolist()
-    rows = zip(top_ids.tolist(), top_probs.tolist(), strict=True)
-    scales = [1.0] * (2 * count) + totals
-    tops = [
-        _alternatives(ids, probs, scale, table.texts)
-        for (ids, probs), scale in zip(rows, scales, strict=True)
-    ]
-    entropies = [
-        _entropy(likeliest, mean, views.temperature, tops[i].probs[0])
-        for i, (_, likeliest, mean) in enumerate(facts)
-    ]
-    return [
-        Insight(
-            draft_prob=facts[i][0],
-            target_prob=facts[count + i][0],
-            draft_entropy=entropies[i],
-            target_entropy=entropies[count + i],
-            draft_top=tops[i],
-            target_top=tops[count + i],
-            residual_top=tops[2 * count + i],
-        )
-        for i in range(count)
-    ]
+def _facts(
+    probs: torch.Tensor, logits: torch.Tensor, candidates: torch.Tensor, top_ids: torch.Tensor
+) -> torch.Tensor:
+    """The candidate's probability, the likeliest token's logit, the mean logit: [count, 3]."""
+    own = probs.gather(-1, candidates[:, None])
+    likeliest = logits.gather(-1, top_ids[:, :1])
+    return torch.cat((own, likeliest, torch.linalg.vecdot(probs, logits)[:, None]), -1)
 
 
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:

@@ -19,7 +19,7 @@ from specviz.engine.drafting import Drafter, ModelDrafter, PromptLookupDrafter, 
 from specviz.engine.endings import Ending, Endings, room_for
 from specviz.engine.memory import memory_errors
 from specviz.engine.pair import Pair
-from specviz.engine.recording import insights, views_of
+from specviz.engine.recording import Recorder
 from specviz.engine.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
 from specviz.engine.target_pass import Checked, Outcome, TargetPass
 from specviz.engine.verify import Rule, make_rule
@@ -60,6 +60,7 @@ class Speculation(Iterator[Round]):
         self._history = list(prompt_ids)
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
+        self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
         self._index = 0
         self._done = False
@@ -152,13 +153,11 @@ class Speculation(Iterator[Round]):
         self._index += 1
         return entry
 
-    @torch.inference_mode()
     def _look(self, proposal: Proposal, checked: Checked) -> list[Insight] | None:
         """What both models thought, with the record on."""
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
-        views = views_of(proposal, checked.logits, checked.probs, self.config.temperature)
-        return insights(views, proposal.token_ids, self.pair.token_table)
+        return self._recorder.insights(proposal, checked.logits, checked.probs)
 
     def _conclude(self, ending: Ending) -> None:
         if ending.finish is not None:

@@ -11,7 +11,7 @@ import torch
 
 from specviz.engine import speculate
 from specviz.engine.drafting import Proposal
-from specviz.engine.recording import insights, top_of, views_of
+from specviz.engine.recording import Recorder, top_of
 from specviz.engine.sampling import Sampler, one_hot
 from specviz.engine.text import TokenTable
 from specviz.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
@@ -63,9 +63,10 @@ def test_an_insight_holds_both_laws_and_their_difference(
     logits = torch.randn(7, size, generator=generator) * 4 + 30  # an offset says nothing
     candidates = sampler.draw(sampler.probs(logits[:3]), torch.full((3,), 0.5))
     proposal = Proposal(candidates, sampler.probs(logits[:3]), logits[:3], 1)
-    views = views_of(proposal, logits[3:], sampler.probs(logits[3:]), settings.temperature)
     table = TokenTable((b"",) * size, tuple(str(token) for token in range(size)))
-    found = insights(views, candidates, table)
+    recorder = Recorder(table, settings.temperature)
+    recorder.insights(proposal, logits[4:], sampler.probs(logits[4:]))  # leaves nothing behind
+    found = recorder.insights(proposal, logits[3:], sampler.probs(logits[3:]))
     shown = {"temperature": 1.0} if settings.greedy else sampling
     chosen = {"top_k": 0, "top_p": 1.0} | shown
     for i, insight in enumerate(found):
@@ -100,8 +101,7 @@ def test_tokens_of_probability_zero_are_no_alternatives() -> None:
     law = torch.tensor([[0.0, 0.5, 0.5, 0.0] + [0.0] * 20])
     proposal = Proposal(torch.tensor([1]), law, law.log(), 1)
     table = TokenTable((b"",) * 24, ("",) * 24)
-    views = views_of(proposal, law.log().clamp(min=-1e4), law, 1.0)
-    (insight,) = insights(views, torch.tensor([1]), table)
+    (insight,) = Recorder(table, 1.0).insights(proposal, law.log().clamp(min=-1e4), law)
     assert set(insight.target_top.token_ids) == {1, 2}
     assert insight.target_entropy == pytest.approx(math.log(2))
     assert insight.residual_top == Alternatives(token_ids=(), texts=(), probs=())
@@ -115,9 +115,7 @@ def test_a_drafter_without_logits_is_certain(temperature: float) -> None:
     candidates = torch.tensor([7, 9])
     proposal = Proposal(candidates, one_hot(candidates[:, None], 30), None, 0)
     table = TokenTable((b"",) * 30, ("",) * 30)
-    for i, insight in enumerate(
-        insights(views_of(proposal, logits, probs, temperature), candidates, table)
-    ):
+    for i, insight in enumerate(Recorder(table, temperature).insights(proposal, logits, probs)):
         law = oracle.processed(logits[i].numpy(), temperature or 1.0, 0, 1.0)
         assert insight.draft_prob == 1.0
         assert insight.draft_entropy == 0.0
