@@ -1,4 +1,4 @@
-"""A drafter and a rule of the caller's own: what they are handed, and that the text stays right."""
+"""A drafter of the caller's own on either step: what it is handed; the text stays right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 from specviz.engine import Pair, plain, speculate
 from specviz.engine.drafting import Proposal
 from specviz.engine.sampling import one_hot
-from specviz.engine.verify import Lossless
 from specviz.trace import RunConfig
 from tests.engine.asking import load
 
@@ -51,16 +50,6 @@ class _HeadReader:
         del valid
 
 
-class _Refuse(Lossless):
-    """Rejects every candidate."""
-
-    def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
-    ) -> torch.Tensor:
-        del uniforms, draft_probs
-        return torch.zeros_like(target_probs, dtype=torch.bool)
-
-
 @pytest.mark.parametrize("step", ["library", "lean"])
 def test_a_drafter_is_handed_the_targets_last_hidden_states(llama: Path, step: str) -> None:
     pair = load(llama, step=step)
@@ -73,8 +62,3 @@ def test_a_drafter_is_handed_the_targets_last_hidden_states(llama: Path, step: s
     width = config.hidden_size
     assert drafter.seen[0] == (1, width)  # the prompt's last token but one
     assert drafter.seen[1] == (GREEDY.gamma + 1, width)
-
-
-def test_a_rule_of_ones_own_decides(llama_pair: Pair) -> None:
-    rounds = list(speculate(llama_pair, PROMPT, GREEDY, rule=_Refuse()))
-    assert all(entry.num_accepted == 0 for entry in rounds)
