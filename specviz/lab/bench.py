@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.lab.judgement import Judgement, judge_speed
 from specviz.lab.measured import undisturbed
-from specviz.lab.rivals import Assistance, assisted, generate, prefill_seconds
+from specviz.lab.rivals import Assistance, assisted, generate
 from specviz.presets import Preset, read_presets
 from specviz.trace import RunConfig
 
@@ -164,13 +164,11 @@ def _plain(pair: Pair, ids: Sequence[int], config: RunConfig) -> _Written:
 def _rival(
     pair: Pair, ids: Sequence[int], config: RunConfig, assistance: Assistance | None
 ) -> _Written:
-    """The whole call less a prefill timed beside it."""
-    prefill = prefill_seconds(pair, ids, with_draft=assistance is not None)
     if assistance is None:
         run = generate(pair, ids, config.max_new_tokens)
     else:
         run = assisted(pair, ids, config.max_new_tokens, assistance)
-    return _Written(run.seconds - prefill, run.token_ids, run.target_forwards)
+    return _Written(run.seconds, run.token_ids, run.target_forwards)
 
 
 def _best_assistance(

@@ -1,5 +1,7 @@
 """The same pair through transformers' own generation, for the bench to compare with.
 
+Its first target pass reads the prompt and decides a round at once, so no clock can part the
+two. A rival's pace is therefore taken after that pass, over the tokens that come after it.
 Assisted generation reads its settings from the assistant's ``generation_config``; they are
 set for one call and put back. End-of-text is ignored on every side, so that all lanes write
 the same number of tokens.
@@ -32,9 +34,18 @@ class Assistance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalRun:
-    seconds: float  # of the whole call
+    seconds: float  # of decoding all tokens, at the pace after the first pass
     token_ids: tuple[int, ...]
     target_forwards: int
+
+
+@dataclass(slots=True)
+class _Passes:
+    """What is seen of the target's passes from outside."""
+
+    count: int = 0
+    first_ended: float = 0.0
+    before_second: int = 0  # tokens in the cache
 
 
 def generate(pair: Pair, prompt_ids: Sequence[int], num_tokens: int) -> RivalRun:
@@ -51,41 +62,28 @@ def assisted(
         return _timed(pair, prompt_ids, num_tokens, {"assistant_model": pair.draft})
 
 
-def prefill_seconds(pair: Pair, prompt_ids: Sequence[int], *, with_draft: bool) -> float:
-    """What reading the prompt up to its last token costs through the library."""
-    import torch
-    from transformers import DynamicCache
-
-    ids = torch.tensor([prompt_ids[:-1]], device=pair.device)
-    models = [pair.target, pair.draft] if with_draft else [pair.target]
-    began = time.perf_counter()
-    with torch.inference_mode():
-        for model in models:
-            if model is not None and ids.shape[1]:
-                model(ids, past_key_values=DynamicCache(), use_cache=True, logits_to_keep=1)
-    _wait(pair)
-    return time.perf_counter() - began
-
-
 def _timed(
     pair: Pair, prompt_ids: Sequence[int], num_tokens: int, extra: dict[str, Any]
 ) -> RivalRun:
     import torch
 
+    target: Any = pair.target
     ids = torch.tensor([list(prompt_ids)], device=pair.device)
     mask = torch.ones_like(ids)
     quiet = _quiet_library()
-    with quiet, _endless(pair), _counted(pair.target) as forwards, torch.inference_mode():
-        _wait(pair)
-        began = time.perf_counter()
-        target: Any = pair.target
+    with quiet, _endless(pair), _watched(pair) as passes, torch.inference_mode():
         output = target.generate(
             ids, attention_mask=mask, do_sample=False, max_new_tokens=num_tokens, **extra
         )
         _wait(pair)
-        seconds = time.perf_counter() - began
-    token_ids = tuple(output[0, len(prompt_ids) :].tolist())
-    return RivalRun(seconds=seconds, token_ids=token_ids, target_forwards=len(forwards))
+        seconds = time.perf_counter() - passes.first_ended
+    assert passes.count > 1, "one pass has no pace"
+    paced = num_tokens - (passes.before_second + 1 - len(prompt_ids))
+    return RivalRun(
+        seconds=seconds * num_tokens / paced,
+        token_ids=tuple(output[0, len(prompt_ids) :].tolist()),
+        target_forwards=passes.count,
+    )
 
 
 @contextmanager
@@ -102,13 +100,29 @@ def _quiet_library() -> Iterator[None]:
 
 
 @contextmanager
-def _counted(model: Any) -> Iterator[list[None]]:
-    calls: list[None] = []
-    hook = model.register_forward_pre_hook(lambda *_: calls.append(None))
+def _watched(pair: Pair) -> Iterator[_Passes]:
+    passes = _Passes()
+
+    def begins(_: Any, _args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if passes.count == 1:
+            passes.before_second = kwargs["past_key_values"].get_seq_length()
+        passes.count += 1
+
+    def ends(*_: Any) -> None:
+        if passes.count == 1:
+            _wait(pair)
+            passes.first_ended = time.perf_counter()
+
+    model: Any = pair.target
+    hooks = (
+        model.register_forward_pre_hook(begins, with_kwargs=True),
+        model.register_forward_hook(ends),
+    )
     try:
-        yield calls
+        yield passes
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

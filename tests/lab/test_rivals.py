@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from specviz.engine import plain, speculate
 from specviz.engine.pair import Pair
-from specviz.lab.rivals import Assistance, RivalRun, assisted, generate, prefill_seconds
+from specviz.lab.rivals import Assistance, RivalRun, assisted, generate
 from specviz.trace import RunConfig
 
 LENGTH = 40
@@ -96,11 +97,27 @@ def test_passes_are_no_longer_counted_afterwards(pair: Pair) -> None:
     assert len(pair.target._forward_pre_hooks) == hooks
 
 
-def test_the_prefill_is_timed_for_one_model_or_both(pair: Pair) -> None:
+def test_a_rivals_pace_leaves_its_first_pass_out(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The pass that reads the prompt is made slow: the pace must not know it.
+    slow = 0.5
+    forward = pair.target.forward
+    calls: list[None] = []
+
+    def slow_at_first(*args: Any, **kwargs: Any) -> Any:
+        calls.append(None)
+        time.sleep(slow if len(calls) == 1 else 0.0)
+        return forward(*args, **kwargs)
+
     ids = encoded(pair, PROMPTS[0])
-    assert prefill_seconds(pair, ids, with_draft=False) > 0
-    assert prefill_seconds(pair, ids, with_draft=True) > 0
-    assert prefill_seconds(pair, ids[:1], with_draft=True) >= 0  # nothing to read
+    fixed = Assistance(gamma=5, threshold=0.0)
+    monkeypatch.setattr(pair.target, "forward", slow_at_first)
+    for write in (lambda: generate(pair, ids, LENGTH), lambda: assisted(pair, ids, LENGTH, fixed)):
+        calls.clear()
+        began = time.perf_counter()
+        result = write()
+        assert 0 < result.seconds < time.perf_counter() - began - slow / 2
 
 
 def test_assistance_names_itself() -> None:
