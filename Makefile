@@ -7,16 +7,24 @@ BIN := $(VENV)/bin
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: run test check lint format bench clean
+.PHONY: run test check lint format bench browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
-test: lint
+test: lint browser
 	$(BIN)/pytest
 
 check: lint
 	$(BIN)/pytest -m "not slow"
+
+# The browser tests drive Debian's own Chromium; without it they are skipped, and say so.
+browser:
+	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "Installing chromium for the browser tests"; \
+		(apt-get install -qq -y chromium || (apt-get update -qq && apt-get install -qq -y chromium)) \
+			> /dev/null || echo "chromium could not be installed: the browser tests will be skipped"; \
+	else echo "chromium is missing: the browser tests will be skipped"; fi
 
 lint: $(DEV_READY)
 	$(BIN)/ruff check .

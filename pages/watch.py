@@ -1,4 +1,4 @@
-"""Watch: run the embedded pair on a prompt; its text, its rounds and its figures."""
+"""Watch: one round at a time, token by token, on a live pair."""
 
 from specviz.ui.shell import require_shell
 
@@ -6,40 +6,45 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
-from specviz.analysis import metrics, rounds_frame, verdict_sentence  # noqa: E402
-from specviz.errors import SpecvizError  # noqa: E402
-from specviz.trace import RunConfig  # noqa: E402
-from specviz.ui.figures_row import show_figures  # noqa: E402
-from specviz.ui.prompts import choose_prompt  # noqa: E402
-from specviz.ui.runs import run_pair  # noqa: E402
+from specviz.ui.choices import choose_run, refused  # noqa: E402
+from specviz.ui.device import the_worker, this_tab  # noqa: E402
+from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
+from specviz.ui.stage import show_stage  # noqa: E402
+from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
-st.title("Watch a pair think ahead")
-st.caption("A small draft model guesses a few tokens; the large one checks them all at once.")
+worker, tab, history = the_worker(), this_tab(), session_history()
+pair = worker.status()
+if pair.state == "none" and "woken" not in st.session_state:
+    worker.prepare(active_spec())
+st.session_state["woken"] = True
 
 with st.sidebar:
-    prompt = choose_prompt()
-    gamma = st.slider("Draft tokens a round, γ", 1, 16, 5, key="gamma")
-    temperature = st.slider("Temperature", 0.0, 1.5, 0.7, 0.1, key="temperature")
-    run = st.button("Run", type="primary", key="run", width="stretch")
+    choices = choose_run(has_chat=pair.has_chat, max_context=pair.max_context)
+    with st.expander("The pair", key="pair_panel"):
+        show_pair_panel(worker)
 
-if run:
-    try:
-        with st.spinner("Loading the pair and decoding…"):
-            st.session_state["trace"] = run_pair(
-                prompt, RunConfig(gamma=gamma, temperature=temperature)
-            )
-    except SpecvizError as error:
-        st.session_state.pop("trace", None)
-        st.error(str(error))
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    with st.container(key="title", gap=None):
+        st.title("Watch a pair think ahead", anchor=False)
+        st.caption("A small draft model guesses a few tokens; the large one checks them at once.")
+    show_share(choices.prompt)
+    run = history.current
+    running = run is not None and not run.finished
+    stop = st.button("Stop", key="stop", disabled=not running)
+    start = st.button("Run", key="run", type="primary")
 
-trace = st.session_state.get("trace")
-if trace is None:
-    st.info("Choose a prompt and press Run. Nothing is downloaded.")
-    st.stop()
+problem = refused(choices.prompt) if start or choices.restart else None
+if problem is not None:
+    st.error(str(problem))
+elif start or choices.restart:
+    history.add(worker.submit(tab.id, active_spec(), choices.prompt, choices.config))
+    st.rerun()
+elif stop and run is not None:
+    run.stop()
 
-figures = metrics(trace)
-st.subheader(verdict_sentence(figures, trace))
-show_figures(figures)
-st.text(trace.prompt.text + trace.text)
-with st.expander("Rounds"):
-    st.dataframe(rounds_frame(trace), hide_index=True)
+tour = "force" if st.query_params.get("tour") == "1" else "ask"
+show_stage(worker, history, choices.config, tour)
+
+with st.container(horizontal=True, key="takeaway"):
+    show_downloads(history.shown())

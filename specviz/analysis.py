@@ -28,7 +28,9 @@ __all__ = [
     "kind_interval",
     "metrics",
     "rounds_frame",
+    "speedup_limit",
     "verdict_sentence",
+    "why_sentence",
 ]
 
 NOISE_LIMIT = 0.05
@@ -153,6 +155,28 @@ def verdict_sentence(metrics: Metrics, trace: Trace) -> str:
     if speed > 1:
         return f"{_times(speed)} times as fast as the target alone."
     return f"Slower than the target alone ({_times(speed)} times){_reason(metrics)}."
+
+
+def why_sentence(metrics: Metrics) -> str:
+    """Where the time of a round goes and what comes out of it; empty where it is not known."""
+    gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
+    if gamma is None or c is None or v is None or tau is None:
+        return ""
+    checking = f"checking {gamma + 1} cost {v:.2f}"
+    if gamma * c == 0:
+        costs = f"Drafting was free, {checking} target steps"
+    else:
+        tokens = "token" if gamma == 1 else "tokens"
+        costs = f"Drafting {gamma} {tokens} cost {gamma * c:.2f} of a target step, {checking}"
+    return f"{costs}; {tau:.1f} tokens came out of each round."
+
+
+def speedup_limit(metrics: Metrics) -> float | None:
+    """What no run at these step costs can exceed: every candidate accepted."""
+    gamma, c, v = metrics.gamma, metrics.c, metrics.v
+    if gamma is None or c is None or v is None:
+        return None
+    return (gamma + 1) / (gamma * c + v)
 
 
 def rounds_frame(trace: Trace) -> pd.DataFrame:

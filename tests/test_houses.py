@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ PAGE = {"streamlit"}
 LIGHT = (
     "specviz",
     "specviz.trace",
+    "specviz.pairing",
     "specviz.theory.speed",
     "specviz.store",
     "specviz.analysis",
@@ -19,6 +22,7 @@ LIGHT = (
     "specviz.lab.bench",
     "specviz.lab.measured",
     "specviz.cli",
+    "specviz.worker.client",
 )
 
 
@@ -38,10 +42,40 @@ def test_no_models_and_no_page(module: str) -> None:
 
 
 def test_the_page_loads_no_models() -> None:
-    loaded = loaded_by("specviz.ui.shell, specviz.ui.runs, specviz.ui.figures_row")
+    loaded = loaded_by("specviz.ui.stage, specviz.ui.choices, specviz.ui.pair_panel")
     assert not loaded & MODELS
     assert loaded >= PAGE
 
 
 def test_the_engine_is_what_loads_them() -> None:
     assert loaded_by("specviz.engine") >= {"torch", "transformers"}
+
+
+# Pages are no package, so the import contracts cannot see them.
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py"))]
+ROOMS_OF_PAGES = {"ui", "figures", "analysis", "theory", "trace", "errors"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_stays_in_its_rooms(page: Path) -> None:
+    modules = [
+        name
+        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8")))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    ]
+    ours = {name.split(".")[1] for name in modules if name.startswith("specviz.")}
+    assert ours
+    assert ours <= ROOMS_OF_PAGES
+    assert not MODELS & {name.split(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= 150

@@ -12,6 +12,7 @@ from typing import Any
 from specviz.cli.options import check_pair
 from specviz.cli.painter import Painter, display_width, one_line, painter_for
 from specviz.cli.report import to_json
+from specviz.cli.telling import in_lines
 from specviz.errors import ConfigError
 
 INDENT = "  "
@@ -41,6 +42,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         dtype=options.dtype,
         step=options.step,
         threads=options.threads,
+        progress=in_lines(_say),
     )
     return run_bench(pair, repeats=options.repeats, quick=options.quick, say=_say)
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +19,7 @@ from specviz.cli.options import check_out, check_pair, config_from, prompt_from
 from specviz.cli.painter import Painter, one_line, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
+from specviz.cli.telling import in_lines
 from specviz.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def _decode(
     """The whole run; the flag tells whether it was stopped."""
     from specviz.lab.measured import measured_run
 
-    with waiting("loading the models"):
-        pair = _load(options, config)
+    with waiting("loading the models") as say:
+        pair = _load(options, config, say)
     with waiting("measuring step costs"):
         run = measured_run(pair, prompt, config, baseline=options.baseline)
     with stop_on_interrupt(run) as interrupts:
@@ -80,7 +81,7 @@ def _decode(
     return trace, interrupts.count > 0
 
 
-def _load(options: argparse.Namespace, config: RunConfig) -> Pair:
+def _load(options: argparse.Namespace, config: RunConfig, say: Callable[[str], None]) -> Pair:
     from specviz.engine import load_pair
 
     alone = config.drafter == "prompt-lookup" and options.draft is None
@@ -93,6 +94,7 @@ def _load(options: argparse.Namespace, config: RunConfig) -> Pair:
         step=options.step,
         threads=options.threads,
         needs_draft=not (alone and options.target is not None),
+        progress=in_lines(say),
     )
 
 
@@ -145,13 +147,17 @@ def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
 
 
 @contextlib.contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """A passing line on standard error, where that is a terminal."""
+def waiting(text: str) -> Iterator[Callable[[str], None]]:
+    """A passing line on standard error, where that is a terminal; yields how to change it."""
     shown = sys.stderr.isatty()
-    if shown:
-        print(f"  {text} …", end="", file=sys.stderr, flush=True)
+
+    def say(text: str) -> None:
+        if shown:
+            print(f"\r\x1b[K  {one_line(text)} …", end="", file=sys.stderr, flush=True)
+
+    say(text)
     try:
-        yield
+        yield say
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

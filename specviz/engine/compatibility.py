@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.hardware import is_out_of_memory
 from specviz.engine.lean import LeanStep, LeanWeights
@@ -90,6 +90,12 @@ def _other_end(target: Words, draft: Words) -> tuple[str, ...]:
         f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
         f"{target.tokenizer.eos_token!r}: the target's counts.",
     )
+
+
+def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
+    """By what the family says of itself; the proof is ``check_rollback``, on real weights."""
+    if skeleton._is_stateful:
+        raise _cannot_roll_back(skeleton, name)
 
 
 def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
@@ -218,9 +224,11 @@ def input_device(model: PreTrainedModel) -> torch.device:
     return embedding.weight.device
 
 
-def context_limits(models: dict[str, PreTrainedModel]) -> tuple[int | None, tuple[str, ...]]:
+def context_limits(
+    configs: dict[str, PreTrainedConfig],
+) -> tuple[int | None, tuple[str, ...]]:
     """The shortest context, and a notice where the models differ."""
-    limits = {name: limit for name, model in models.items() if (limit := _context(model))}
+    limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
     if not limits:
         return None, ()
     shortest = min(limits, key=lambda name: limits[name])
@@ -235,7 +243,7 @@ def context_limits(models: dict[str, PreTrainedModel]) -> tuple[int | None, tupl
 _CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
 
-def _context(model: PreTrainedModel) -> int | None:
-    config = model.config.get_text_config()
-    values = (getattr(config, name, None) for name in _CONTEXT_NAMES)
+def _context(config: PreTrainedConfig) -> int | None:
+    text = config.get_text_config()
+    values = (getattr(text, name, None) for name in _CONTEXT_NAMES)
     return next((int(value) for value in values if isinstance(value, int) and value > 0), None)

@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 
-import httpx2
-from huggingface_hub import errors, snapshot_download
 from safetensors import SafetensorError, safe_open
-from tqdm.asyncio import tqdm_asyncio
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import specviz
+from specviz.engine import hub
 from specviz.errors import PairError
+from specviz.pairing import Tell
 
 DEFAULT_PAIR = "tinystories"
-_SMALL_FILES = ["*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken"]
-_WEIGHT_FILES = ["model.safetensors", "model-*-of-*.safetensors"]
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +39,11 @@ class Source:
     @property
     def family(self) -> str:
         return str(self.config["model_type"])
+
+    @property
+    def commit(self) -> str:
+        """Of a Hub model's small files: its weights must be of the same."""
+        return self.folder.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,33 +119,34 @@ def open_source(place: str, name: str, tell: Tell) -> Source:
         raise PairError(
             f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
         )
-    tell(f"looking up {name} on the Hub")
-    folder = _download(place, _SMALL_FILES)
+    folder = hub.fetch_small_files(place, tell)
     return Source(name=name, folder=folder, config=_read_config(folder, name), hub_id=place)
+
+
+def bytes_to_fetch(source: Source, tell: Tell) -> int:
+    """Bytes of the weights that are not on this machine yet; refuses a Hub model with none."""
+    if source.hub_id is None or _has_weights(source):
+        return 0
+    files = hub.list_weights(source.hub_id, source.commit, tell)
+    if not files:
+        _refuse_without_safetensors(source)
+    return sum(file.file_size or 0 for file in files if file.will_download)
 
 
 def fetch_weights(source: Source, tell: Tell) -> tuple[Path, ...]:
     """The safetensors files of a model, each one whole."""
-    if source.hub_id is not None:
-        commit = source.folder.name  # of the small files: the weights must be of the same
-        _download(source.hub_id, [*_SMALL_FILES, *_WEIGHT_FILES], commit, tell)
-    files = _weight_files(source)
+    if source.hub_id is not None and not _has_weights(source):
+        missing = bytes_to_fetch(source, tell)
+        hub.fetch_weights(source.hub_id, source.commit, missing, tell)
+    return weight_files(source)
+
+
+def weight_files(source: Source) -> tuple[Path, ...]:
+    """The safetensors files on this machine, each one whole by its header."""
+    files = _named_weights(source)
     for file in files:
         _check_whole(source.name, file)
     return files
-
-
-def count_weights(files: tuple[Path, ...]) -> int:
-    """Numbers stored in the files."""
-    total = 0
-    for file in files:
-        with safe_open(file, framework="pt") as weights:
-            for key in weights.keys():  # noqa: SIM118 (it is no mapping)
-                count = 1
-                for size in weights.get_slice(key).get_shape():
-                    count *= size
-                total += count
-    return total
 
 
 def require_tokenizer_files(source: Source) -> None:
@@ -217,7 +215,14 @@ def _is_causal(config: dict[str, Any]) -> bool:
     )
 
 
-def _weight_files(source: Source) -> tuple[Path, ...]:
+def _has_weights(source: Source) -> bool:
+    try:
+        return all(file.is_file() for file in _named_weights(source))
+    except PairError:
+        return False
+
+
+def _named_weights(source: Source) -> tuple[Path, ...]:
     single, index = source.folder / "model.safetensors", source.folder / _INDEX
     if single.is_file():
         return (single,)
@@ -229,14 +234,7 @@ def _weight_files(source: Source) -> tuple[Path, ...]:
         raise PairError(
             f"The {_INDEX} of {source.name} is broken.", remedy="Copy or download it again."
         ) from None
-    files = tuple(source.folder / str(name) for name in names)
-    for file in files:
-        if not file.is_file():
-            raise PairError(
-                f"{source.name} lacks its weights file {file.name}.",
-                remedy="Copy or download the model again.",
-            )
-    return files
+    return tuple(source.folder / str(name) for name in names)
 
 
 def _refuse_without_safetensors(source: Source) -> NoReturn:
@@ -254,80 +252,16 @@ def _refuse_without_safetensors(source: Source) -> NoReturn:
 
 
 def _check_whole(name: str, file: Path) -> None:
+    if not file.is_file():
+        raise PairError(
+            f"{name} lacks its weights file {file.name}.",
+            remedy="Copy or download the model again.",
+        )
     try:
-        with safe_open(file, framework="pt"):
+        with safe_open(file, framework="np"):  # torch would ask for memory of the file's size
             pass
     except (SafetensorError, OSError) as error:
         raise PairError(
             f"The weights file {file.name} of {name} is truncated or broken.",
             remedy="Copy or download it again.",
-        ) from error
-
-
-def _download(
-    hub_id: str, patterns: list[str], commit: str | None = None, tell: Tell | None = None
-) -> Path:
-    with _hub_errors(hub_id):
-        folder = snapshot_download(
-            hub_id,
-            revision=commit,
-            allow_patterns=patterns,
-            ignore_patterns=["*/*"],
-            tqdm_class=_bar_that_tells(hub_id, tell),
-        )
-    return Path(folder)
-
-
-def _bar_that_tells(hub_id: str, tell: Tell | None) -> type[tqdm_asyncio]:
-    """A progress bar that draws nothing, and says each tenth of the bytes in a line."""
-    told = 0
-
-    class Bar(tqdm_asyncio):
-        def __init__(self, *args: Any, **settings: Any) -> None:
-            super().__init__(*args, **(settings | {"file": StringIO()}))
-
-        def update(self, n: float | None = 1) -> bool | None:
-            nonlocal told
-            shown = super().update(n)
-            tenth = int(10 * self.n / self.total) if self.unit == "B" and self.total else 0
-            if tell is not None and told < tenth <= 10:
-                told = tenth
-                tell(f"downloading {hub_id}: {10 * tenth} % of {self.total / 1e6:,.1f} MB")
-            return shown
-
-    return Bar
-
-
-@contextmanager
-def _hub_errors(hub_id: str) -> Iterator[None]:
-    try:
-        yield
-    except errors.HFValidationError:
-        raise PairError(
-            f"{hub_id!r} is neither a folder nor a Hub id.", remedy="Check the spelling."
-        ) from None
-    except errors.GatedRepoError as error:  # before its parent, RepositoryNotFoundError
-        raise PairError(
-            f"{hub_id} is gated on the Hub.",
-            remedy="Ask for access on its page, then log in with `hf auth login` or set HF_TOKEN.",
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise PairError(
-            f"The Hub has no model {hub_id}, or it is private.",
-            remedy="Check the spelling; for a private model log in with `hf auth login`.",
-        ) from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        raise PairError(
-            f"{hub_id} is not in the local cache and the Hub cannot be reached.",
-            remedy="Connect to the network, or give a local folder.",
-        ) from error
-    except (errors.HfHubHTTPError, httpx2.HTTPError, ConnectionError, TimeoutError) as error:
-        raise PairError(
-            f"The Hub failed to send {hub_id} ({type(error).__name__}).",
-            remedy="Try again later, or give a local folder.",
-        ) from error
-    except OSError as error:
-        raise PairError(
-            f"{hub_id} could not be stored in the Hub cache ({error.strerror or error}).",
-            remedy="Free some disk space, or set HF_HOME to another place.",
         ) from error

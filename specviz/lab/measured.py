@@ -39,11 +39,15 @@ class MeasuredRun(Iterator[Round]):
         self, pair: Pair, prompt: str | Sequence[int], config: RunConfig, *, baseline: bool
     ) -> None:
         from specviz.engine import speculate
+        from specviz.engine.chat import encode_prompt
+        from specviz.engine.endings import room_for
 
         self._pair = pair
         self._config = config
         self._wants_baseline = baseline
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
+        # A prompt that cannot be continued is refused before anything is measured for it.
+        room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
         self._costs: StepCosts = step_costs(pair, config)
         self._run: Speculation = speculate(pair, prompt, config)
         self._rounds: list[Round] = []

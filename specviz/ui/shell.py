@@ -1,4 +1,4 @@
-"""The frame round every page: page config and navigation.
+"""The frame round every page: page config, navigation, the look of Streamlit's own parts.
 
 A folder named ``pages`` lets a cold server run a page without ``app.py``. So each page's
 first line is ``require_shell()``: outside the frame it opens the frame, which runs the page
@@ -13,6 +13,7 @@ from pathlib import Path
 import streamlit as st
 
 _ROOT = Path(__file__).parent.parent.parent
+_STYLE = _ROOT / "assets" / "shell.css"
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 
@@ -20,8 +21,16 @@ def open_shell() -> None:
     st.set_page_config(
         page_title="specviz", page_icon=str(_ROOT / "assets" / "icon.png"), layout="wide"
     )
-    watch = st.Page(_ROOT / "pages" / "watch.py", title="Watch", default=True)
-    page = st.navigation([watch])
+    st.html(_STYLE)
+    st.logo(_ROOT / "assets" / "logo.svg", size="large")
+    watch = _ROOT / "pages" / "watch.py"
+    page = st.navigation(
+        [
+            st.Page(watch, title="Watch", url_path="start", default=True),
+            # The default page lives at / alone; a link to /watch should open it too.
+            st.Page(watch, title="Watch", url_path="watch", visibility="hidden"),
+        ]
+    )
     token = _inside.set(True)
     try:
         page.run()

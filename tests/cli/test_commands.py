@@ -132,6 +132,7 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
     )
     assert main(["run", "Once", *settings.split()]) == 0
     asked = engine.asked
+    assert callable(asked.pop("progress"))
     assert asked.pop("config") == RunConfig(
         gamma=3,
         temperature=0.5,

@@ -6,13 +6,16 @@ And one tiny Llama pair for the tests that need just any pair.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import constants
 
 from specviz.engine.pair import Pair
 from tests.engine.asking import load
+from tests.engine.fake_hub import FakeHub, running_hub
 from tests.engine.models import write_pair
 
 
@@ -35,3 +38,14 @@ def llama_pair(llama: Path) -> Pair:
 def llama_copy(llama: Path, tmp_path: Path) -> Path:
     """A copy to break."""
     return Path(shutil.copytree(llama, tmp_path / "pair"))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    """The one that the installed client talks to, with an empty cache of its own."""
+    with running_hub() as server:
+        template = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        yield server

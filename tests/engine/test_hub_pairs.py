@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
 from specviz.errors import PairError
+from specviz.pairing import Progress
 from tests.engine.asking import load, refusal
-from tests.engine.fake_hub import FakeHub, running_hub
+from tests.engine.fake_hub import FakeHub
 from tests.engine.models import (
     small_tokenizer,
     tiny_model,
@@ -18,24 +18,14 @@ from tests.engine.models import (
 )
 
 
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with running_hub() as server:
-        template = "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        yield server
-
-
 def test_a_pair_from_the_hub(llama: Path, hub: FakeHub, monkeypatch) -> None:
     hub.repositories = {"us/target": llama / "target", "us/draft": llama / "draft"}
-    lines: list[str] = []
-    pair = load(llama, target="us/target", draft="us/draft", progress=lines.append)
+    told: list[Progress] = []
+    pair = load(llama, target="us/target", draft="us/draft", progress=told.append)
     local = load(llama)
     assert pair.name == "us/target + us/draft"
     assert pair.info.target.weights_sha256 == local.info.target.weights_sha256
-    assert any(line.startswith("downloading us/target: 100 %") for line in lines)
+    assert any(each.text.startswith("downloading us/target: 100 %") for each in told)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert load(llama, target="us/target", draft="us/draft").name == pair.name
 

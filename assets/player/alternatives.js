@@ -1,0 +1,132 @@
+// @ts-check
+// What both models thought at a position: the likeliest tokens of the draft, of the target,
+// and of what the target had left over, as bars on one scale.
+
+const LISTED = 10;
+
+/** @typedef {{items: Alternative[], own: Alternative|null, under: string}} Listing */
+
+function makeAlternatives() {
+  const note = make("p", "vd-note");
+  const draft = makeColumn("draft", "draft");
+  const target = makeColumn("target", "target");
+  const rest = makeColumn("left over, (target − draft)₊", "rest");
+  const columns = make("div", "vd-columns", {}, [draft.element, target.element, rest.element]);
+  const element = make("div", "vd-alternatives", {}, [note, columns]);
+  return {
+    element,
+    /** @param {Case|null} subject */
+    update(subject) {
+      const insight = subject && insightOf(subject);
+      sayOrHide(note, subject && noteOf(subject));
+      columns.hidden = !insight;
+      if (!subject || !insight) return;
+      const pending = subject.fate === "drafted";
+      const tops = [insight.draft_top, ...(pending ? [] : [insight.target_top, insight.residual_top])];
+      const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
+      draft.update(draftColumn(subject, insight), scale);
+      target.update(pending ? null : targetColumn(subject, insight), scale);
+      rest.update(pending ? null : restColumn(subject, insight), scale);
+    },
+  };
+}
+
+/** A recovered token shares the position of the candidate that it replaces. @param {Case} subject */
+function judgedAt({ round, candidate, fate }) {
+  return fate === "recovered" ? round.candidates[rejectedPlace(round)] : candidate;
+}
+
+/** @param {Case} subject @returns {Insight|null} */
+function insightOf(subject) {
+  return judgedAt(subject)?.insight ?? null;
+}
+
+/** @param {Case} subject @returns {string} */
+function noteOf(subject) {
+  const { run, fate } = subject;
+  if (fate === "bonus") return "The draft proposed nothing at this place, so there is nothing to compare.";
+  if (!judgedAt(subject)) return "";
+  if (!insightOf(subject)) return "The record was off in this run, so what else the models considered is not known.";
+  return run.greedy ? "The bars show both models at temperature 1; at temperature 0 only the likeliest counts." : "";
+}
+
+/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+function draftColumn(subject, insight) {
+  const text = judgedAt(subject)?.text ?? "";
+  return { items: insight.draft_top, own: [text, insight.draft], under: entropyWords(insight.draft_entropy) };
+}
+
+/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+function targetColumn(subject, insight) {
+  const text = judgedAt(subject)?.text ?? "";
+  return { items: insight.target_top, own: [text, insight.target], under: entropyWords(insight.target_entropy) };
+}
+
+/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+function restColumn(subject, insight) {
+  const { round, run, fate, landed } = subject;
+  const fell = fate === "rejected" || fate === "recovered";
+  const replaced = landed && fell ? round.extra : null;
+  const held = replaced ? leftoverShare(round, run) : null;
+  /** @type {Alternative|null} */
+  const own = replaced && held !== null && !run.greedy ? [replaced.text, held] : null;
+  const listed = replaced && insight.residual_top.find(([text]) => text === replaced.text);
+  const weight = 1 - (judgedAt(subject)?.expected ?? 1);
+  const under = run.greedy ? "" : `${likelihood(Math.max(0, weight))} of the target`;
+  return { items: insight.residual_top, own: own ?? listed ?? null, under };
+}
+
+/** @param {number} nats */
+function entropyWords(nats) {
+  const choices = Math.exp(nats);
+  return `${nats.toFixed(2)} nats ≈ ${choices.toFixed(choices < 9.95 ? 1 : 0)} choices`;
+}
+
+/** @param {string} title @param {string} kind */
+function makeColumn(title, kind) {
+  const under = make("small");
+  const rows = Array.from({ length: LISTED + 1 }, makeAlternative);
+  const list = make("ol", "", {}, rows.map((row) => row.element));
+  const none = make("p", "vd-none");
+  const head = make("h4", "", {}, [title, under]);
+  return {
+    element: make("div", `vd-column vd-of-${kind}`, {}, [head, list, none]),
+    /** @param {Listing|null} column @param {number} scale the probability of a full bar */
+    update(column, scale) {
+      const items = column?.items ?? [];
+      const mark = markedRow(items, column?.own ?? null);
+      under.textContent = column?.under ?? "";
+      rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark));
+      if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
+      sayOrHide(none, column ? (items.length ? "" : "nothing: both give the same") : "not checked yet");
+    },
+  };
+}
+
+/** Texts may repeat, so the nearest probability decides. @param {Alternative[]} items @param {Alternative|null} own */
+function markedRow(items, own) {
+  let best = -1;
+  items.forEach(([text, prob], i) => {
+    if (!own || text !== own[0]) return;
+    if (best < 0 || Math.abs(prob - own[1]) < Math.abs(items[best][1] - own[1])) best = i;
+  });
+  return best;
+}
+
+function makeAlternative() {
+  const token = make("span", "vd-text");
+  const bar = make("i");
+  const value = make("b");
+  const element = make("li", "", {}, [token, make("span", "vd-bar", {}, [bar]), value]);
+  return {
+    element,
+    /** @param {Alternative|null} item @param {number} scale @param {boolean} marked */
+    update(item, scale, marked) {
+      element.classList.toggle("vd-empty", !item);
+      element.classList.toggle("vd-marked", marked && item !== null);
+      token.textContent = item ? chipText(item[0]) : "";
+      value.textContent = item ? likelihood(item[1]) : "";
+      bar.style.width = item && scale > 0 ? `${(100 * item[1]) / scale}%` : "0";
+    },
+  };
+}

@@ -1,0 +1,164 @@
+// @ts-check
+// What every chart is built on: a card with a drawing that knows its size, scales, axes,
+// labels that keep apart, and a small note under the pointer.
+
+/** @typedef {{left: number, right: number, top: number, bottom: number}} Margins */
+/** @typedef {{at: number, text: string}} Tick */
+/** @typedef {{x: number, text: string, y?: number}} Pointed */
+/** @typedef {{x: number, y: number}} Place */
+
+const CHART_HEIGHT = 196;
+
+/** @param {number} low @param {number} high @param {number} from @param {number} to */
+function linear(low, high, from, to) {
+  const ratio = (to - from) / (high - low || 1);
+  return (/** @type {number} */ value) => from + (value - low) * ratio;
+}
+
+/** Round numbers from 0 to at least `top`. @param {number} top @param {number} count about how many steps */
+function roundSteps(top, count) {
+  const rough = Math.max(top, 1e-9) / count;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * (/** @type {number} */ ([1, 2, 2.5, 5, 10].find((each) => each * unit >= rough * 0.999)));
+  return Array.from({ length: Math.ceil(top / step - 1e-9) + 1 }, (_, i) => i * step);
+}
+
+/** Three digits or so. @param {number} value */
+function shortNumber(value) {
+  const digits = Math.abs(value) < 1 ? 2 : Math.abs(value) < 10 ? 1 : 0;
+  return String(Number(value.toFixed(digits)));
+}
+
+/** Of ticks too close to be read, every second or third. @param {Tick[]} ticks @param {number} slot pixels from one to the next */
+function thinned(ticks, slot) {
+  const every = Math.ceil(18 / slot);
+  return ticks.filter((_, i) => i % every === 0);
+}
+
+/** @param {Element} element @param {Record<string, string|number>} attributes */
+function put(element, attributes) {
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+}
+
+/**
+ * As many children as asked for, kept from one drawing to the next.
+ * @param {Element} layer @param {string} tag @param {number} count @returns {Element[]}
+ */
+function refill(layer, tag, count) {
+  while (layer.childElementCount > count) layer.lastElementChild?.remove();
+  while (layer.childElementCount < count) layer.append(draw(tag));
+  return [...layer.children];
+}
+
+/** @param {[number, number][]} points */
+function pathThrough(points) {
+  return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+}
+
+/** A box as a piece of a path. @param {number} x @param {number} y @param {number} width @param {number} height */
+function boxPath(x, y, width, height) {
+  return `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
+}
+
+/**
+ * Places for labels of one line's height, as near as can be to where they are wanted.
+ * @param {number[]} wanted @param {number} gap @param {number} low @param {number} high
+ */
+function spread(wanted, gap, low, high) {
+  const order = wanted.map((_, i) => i).sort((one, other) => wanted[one] - wanted[other]);
+  const placed = [...wanted];
+  order.forEach((i, rank) => {
+    const floor = rank ? placed[order[rank - 1]] + gap : low;
+    placed[i] = Math.max(placed[i], floor);
+  });
+  order.reverse().forEach((i, rank) => {
+    const ceiling = rank ? placed[order[rank - 1]] - gap : high;
+    placed[i] = Math.min(placed[i], ceiling);
+  });
+  return placed;
+}
+
+/** A card with a title, a line of explanation and a drawing. */
+class ChartFrame {
+  /** @param {string} name @param {string} title @param {Margins} margins */
+  constructor(name, title, margins) {
+    this.title = title;
+    this.margins = margins;
+    this.width = 0;
+    this.height = CHART_HEIGHT;
+    this.svg = draw("svg", { role: "img", "aria-label": title });
+    this.caption = make("p", "ch-caption");
+    this.empty = make("p", "ch-empty", {}, ["fills as rounds arrive"]);
+    this.tip = make("div", "ch-tip", { "aria-hidden": "true" });
+    this.tip.hidden = true;
+    this.plot = make("div", "ch-plot", {}, [this.svg, this.empty, this.tip]);
+    const head = make("h3", "", {}, [title]);
+    this.element = make("article", `ch-card ch-${name}`, {}, [head, this.caption, this.plot]);
+    this.grid = this.layer("ch-grid");
+    this.left = this.layer("ch-left");
+    this.bottom = this.layer("ch-bottom");
+  }
+
+  /** @param {string} name @param {string} [tag] */
+  layer(name, tag = "g") {
+    const layer = draw(tag, { class: name });
+    this.svg.append(layer);
+    return layer;
+  }
+
+  /** The inside of the axes. */
+  get box() {
+    const { left, right, top, bottom } = this.margins;
+    return { left, top, right: this.width - right, bottom: this.height - bottom };
+  }
+
+  /** @param {number} width */
+  resize(width) {
+    this.width = width;
+    put(this.svg, { viewBox: `0 0 ${width} ${this.height}`, width, height: this.height });
+  }
+
+  /** @param {Tick[]} ticks @param {(value: number) => number} scale */
+  drawLeft(ticks, scale) {
+    const { left, right } = this.box;
+    const lines = refill(this.grid, "line", ticks.length);
+    const texts = refill(this.left, "text", ticks.length);
+    ticks.forEach(({ at, text }, i) => {
+      put(lines[i], { x1: left, x2: right, y1: scale(at), y2: scale(at) });
+      put(texts[i], { x: left - 7, y: scale(at) + 4, "text-anchor": "end" });
+      say(texts[i], text);
+    });
+  }
+
+  /** @param {Tick[]} ticks @param {(value: number) => number} scale */
+  drawBottom(ticks, scale) {
+    const texts = refill(this.bottom, "text", ticks.length);
+    ticks.forEach(({ at, text }, i) => {
+      put(texts[i], { x: scale(at), y: this.box.bottom + 17, "text-anchor": "middle" });
+      say(texts[i], text);
+    });
+  }
+
+  /** @param {string} words what the drawing shows, for those who do not see it */
+  describe(words) {
+    put(this.svg, { "aria-label": `${this.title}. ${words}` });
+  }
+
+  /** @param {Pointed|null} pointed */
+  point(pointed) {
+    this.tip.hidden = !pointed;
+    if (!pointed) return;
+    say(this.tip, pointed.text);
+    const half = this.tip.offsetWidth / 2;
+    const x = Math.max(half, Math.min(this.width - half, pointed.x));
+    this.tip.style.transform = `translate(calc(${x.toFixed(1)}px - 50%), ${(pointed.y ?? this.box.top).toFixed(1)}px) translateY(-100%)`;
+  }
+
+  /** @param {(x: number) => Pointed|null} find what lies at a place across */
+  explain(find) {
+    this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
+      this.point(find(event.clientX - this.svg.getBoundingClientRect().left)),
+    );
+    this.svg.addEventListener("pointerleave", () => this.point(null));
+  }
+}

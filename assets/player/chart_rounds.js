@@ -1,0 +1,231 @@
+// @ts-check
+// What rounds came to: how many tokens each emitted, and where its time went.
+
+const WINDOW = 60; // rounds in view of the time chart
+const LEAST_SLOTS = 24; // so that few rounds do not make fat bars
+
+class TokensChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.frame = new ChartFrame("tokens", "Tokens a round", PLAIN);
+    this.bars = this.frame.layer("ch-bars");
+    this.law = this.frame.layer("ch-law", "path");
+    this.pointer = this.frame.layer("ch-pointer");
+    this.tally = new Tally(store.recording);
+    this.slot = 1;
+    this.x = linear(0, 1, 0, 1);
+    this.frame.explain((at) => this.tell(Math.round(1 + (at - this.x(1)) / this.slot)));
+  }
+
+  /** @param {Tally} tally */
+  fill(tally) {
+    this.tally = tally;
+    const { left, right } = this.frame.box;
+    const most = Math.max(tally.drafts.length, 1);
+    const sizes = Array.from({ length: most }, (_, i) => i + 1);
+    this.slot = (right - left) / most;
+    this.x = linear(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
+    const ticks = sizes.map((at) => ({ at, text: String(at) }));
+    this.frame.drawBottom(thinned(ticks, this.slot), this.x);
+    this.paint(tally, sizes);
+    say(this.frame.caption, tokensCaption(tally.alpha));
+    this.frame.svg.classList.toggle("ch-blank", tally.whole === 0);
+    this.frame.describe(tokensWords(tally, sizes));
+    return tally.whole > 0;
+  }
+
+  /** @param {Tally} tally @param {number[]} sizes */
+  paint(tally, sizes) {
+    const { top, bottom } = this.frame.box;
+    const parts = sizes.map((size) => emittedShare(tally, size));
+    const laws = sizes.map((size) => geometricShare(tally, size));
+    const steps = roundSteps(Math.max(0.1, ...parts, ...laws), 3);
+    const y = linear(0, steps[steps.length - 1], bottom, top);
+    this.frame.drawLeft(
+      steps.map((at) => ({ at, text: `${Math.round(100 * at)} %` })),
+      y,
+    );
+    const width = Math.min(44, 0.62 * this.slot);
+    refill(this.bars, "rect", sizes.length).forEach((bar, i) => {
+      const left = this.x(sizes[i]) - width / 2;
+      put(bar, { x: left, width, y: y(parts[i]), height: bottom - y(parts[i]), rx: 2 });
+      bar.classList.toggle("ch-full", sizes[i] === tally.drafts.length);
+    });
+    const reach = width / 2 + 4;
+    const marks = laws.map((law, i) => `M${this.x(sizes[i]) - reach} ${y(law)}h${2 * reach}`);
+    put(this.law, { d: marks.join("") });
+  }
+
+  /** @param {number} index */
+  mark(index) {
+    const round = this.tally.recording.rounds[index];
+    const emitted = round.cut === null ? emittedBy(round).length : 0;
+    [...this.bars.children].forEach((bar, i) => bar.classList.toggle("ch-now", i + 1 === emitted));
+    const [pointer] = refill(this.pointer, "path", emitted ? 1 : 0);
+    const foot = this.frame.box.bottom + 6;
+    if (pointer) put(pointer, { d: `M${this.x(emitted) - 4} ${foot}h8l-4 -5z` });
+  }
+
+  /** @param {number} size @returns {Pointed|null} */
+  tell(size) {
+    const { tally } = this;
+    if (!tally.whole || size < 1 || size > tally.drafts.length) return null;
+    const count = `${tally.emitted[size] ?? 0} of ${tally.whole} whole rounds`;
+    const part = percent(emittedShare(tally, size));
+    const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
+    const text = `${first}\ngeometric law: ${percent(geometricShare(tally, size))}`;
+    return { x: this.x(size), text };
+  }
+}
+
+/** @param {number|null} alpha */
+function tokensCaption(alpha) {
+  const law = alpha === null ? "same α" : `α = ${share(alpha)}`;
+  return `Bars: whole rounds; violet: all accepted. Lines: geometric law, ${law}.`;
+}
+
+/** @param {Tally} tally @param {number[]} sizes */
+function tokensWords(tally, sizes) {
+  const counts = sizes.map((size) => `${size}: ${tally.emitted[size] ?? 0}`);
+  return `Of ${tally.whole} whole rounds, by tokens emitted. ${counts.join(", ")}.`;
+}
+
+class TimesChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.frame = new ChartFrame("times", "Time a round", { ...PLAIN, right: 50 });
+    this.now = this.frame.layer("ch-now-slot", "rect");
+    this.layers = Object.fromEntries(
+      ["draft", "verify", "other", "waste", "over"].map((name) => [
+        name,
+        this.frame.layer(`ch-time-${name}`, "path"),
+      ]),
+    );
+    this.layers.waste.style.fill = hatch(this.frame);
+    this.names = this.frame.layer("ch-labels");
+    this.tally = new Tally(store.recording);
+    this.first = 0; // round in view
+    this.slot = 1;
+    this.y = linear(0, 1, 1, 0);
+    const words = "Milliseconds; hatched: time spent drafting what was thrown away.";
+    say(this.frame.caption, words);
+    seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
+    this.frame.explain((at) => this.tell(this.indexAt(at)));
+  }
+
+  /** The left edge of a round's slot. @param {number} index */
+  x(index) {
+    return this.frame.box.left + (index - this.first) * this.slot;
+  }
+
+  /** @param {number} at across */
+  indexAt(at) {
+    const index = this.first + Math.floor((at - this.frame.box.left) / this.slot);
+    return Math.max(0, Math.min(this.tally.rounds - 1, index));
+  }
+
+  /** @param {Tally} tally */
+  fill(tally) {
+    this.tally = tally;
+    this.first = this.startFor(this.first + WINDOW / 2);
+    const { left, right, top, bottom } = this.frame.box;
+    this.slot = (right - left) / Math.min(WINDOW, Math.max(LEAST_SLOTS, tally.rounds));
+    const usual = tally.rounds ? 1000 * quantile(tally.seconds, 0.95) : 5;
+    const steps = roundSteps(Math.max(usual * 1.03, 0.1), 5);
+    this.y = linear(0, steps[steps.length - 1], bottom, top);
+    this.frame.drawLeft(
+      steps.map((at) => ({ at, text: shortNumber(at) })),
+      this.y,
+    );
+    this.frame.svg.classList.toggle("ch-blank", tally.rounds === 0);
+    if (tally.rounds) this.paint();
+    return tally.rounds > 0;
+  }
+
+  paint() {
+    const rounds = this.tally.recording.rounds.slice(this.first, this.first + WINDOW);
+    const last = this.first + rounds.length;
+    const paths = { draft: "", verify: "", other: "", waste: "", over: "" };
+    rounds.forEach((round, i) => this.addBar(paths, round, this.x(this.first + i)));
+    for (const [name, d] of Object.entries(paths)) put(this.layers[name], { d });
+    this.frame.drawBottom(roundTicks(this.first + 1, last), (at) => this.x(at - 0.5));
+    this.paintNames(rounds[rounds.length - 1], this.x(last) + 6);
+    this.frame.describe(timesWords(this.tally));
+  }
+
+  /** What does not fit is cut off under a mark. @param {Record<string, string>} paths @param {Round} round @param {number} x */
+  addBar(paths, round, x) {
+    const [left, width, top] = [x + 0.14 * this.slot, 0.72 * this.slot, this.frame.box.top];
+    const edges = [0, ...timeEnds(round)].map((ms) => Math.max(top, this.y(ms)));
+    ["draft", "verify", "other"].forEach((name, i) => {
+      paths[name] += boxPath(left, edges[i + 1], width, edges[i] - edges[i + 1]);
+    });
+    paths.waste += boxPath(left, edges[1], width, (edges[0] - edges[1]) * wastedShare(round));
+    const fits = this.y(timeEnds(round)[2]) >= top;
+    if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
+  }
+
+  /** The kinds of time, named beside the last bar. @param {Round} round @param {number} x */
+  paintNames(round, x) {
+    const { top, bottom, right } = this.frame.box;
+    const ends = [0, ...timeEnds(round)];
+    const middles = [0, 1, 2].map((i) => this.y((ends[i] + ends[i + 1]) / 2) + 4);
+    const places = spread(middles, 14, top + 8, bottom);
+    refill(this.names, "text", 3).forEach((text, i) => {
+      put(text, { x: Math.min(x, right + 6), y: places[i] });
+      say(text, ["draft", "verify", "other"][i]);
+    });
+  }
+
+  /** The first round of a window round another. @param {number} index */
+  startFor(index) {
+    return Math.max(0, Math.min(this.tally.rounds - WINDOW, index - WINDOW / 2));
+  }
+
+  /** @param {number} index */
+  mark(index) {
+    const first = this.startFor(index);
+    if (first !== this.first) {
+      this.first = first;
+      this.paint();
+    }
+    const { top, bottom } = this.frame.box;
+    put(this.now, { x: this.x(index), width: this.slot, y: top, height: bottom - top });
+  }
+
+  /** @param {number} index @returns {Pointed|null} */
+  tell(index) {
+    const round = this.tally.recording.rounds[index];
+    if (!round) return null;
+    const { draft, verify, other } = round.times;
+    const lines = [
+      `round ${index + 1}: ${milliseconds(draft + verify + other)}`,
+      `draft ${milliseconds(draft)}, verify ${milliseconds(verify)}, other ${milliseconds(other)}`,
+      `${percent(wastedShare(round))} of the drafting thrown away`,
+    ];
+    return { x: this.x(index + 0.5), text: lines.join("\n") };
+  }
+}
+
+/** Where each kind of time ends, in milliseconds. @param {Round} round */
+function timeEnds({ times }) {
+  const { draft, verify, other } = times;
+  return [draft, draft + verify, draft + verify + other].map((seconds) => 1000 * seconds);
+}
+
+let hatchesMade = 0;
+
+/** @param {ChartFrame} frame @returns {string} a fill of slanted lines */
+function hatch(frame) {
+  const id = `sv-hatch-${(hatchesMade += 1)}`;
+  const line = draw("path", { d: "M-1 1l2 -2M0 5l5 -5M4 6l2 -2", class: "ch-hatch" });
+  const size = { width: 5, height: 5, patternUnits: "userSpaceOnUse" };
+  frame.svg.prepend(draw("defs", {}, [draw("pattern", { id, ...size }, [line])]));
+  return `url(#${id})`;
+}
+
+/** @param {Tally} tally */
+function timesWords({ phases, rounds }) {
+  const [draft, verify, other] = phases.map((seconds) => milliseconds(seconds / rounds));
+  return `On average a round took ${draft} to draft, ${verify} to verify and ${other} besides.`;
+}

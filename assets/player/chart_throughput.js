@@ -1,0 +1,235 @@
+// @ts-check
+// Throughput over γ: what theory allows and foretells, and what the runs of the session did.
+
+/** Lines without numbers, while there are none. */
+const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
+const NAME_LIFT = 12; // from a curve to the middle of its name
+const LETTER = 6.4; // the width of one, about
+
+class ThroughputChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    const margins = { ...PLAIN, left: 40, right: 42 };
+    this.frame = new ChartFrame("throughput", "Throughput: theory against observed", margins);
+    this.times = this.frame.layer("ch-left");
+    this.alone = this.frame.layer("ch-alone", "line");
+    this.chosen = this.frame.layer("ch-chosen", "line");
+    this.ideal = this.frame.layer("ch-ideal", "path");
+    this.forecast = this.frame.layer("ch-forecast", "path");
+    this.pace = this.frame.layer("ch-pace");
+    this.names = this.frame.layer("ch-labels");
+    this.points = make("div", "ch-points");
+    this.frame.plot.append(this.points);
+    say(this.frame.empty, "fills when the step costs are measured");
+    /** @type {Throughput|null} */
+    this.shown = null;
+    this.x = linear(0, 1, 0, 1);
+    this.y = linear(0, 1, 1, 0);
+  }
+
+  /** @param {Tally} _ @param {any} charts */
+  fill(_, charts) {
+    /** @type {Throughput|null} */
+    const shown = charts?.throughput ?? null;
+    this.shown = shown;
+    this.frame.svg.classList.toggle("ch-blank", !shown);
+    this.points.hidden = !shown;
+    say(this.frame.caption, throughputCaption(shown));
+    if (shown) this.paint(shown);
+    else this.paintBlank();
+    return shown !== null;
+  }
+
+  paintBlank() {
+    const { left, right, top, bottom } = this.frame.box;
+    this.frame.drawLeft(BLANK, linear(0, 1, bottom, top));
+    this.frame.drawBottom(BLANK, linear(0, 1, left, right));
+  }
+
+  /** @param {Throughput} shown */
+  paint(shown) {
+    this.paintAxes(shown);
+    const { left, right, top, bottom } = this.frame.box;
+    const { x, y } = this;
+    put(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
+    put(this.ideal, { d: this.curve(shown, shown.ideal) });
+    put(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
+    this.frame.svg.classList.toggle("ch-stale", shown.stale);
+    this.frame.svg.classList.toggle("ch-extrapolated", shown.extrapolated);
+    this.chosen.style.display = shown.chosen ? "" : "none";
+    const at = x(shown.chosen ?? 0);
+    put(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
+    this.paintPoints(shown);
+    this.paintNames(shown);
+    this.frame.describe(throughputWords(shown));
+  }
+
+  /** @param {Throughput} shown @param {number[]} rates */
+  curve({ gammas }, rates) {
+    return pathThrough(rates.map((rate, i) => [this.x(gammas[i]), this.y(rate)]));
+  }
+
+  /** @param {Throughput} shown */
+  paintAxes({ gammas, ideal, forecast, target, points }) {
+    const { left, right, top, bottom } = this.frame.box;
+    const rates = [...ideal, ...(forecast ?? []), target, ...points.map((each) => each.rate)];
+    const steps = roundSteps(1.04 * Math.max(...rates), 5);
+    const highest = steps[steps.length - 1];
+    this.x = linear(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
+    this.y = linear(0, highest, bottom, top);
+    this.frame.drawLeft(
+      steps.map((at) => ({ at, text: shortNumber(at) })),
+      this.y,
+    );
+    this.frame.drawBottom(gammaTicks(gammas), this.x);
+    this.paintTimes(target, highest);
+  }
+
+  /** The second axis: times the target alone. @param {number} target @param {number} highest */
+  paintTimes(target, highest) {
+    const steps = roundSteps(highest / target, 4).filter((step) => step && step * target <= highest);
+    refill(this.times, "text", steps.length).forEach((text, i) => {
+      const y = this.y(steps[i] * target) + 4;
+      put(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
+      say(text, `${shortNumber(steps[i])}×`);
+    });
+  }
+
+  /** Runs as points that can be focused; this run filled and named. @param {Throughput} shown */
+  paintPoints({ points }) {
+    const layer = this.points;
+    while (layer.childElementCount > points.length) layer.lastElementChild.remove();
+    while (layer.childElementCount < points.length) layer.append(makePoint(this.frame));
+    points.forEach((each, i) => {
+      const button = layer.children[i];
+      button.classList.toggle("ch-current", each.current);
+      button.classList.toggle("ch-leftward", this.leftward(each.gamma));
+      button.style.left = `${this.x(each.gamma)}px`;
+      button.style.top = `${this.y(each.rate)}px`;
+      button.ariaLabel = `${each.label}: ${shortNumber(each.rate)} tokens a second`;
+      button.dataset.name = each.current ? `this run ${shortNumber(each.rate)}` : "";
+    });
+  }
+
+  /** Named to the left, for want of room. @param {number} gamma */
+  leftward(gamma) {
+    return this.x(gamma) > 0.62 * this.frame.width;
+  }
+
+  /** Names beside the curves, each where it has most room. @param {Throughput} shown */
+  paintNames(shown) {
+    const { gammas, points } = shown;
+    const lines = namedLines(shown);
+    const curves = lines.map(({ rates }) =>
+      rates.map((rate, i) => ({ x: this.x(gammas[i]), y: this.y(rate) })),
+    );
+    const taken = [...curves.flat(), ...points.flatMap((each) => this.spotsOf(each))];
+    refill(this.names, "text", lines.length).forEach((text, i) => {
+      const half = (LETTER * lines[i].name.length) / 2;
+      const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
+      taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
+      put(text, { x, y: y + 4, "text-anchor": "middle" });
+      say(text, lines[i].name);
+    });
+  }
+
+  /** A point, and the name beside it. @param {RunPoint} point @returns {Place[]} */
+  spotsOf({ gamma, rate, current }) {
+    const [x, y] = [this.x(gamma), this.y(rate)];
+    if (!current) return [{ x, y }];
+    const way = this.leftward(gamma) ? -1 : 1;
+    return [0, 20, 45, 70, 90].map((far) => ({ x: x + way * far, y: far ? y - 13 : y }));
+  }
+
+  /** @param {number} index */
+  mark(index) {
+    const own = this.shown?.points.find((each) => each.current);
+    const rate = rateOf(this.store.recording.rounds[index]);
+    const [line] = refill(this.pace, "line", own && rate > 0 ? 1 : 0);
+    if (!own || !line) return;
+    const [x, y] = [this.x(own.gamma), Math.max(this.frame.box.top, this.y(rate))];
+    put(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
+  }
+}
+
+/** @param {Throughput|null} shown */
+function throughputCaption(shown) {
+  if (!shown) return "Tokens a second over γ.";
+  const { stale, forecast, extrapolated } = shown;
+  if (stale) return "Over γ. The settings have changed: greyed until the new run’s figures arrive.";
+  const whence = extrapolated ? "from the step costs and this run’s α" : "neither curve knows this run";
+  return `Tokens a second over γ${forecast ? `, ${whence}` : ""}. Short line: the present round.`;
+}
+
+/** @param {Throughput} shown */
+function throughputWords({ target, points, gammas, forecast }) {
+  const own = points.find((each) => each.current);
+  const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens a second.`;
+  const best = forecast && gammas[forecast.indexOf(Math.max(...forecast))];
+  const ahead = best && `The forecast is highest at γ ${best}.`;
+  const rest = [`The target alone: ${shortNumber(target)}.`, `Runs shown: ${points.length}.`];
+  return [run, ahead, ...rest].filter(Boolean).join(" ");
+}
+
+/** @param {number[]} gammas @returns {Tick[]} */
+function gammaTicks(gammas) {
+  const last = gammas[gammas.length - 1];
+  const ticks = gammas.filter((each) => each === gammas[0] || each === last || each % 4 === 0);
+  return ticks.map((at) => ({ at, text: at === gammas[0] ? `γ ${at}` : String(at) }));
+}
+
+/** @param {Throughput} shown */
+function namedLines({ gammas, ideal, forecast, target, extrapolated }) {
+  const lines = [
+    { name: "ideal", rates: ideal },
+    { name: `target alone ${shortNumber(target)}`, rates: gammas.map(() => target) },
+  ];
+  if (forecast) lines.push({ name: extrapolated ? "extrapolated" : "forecast", rates: forecast });
+  return lines;
+}
+
+/**
+ * Where along a curve, above or below it, a name is farthest from what is drawn already.
+ * @param {Place[]} curve @param {Place[]} taken @param {number} half of the name's width
+ * @param {{left: number, right: number, top: number, bottom: number}} box
+ */
+function roomiest(curve, taken, half, box) {
+  let best = { x: box.right - half, y: box.top, room: -1 };
+  for (const { x, y } of curve.flatMap(besides)) {
+    const outside = x - half < box.left || x + half > box.right;
+    if (outside || y < box.top - 6 || y > box.bottom - 6) continue;
+    const near = taken.filter((each) => Math.abs(each.x - x) < half + 14);
+    const room = Math.min(40, ...near.map((each) => Math.abs(each.y - y)));
+    if (room > best.room + 0.5) best = { x, y, room };
+  }
+  return best;
+}
+
+/** @param {Place} place @returns {Place[]} above and below it */
+function besides({ x, y }) {
+  return [
+    { x, y: y - NAME_LIFT },
+    { x, y: y + NAME_LIFT },
+  ];
+}
+
+/** Tokens a second of one round. @param {Round} round */
+function rateOf(round) {
+  const { draft, verify, other } = round.times;
+  const seconds = draft + verify + other;
+  return seconds > 0 ? emittedBy(round).length / seconds : 0;
+}
+
+/** @param {ChartFrame} frame */
+function makePoint(frame) {
+  const button = make("button", "ch-point", { type: "button" });
+  const show = () => {
+    const [x, y] = [parseFloat(button.style.left), parseFloat(button.style.top) - 12];
+    frame.point({ x, y, text: button.ariaLabel });
+  };
+  const hide = () => frame.point(null);
+  for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, show);
+  for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, hide);
+  return button;
+}

@@ -1,0 +1,138 @@
+// @ts-check
+// The coin that decided a verdict: the chance of acceptance as a bar, the draw as a mark on it
+// that can be dragged, to see what another draw would have done.
+
+const FINE_STEP = 0.01;
+const COARSE_STEP = 0.1;
+
+/** @param {Store} store @param {() => Spot|null} shown */
+function makeCoin(store, shown) {
+  const accept = make("span", "vd-accept", {}, ["accept"]);
+  const reject = make("span", "vd-reject", {}, ["reject"]);
+  const edge = make("span", "vd-edge");
+  const ghost = make("i", "vd-ghost", { "aria-hidden": "true" });
+  const label = make("span", "vd-draw");
+  const handle = make("div", "vd-handle", SLIDER, [make("i"), label]);
+  const track = make("div", "vd-track", {}, [accept, reject, edge, ghost, handle]);
+  const told = make("p", "vd-if");
+  const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
+  const element = make("div", "vd-coin", {}, [track, make("div", "vd-hint", {}, [told, back])]);
+  /** @param {number} uniform */
+  const suppose = (uniform) => {
+    if (!store.selected) store.select(shown());
+    store.suppose(Math.max(0, Math.min(LAST_DRAW, uniform)));
+  };
+  let drawn = 0;
+  dragAlong(track, handle, suppose);
+  steerByKeys(handle, () => drawn, suppose);
+  back.addEventListener("click", () => {
+    store.suppose(null);
+    handle.focus();
+  });
+  return {
+    element,
+    /** @param {Case|null} subject */
+    update(subject) {
+      const candidate = subject?.fate === "drafted" ? null : subject?.candidate;
+      element.hidden = !candidate;
+      if (!subject || !candidate) return;
+      const { whatIf } = store;
+      const odds = oddsOf(candidate, subject.run);
+      drawn = whatIf ?? candidate.uniform;
+      const word = accepts(candidate, subject.run, drawn) ? "accepted" : "rejected";
+      const [shownDraw, shownOdds] = toldApart(drawn, odds);
+      element.style.setProperty("--odds", String(odds));
+      element.style.setProperty("--draw", String(drawn));
+      element.style.setProperty("--real", String(candidate.uniform));
+      element.classList.toggle("vd-tried", whatIf !== null);
+      placeWords(accept, reject, odds, drawn);
+      edge.textContent = edgeWords(odds, shownOdds);
+      label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
+      handle.setAttribute("aria-valuenow", String(drawn));
+      handle.setAttribute("aria-valuetext", `${shownDraw}: ${word}`);
+      told.replaceChildren(...(whatIf === null ? [hintOf(subject)] : tellWhatIf(subject, whatIf)));
+      back.hidden = whatIf === null;
+    },
+  };
+}
+
+const SLIDER = {
+  role: "slider",
+  tabindex: "0",
+  "aria-label": "The draw",
+  "aria-valuemin": "0",
+  "aria-valuemax": "1",
+};
+
+/** Each word at the end of its side that is farther from the draw. @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds @param {number} drawn */
+function placeWords(accept, reject, odds, drawn) {
+  accept.classList.toggle("vd-narrow", odds < 0.25);
+  reject.classList.toggle("vd-narrow", odds > 0.75);
+  accept.classList.toggle("vd-turned", drawn < odds / 2);
+  reject.classList.toggle("vd-turned", drawn > (1 + odds) / 2);
+}
+
+/** @param {number} odds @param {string} told */
+function edgeWords(odds, told) {
+  if (odds === 1) return "accepted whatever the draw";
+  return odds === 0 ? "rejected whatever the draw" : `accepted below ${told}`;
+}
+
+/** @param {Fate} fate @param {number|null} whatIf @param {string} told */
+function drawLabel(fate, whatIf, told) {
+  if (whatIf !== null) return `what if ${told}`;
+  return fate === "discarded" ? `never used: ${told}` : `draw ${told}`;
+}
+
+/** @param {Case} subject */
+function hintOf({ run, fate }) {
+  if (run.greedy && !run.lossy) return "At temperature 0 no draw can change a verdict. Drag it and see.";
+  if (fate === "discarded") return "What if it had been tested? Drag the draw.";
+  return "What if the draw had been another? Drag it.";
+}
+
+/**
+ * A press anywhere on the track moves the mark there, and it follows until let go.
+ * @param {HTMLElement} track @param {HTMLElement} handle @param {(uniform: number) => void} suppose
+ */
+function dragAlong(track, handle, suppose) {
+  /** @param {PointerEvent} event */
+  const follow = (event) => {
+    const box = track.getBoundingClientRect();
+    suppose((event.clientX - box.left) / box.width);
+  };
+  track.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    event.preventDefault();
+    track.setPointerCapture(event.pointerId);
+    handle.focus({ preventScroll: true });
+    follow(event);
+  });
+  track.addEventListener("pointermove", (event) => {
+    if (track.hasPointerCapture(event.pointerId)) follow(event);
+  });
+}
+
+/**
+ * @param {HTMLElement} handle @param {() => number} drawn @param {(uniform: number) => void} suppose
+ */
+function steerByKeys(handle, drawn, suppose) {
+  /** @type {Record<string, (now: number) => number>} */
+  const moves = {
+    ArrowRight: (now) => now + FINE_STEP,
+    ArrowUp: (now) => now + FINE_STEP,
+    ArrowLeft: (now) => now - FINE_STEP,
+    ArrowDown: (now) => now - FINE_STEP,
+    PageUp: (now) => now + COARSE_STEP,
+    PageDown: (now) => now - COARSE_STEP,
+    Home: () => 0,
+    End: () => LAST_DRAW,
+  };
+  handle.addEventListener("keydown", (event) => {
+    const move = moves[event.key];
+    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    suppose(move(drawn()));
+  });
+}

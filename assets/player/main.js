@@ -1,0 +1,227 @@
+// @ts-check
+// The layout, the feed and the frame loop. The component function is called again, in place, on
+// new data or another theme; the stage stays.
+
+const KEPT = 6; // recordings remembered
+const REPORT_EVERY = 1000; // milliseconds between two words on what we have
+
+/** @type {Map<string, Recording>} */
+const recordings = new Map();
+
+/** @type {WeakMap<HTMLElement, Stage>} */
+const stages = new WeakMap();
+
+/** @param {string} id */
+function recordingOf(id) {
+  const recording = recordings.get(id) ?? new Recording(id);
+  recordings.delete(id);
+  recordings.set(id, recording); // the newest last
+  const oldest = recordings.keys().next().value;
+  if (recordings.size > KEPT && oldest !== undefined) recordings.delete(oldest);
+  return recording;
+}
+
+/** Tells Python how far our recording reaches, now and then. */
+class Reporter {
+  constructor() {
+    this.last = "";
+    this.next = 0;
+    this.later = 0;
+    /** @type {((name: string, value: any) => void)|null} */
+    this.send = null;
+  }
+
+  /** @param {Recording} recording @param {boolean} lost something was missing: say it again */
+  tell(recording, lost) {
+    if (lost) this.last = "";
+    this.recording = recording;
+    if (this.later || this.words() === this.last) return;
+    const wait = Math.max(0, this.next - performance.now());
+    this.later = window.setTimeout(() => this.speak(), wait);
+  }
+
+  words() {
+    return `${this.recording?.id} ${this.recording?.rounds.length}`;
+  }
+
+  speak() {
+    const { recording } = this;
+    this.later = 0;
+    this.next = performance.now() + REPORT_EVERY;
+    if (!recording || this.words() === this.last) return;
+    this.last = this.words();
+    this.send?.("have", { run: recording.id, count: recording.rounds.length });
+  }
+
+  close() {
+    clearTimeout(this.later);
+  }
+}
+
+/** Frames while playing, none otherwise. */
+class FrameLoop {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    this.frame = 0;
+    this.before = 0;
+  }
+
+  wake() {
+    if (this.frame || !this.store.playing) return;
+    this.before = performance.now();
+    this.frame = requestAnimationFrame((now) => this.turn(now));
+  }
+
+  /** @param {number} now */
+  turn(now) {
+    this.frame = 0;
+    this.store.advance(Math.max(0, now - this.before));
+    this.before = now;
+    if (this.store.playing) this.frame = requestAnimationFrame((later) => this.turn(later));
+  }
+
+  close() {
+    cancelAnimationFrame(this.frame);
+  }
+}
+
+/** @param {string} colour @param {Element} probe @returns {number} from 0, black, to 1, white */
+function luminance(colour, probe) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 1;
+  const pen = canvas.getContext("2d");
+  if (!pen) return 1;
+  pen.fillStyle = colour || getComputedStyle(probe).backgroundColor;
+  pen.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = pen.getImageData(0, 0, 1, 1).data;
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+}
+
+class Stage {
+  /** @param {HTMLElement} parent */
+  constructor(parent) {
+    this.parent = parent;
+    this.generation = 0;
+    this.store = new Store();
+    this.views = this.makeViews();
+    this.loop = new FrameLoop(this.store);
+    this.reporter = new Reporter();
+    this.element = make("div", "sv", { "data-theme": "light" }, [this.layout()]);
+    parent.append(this.element);
+    this.letGo = listenToKeys(this.element, this.views.transport);
+    this.listenToMotion();
+    this.store.watch(() => this.draw());
+  }
+
+  makeViews() {
+    const { store } = this;
+    return {
+      summary: makeSummary(store),
+      text: makeText(store),
+      rounds: makeRounds(store),
+      transport: makeTransport(store),
+      announcer: makeAnnouncer(store),
+      lanes: makeLanes(store),
+      verdict: makeVerdictCard(store),
+      charts: makeCharts(store),
+      tour: makeTour(store),
+    };
+  }
+
+  layout() {
+    const { summary, text, rounds, transport, announcer, lanes, verdict, charts, tour } = this.views;
+    this.player = make("section", "player card", { "data-testid": "player", "aria-label": "Player" }, [
+      text.element,
+      rounds.element,
+      transport.element,
+      tour.element,
+    ]);
+    const parts = [summary, { element: this.player }, lanes, verdict, charts, announcer];
+    return make("div", "page", {}, parts.map((part) => part.element));
+  }
+
+  listenToMotion() {
+    this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+    this.heed = () => {
+      this.store.still = Boolean(this.calm?.matches);
+    };
+    this.heed();
+    this.calm.addEventListener("change", this.heed);
+  }
+
+  draw() {
+    const { store } = this;
+    const empty = store.recording.rounds.length === 0 && store.recording.prompt.length === 0;
+    this.player.dataset.empty = String(empty);
+    this.element.dataset.waiting = String(Boolean(store.data.run?.waiting));
+    for (const view of Object.values(this.views)) view.draw();
+    this.loop.wake();
+  }
+
+  /** @param {any} data what Python sent */
+  take(data) {
+    const { run, rounds, prompt } = data;
+    const recording = recordingOf(run.id);
+    if (prompt.length) recording.prompt = prompt;
+    const lost = rounds.from > recording.rounds.length;
+    recording.append(rounds.from, rounds.items);
+    this.store.data = data;
+    if (recording === this.store.recording) this.store.grown();
+    else this.admit(recording, run.state);
+    this.reporter.tell(recording, lost);
+  }
+
+  /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */
+  admit(recording, state) {
+    const { store } = this;
+    const { growing } = store.data;
+    if (recording.rounds.length === 0 && state !== "running") return store.changed();
+    if (growing) return store.show(recording, { live: true, playing: false });
+    store.show(recording, { live: false, playing: state === "recorded" });
+    if (state !== "recorded") store.seek(recording.end);
+  }
+
+  dress() {
+    const background = getComputedStyle(this.parent).getPropertyValue("--st-background-color");
+    const theme = luminance(background.trim(), document.body) < 0.4 ? "dark" : "light";
+    if (this.element.dataset.theme === theme) return;
+    this.element.dataset.theme = theme;
+    this.store.changed();
+  }
+
+  close() {
+    this.letGo();
+    this.loop.close();
+    this.reporter.close();
+    if (this.heed) this.calm?.removeEventListener("change", this.heed);
+    for (const view of Object.values(this.views)) view.close();
+    this.element.remove();
+  }
+}
+
+/** @param {HTMLElement} parent @returns {Stage} */
+function stageOf(parent) {
+  const stage = stages.get(parent) ?? new Stage(parent);
+  stages.set(parent, stage);
+  return stage;
+}
+
+/**
+ * A cleanup may come late, after the next call has begun: only the newest one may close the
+ * stage, and only when its place on the page is gone.
+ * @param {{data: any, parentElement: HTMLElement, setStateValue: (name: string, value: any) => void}} given
+ */
+export default function ({ data, parentElement, setStateValue }) {
+  const stage = stageOf(parentElement);
+  const generation = ++stage.generation;
+  stage.reporter.send = setStateValue;
+  stage.dress();
+  stage.take(data);
+  return () =>
+    setTimeout(() => {
+      if (stage.generation !== generation || parentElement.isConnected) return;
+      stages.delete(parentElement);
+      stage.close();
+    });
+}

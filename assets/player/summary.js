@@ -1,0 +1,214 @@
+// @ts-check
+// The head of the player: how the run stands, its result in a sentence, and the figures.
+
+/**
+ * @typedef {{id: string, label: string, value: number|null, shown: string, note: string,
+ *   help: string}} Figure
+ */
+
+const MEASURE_KEY = "specviz.measure";
+
+/** @param {Element} element @param {string} text */
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
+function sayOrHide(element, text) {
+  say(element, text || "");
+  element.hidden = !text;
+}
+
+/** @param {Store} store */
+function makeSummary(store) {
+  const status = makeStatus();
+  const result = makeResult();
+  const figures = makeFigures("sum-figures");
+  const finer = makeFigures("sum-finer");
+  const measure = makeMeasure(finer.element);
+  const head = make("div", "sum-head", {}, [status.element, result.element]);
+  const body = make("div", "sum-body", {}, [figures.element, measure]);
+  const element = make("section", "sum", { "aria-label": "Result" }, [head, body]);
+  /** @type {any} */
+  let drawn = {};
+  return {
+    element,
+    draw() {
+      const { run, summary } = store.data;
+      if (run && run !== drawn.run) status.update(run);
+      if (summary && summary !== drawn.summary) {
+        result.update(summary);
+        figures.update(summary.figures);
+        finer.update(summary.finer);
+        measure.hidden = summary.finer.length === 0;
+      }
+      drawn = { run, summary };
+    },
+    close() {},
+  };
+}
+
+/** The state in a word and a form; what went wrong, with its remedy, as a calm notice. */
+function makeStatus() {
+  const label = make("b", "", { role: "status" });
+  const detail = make("span", "sum-detail");
+  const pill = make("span", "sum-pill", { "data-testid": "status", "data-state": "loading" }, [
+    make("i", "", { "aria-hidden": "true" }),
+    label,
+    detail,
+  ]);
+  const lossy = make("span", "sum-lossy", {}, ["lossy: changes what the target would say"]);
+  const wrong = make("span");
+  const remedy = make("span", "sum-remedy");
+  const notice = make("p", "sum-notice", {}, [wrong, " ", remedy]);
+  lossy.hidden = notice.hidden = true;
+  const element = make("div", "sum-status", {}, [pill, lossy, notice]);
+  return {
+    element,
+    /** @param {any} run */
+    update(run) {
+      const failed = run.state === "failed";
+      pill.dataset.state = run.state;
+      say(label, run.label);
+      sayOrHide(detail, failed ? "" : run.detail);
+      lossy.hidden = !run.lossy;
+      say(wrong, run.detail || "");
+      say(remedy, run.remedy || "");
+      notice.hidden = !(failed || run.remedy);
+    },
+  };
+}
+
+/** The sentence, why it is so, and the lamp. */
+function makeResult() {
+  const lead = make("b");
+  const because = make("span", "sum-because");
+  const sentence = make("p", "sum-sentence", {}, [lead, " ", because]);
+  const lamp = make("p", "sum-lamp");
+  lamp.hidden = true;
+  return {
+    element: make("div", "sum-result", {}, [sentence, lamp]),
+    /** @param {any} summary */
+    update(summary) {
+      say(lead, summary.sentence || "");
+      say(because, summary.because || "");
+      sayOrHide(lamp, summary.lamp);
+    },
+  };
+}
+
+/** The finer figures, open or shut as they were left. @param {HTMLElement} content */
+function makeMeasure(content) {
+  const details = make("details", "sum-measure", {}, [make("summary", "", {}, ["Measure"]), content]);
+  details.open = recall(MEASURE_KEY) === "open";
+  details.addEventListener("toggle", () => keep(MEASURE_KEY, details.open ? "open" : "shut"));
+  return details;
+}
+
+/** @param {string} key @returns {string|null} null too where the browser keeps nothing */
+function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} key @param {string} value */
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // A browser that keeps nothing forgets; the page works all the same.
+  }
+}
+
+/** A row of figures, its cards kept while the same figures are shown. @param {string} name */
+function makeFigures(name) {
+  const element = make("dl", name);
+  /** @type {{id: string, element: HTMLElement, update: (figure: Figure) => void}[]} */
+  let cards = [];
+  return {
+    element,
+    /** @param {Figure[]} figures */
+    update(figures) {
+      const same = figures.length === cards.length && figures.every((each, i) => each.id === cards[i].id);
+      if (!same) {
+        cards = figures.map((each) => makeFigure(each.id));
+        element.replaceChildren(...cards.map((card) => card.element));
+      }
+      figures.forEach((each, i) => cards[i].update(each));
+    },
+  };
+}
+
+/** @param {string} id */
+function makeFigure(id) {
+  const label = make("span", "sum-label");
+  const help = makeHelp();
+  const value = make("dd", "sum-value", { "data-testid": `figure-${id}`, "data-value": "" });
+  const note = make("dd", "sum-note");
+  const element = make("div", "sum-figure", {}, [
+    make("dt", "", {}, [label, help.element]),
+    value,
+    note,
+  ]);
+  return {
+    id,
+    element,
+    /** @param {Figure} figure */
+    update(figure) {
+      say(label, figure.label);
+      say(value, figure.shown);
+      value.classList.toggle("sum-none", figure.shown === "–");
+      value.dataset.value = figure.value === null ? "" : String(figure.value);
+      say(note, figure.note);
+      help.update(figure.label, figure.help);
+    },
+  };
+}
+
+let helpsMade = 0;
+
+/** A question mark that explains when pointed at, focused or tapped; Escape puts it away. */
+function makeHelp() {
+  const id = `sv-help-${(helpsMade += 1)}`;
+  const tip = make("span", "sum-tip", { role: "tooltip", id });
+  const button = make("button", "sum-ask", { type: "button", "aria-describedby": id }, ["?"]);
+  const element = make("span", "sum-help", {}, [button, tip]);
+  const hide = () => (tip.hidden = true);
+  const show = () => {
+    tip.hidden = false;
+    keepInside(tip, element.closest(".sv"));
+  };
+  hide();
+  element.addEventListener("pointerenter", show);
+  element.addEventListener("pointerleave", () => document.activeElement !== button && hide());
+  button.addEventListener("focus", show);
+  button.addEventListener("click", show);
+  button.addEventListener("blur", hide);
+  element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") hide();
+  });
+  return {
+    element,
+    /** @param {string} label @param {string} text */
+    update(label, text) {
+      element.hidden = !text;
+      say(tip, text || "");
+      const name = `About: ${label}`;
+      if (button.ariaLabel !== name) button.ariaLabel = name;
+    },
+  };
+}
+
+/** Push a box sideways until it lies within another. @param {HTMLElement} box @param {Element|null} room */
+function keepInside(box, room) {
+  box.style.setProperty("--shift", "0px");
+  if (!room) return;
+  const own = box.getBoundingClientRect();
+  const outer = room.getBoundingClientRect();
+  const over = Math.max(0, own.right - outer.right + 8);
+  const under = Math.max(0, outer.left + 8 - (own.left - over));
+  box.style.setProperty("--shift", `${under - over}px`);
+}

@@ -1,0 +1,124 @@
+// @ts-check
+// What the charts count: one pass over each round as it arrives. No DOM in this file.
+
+/** @typedef {{drafted: number, tested: number, accepted: number}} PlaceCounts */
+
+/** Running counts of one recording; entry `i` of a series is what stood before round `i`. */
+class Tally {
+  /** @param {Recording} recording */
+  constructor(recording) {
+    this.recording = recording;
+    this.tested = [0];
+    this.accepted = [0];
+    /** Sums of the odds before the draws, over tested candidates. */
+    this.expected = [0];
+    /** @type {PlaceCounts[]} */
+    this.places = [];
+    /** Whole rounds by tokens that they emitted. @type {number[]} */
+    this.emitted = [];
+    /** Whole rounds by candidates that they drafted. @type {number[]} */
+    this.drafts = [];
+    this.whole = 0;
+    /** Seconds of each round. @type {number[]} */
+    this.seconds = [];
+    /** Seconds of all rounds: draft, verify, other. */
+    this.phases = [0, 0, 0];
+  }
+
+  get rounds() {
+    return this.tested.length - 1;
+  }
+
+  /** accepted / tested over all rounds; null before the first test */
+  get alpha() {
+    return alphaOf(this, this.rounds);
+  }
+
+  /** Count the rounds that are new. */
+  take() {
+    const { rounds } = this.recording;
+    for (let i = this.rounds; i < rounds.length; i++) this.add(rounds[i]);
+  }
+
+  /** @param {Round} round */
+  add(round) {
+    const tested = round.candidates.filter((each) => each.verdict !== "discarded");
+    const accepted = tested.filter((each) => each.verdict === "accepted").length;
+    const odds = tested.reduce((sum, each) => sum + each.expected, 0);
+    this.tested.push(this.tested[this.rounds] + tested.length);
+    this.accepted.push(this.accepted[this.accepted.length - 1] + accepted);
+    this.expected.push(this.expected[this.expected.length - 1] + odds);
+    this.addTimes(round);
+    round.candidates.forEach((each, place) => this.addPlace(each, place));
+    if (round.cut === null) this.addWhole(round.candidates.length, emittedBy(round).length);
+  }
+
+  /** @param {Round} round */
+  addTimes({ times }) {
+    const parts = [times.draft, times.verify, times.other];
+    this.seconds.push(parts[0] + parts[1] + parts[2]);
+    this.phases = this.phases.map((sum, i) => sum + parts[i]);
+  }
+
+  /** @param {Candidate} candidate @param {number} place */
+  addPlace(candidate, place) {
+    const counts = (this.places[place] ??= { drafted: 0, tested: 0, accepted: 0 });
+    counts.drafted += 1;
+    if (candidate.verdict !== "discarded") counts.tested += 1;
+    if (candidate.verdict === "accepted") counts.accepted += 1;
+  }
+
+  /** @param {number} drafted @param {number} emitted */
+  addWhole(drafted, emitted) {
+    this.whole += 1;
+    this.drafts[drafted] = (this.drafts[drafted] ?? 0) + 1;
+    this.emitted[emitted] = (this.emitted[emitted] ?? 0) + 1;
+  }
+}
+
+/** α observed over the first rounds. @param {Tally} tally @param {number} rounds @returns {number|null} */
+function alphaOf(tally, rounds) {
+  return tally.tested[rounds] ? tally.accepted[rounds] / tally.tested[rounds] : null;
+}
+
+/** The 95 % band of a share (Wilson). @param {number} hits @param {number} trials @returns {[number, number]} */
+function wilson(hits, trials) {
+  const z = 1.96;
+  const part = hits / trials;
+  const weight = 1 + (z * z) / trials;
+  const middle = (part + (z * z) / (2 * trials)) / weight;
+  const half = (z / weight) * Math.sqrt((part * (1 - part)) / trials + (z * z) / (4 * trials * trials));
+  return [Math.max(0, middle - half), Math.min(1, middle + half)];
+}
+
+/** The share of whole rounds that emitted so many tokens. @param {Tally} tally @param {number} size */
+function emittedShare(tally, size) {
+  return tally.whole ? (tally.emitted[size] ?? 0) / tally.whole : 0;
+}
+
+/**
+ * The share of whole rounds that would emit so many tokens if each candidate stood with the
+ * observed α, whatever went before; rounds that drafted fewer have their own, shorter law.
+ * @param {Tally} tally @param {number} size
+ */
+function geometricShare({ alpha, drafts, whole }, size) {
+  if (alpha === null || !whole) return 0;
+  let sum = 0;
+  drafts.forEach((count, drafted) => {
+    if (size <= drafted) sum += count * alpha ** (size - 1) * (1 - alpha);
+    else if (size === drafted + 1) sum += count * alpha ** drafted;
+  });
+  return sum / whole;
+}
+
+/** A number that a part of the values stay under. @param {number[]} values @param {number} part */
+function quantile(values, part) {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
+}
+
+/** The share of drafting that was thrown away. @param {Round} round */
+function wastedShare(round) {
+  const stood = round.candidates.filter((each) => each.verdict === "accepted").length;
+  return round.candidates.length ? 1 - stood / round.candidates.length : 0;
+}

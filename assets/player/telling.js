@@ -1,0 +1,208 @@
+// @ts-check
+// The rule that a run followed, and why a token stood or fell in words, with the real numbers.
+
+/**
+ * @typedef {{run: any, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
+ *   landed: boolean}} Case  landed: the round's extra token is on the stage
+ * @typedef {(Node|string)[]} Words
+ */
+
+const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
+
+/** How much a rule adds to the target's side. @param {any} run */
+function allowance(run) {
+  return run.lossy ? run.epsilon : 0;
+}
+
+/** The rule itself, in double precision. @param {Candidate} candidate @param {any} run @param {number} uniform */
+function accepts(candidate, run, uniform) {
+  return uniform * candidate.draft < candidate.target + allowance(run);
+}
+
+/** @param {Candidate} candidate @param {any} run */
+function oddsOf(candidate, run) {
+  return Math.min(1, (candidate.target + allowance(run)) / candidate.draft);
+}
+
+/** A probability in per cent; never rounded up to certainty. @param {number} value */
+function likelihood(value) {
+  if (value <= 0.995 || value >= 1) return percent(value);
+  return `${(Math.floor(1000 * value) / 10).toFixed(1)} %`;
+}
+
+/**
+ * Two numbers in [0, 1] with as many digits as it takes to tell them apart, and from 1.
+ * @param {number} one @param {number} other
+ */
+function toldApart(one, other) {
+  /** @param {number} digits */
+  const blurred = (digits) => {
+    const [first, second] = [share(one, digits), share(other, digits)];
+    return (one !== other && first === second) || (one < 1 && Number(first) === 1);
+  };
+  let digits = 2;
+  while (digits < 8 && blurred(digits)) digits += 1;
+  return [share(one, digits), share(other, digits)];
+}
+
+/** @param {string} text */
+function tokenWord(text) {
+  return make("q", "vd-token", {}, [chipText(text)]);
+}
+
+/** @param {string} text */
+function numberWord(text) {
+  return make("b", "vd-number", {}, [text]);
+}
+
+/** @param {Fate|string} fate */
+function fateWord(fate) {
+  return make("em", `vd-fate vd-${fate}`, {}, [fate]);
+}
+
+/** @param {Candidate} candidate @returns {Words} */
+function bothGave(candidate) {
+  const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
+  return ["The draft gave ", tokenWord(candidate.text), " ", numberWord(draft), ", the target ", numberWord(target)];
+}
+
+const LEFTOVERS = {
+  leftover: "what the target had left over",
+  target: "the target’s own odds",
+  draft: "the draft’s own odds",
+};
+
+/** Whence a rejected token is replaced. @param {any} run */
+function leftover(run) {
+  return LEFTOVERS[/** @type {"leftover"} */ (run.residual ?? "leftover")];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellPending({ round, candidate }) {
+  if (!candidate) return ["The token after the candidates: it is drawn once their verdicts have fallen."];
+  const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
+  const count = round.candidates.length;
+  const waiting = count > 1 ? `the ${count} of this round together` : "it";
+  return ["The draft proposed ", tokenWord(candidate.text), ", giving it ", gave, `. The target has not checked ${waiting} yet.`];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellTested(subject) {
+  const { run, candidate } = subject;
+  if (!candidate) return [];
+  if (run.greedy && !run.lossy) return tellGreedy(subject);
+  return [...bothGave(candidate), ...tellDraw(candidate, run), ...tellReplacement(subject)];
+}
+
+/** @param {Candidate} candidate @param {any} run @returns {Words} */
+function tellDraw(candidate, run) {
+  if (candidate.target >= candidate.draft)
+    return [": the target likes it at least as much, so it is always ", fateWord("accepted"), "."];
+  const added = run.lossy ? `; with ε = ${share(run.epsilon)} added, ` : ": ";
+  if (candidate.target + allowance(run) >= candidate.draft)
+    return [added, "that is at least as much, so it is always ", fateWord("accepted"), "."];
+  const [odds, drawn] = toldApart(oddsOf(candidate, run), candidate.uniform);
+  return [
+    ...[added, "accept with probability ", numberWord(odds), ". The draw was ", numberWord(drawn), ": "],
+    ...[fateWord(candidate.verdict), "."],
+  ];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellReplacement({ run, round, fate, landed }) {
+  if (fate !== "rejected" || !round.extra || !landed) return [];
+  return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text), "."];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellGreedy({ round, candidate, fate }) {
+  if (!candidate) return [];
+  if (fate === "accepted")
+    return ["Greedy: the draft proposed ", tokenWord(candidate.text), ", the target’s likeliest token: ", fateWord(fate), "."];
+  const likeliest = round.extra ? [tokenWord(round.extra.text)] : ["another"];
+  return [
+    ...["Greedy: the target’s likeliest token is ", ...likeliest, "; the draft proposed "],
+    ...[tokenWord(candidate.text), ": ", fateWord(fate), "."],
+  ];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellDiscarded({ run, round, candidate }) {
+  if (!candidate) return [];
+  const failed = round.candidates[rejectedPlace(round)];
+  const gave = run.greedy ? [] : [" ", ...bothGave(candidate), "."];
+  if (!failed)
+    return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested.", ...gave];
+  return [
+    ...["Drafted after ", tokenWord(failed.text), ", which was rejected: the text it continued did not stand, so it was "],
+    ...[fateWord("discarded"), " untested.", ...gave],
+  ];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellRecovered({ run, round }) {
+  const failed = round.candidates[rejectedPlace(round)];
+  if (!round.extra || !failed) return [];
+  const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
+  if (run.greedy) return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
+  const held = leftoverShare(round, run);
+  const much = held === null ? ["."] : [", where it held ", numberWord(likelihood(held)), "."];
+  return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
+}
+
+/** @param {Case} subject @returns {Words} */
+function tellBonus({ run, round }) {
+  if (!round.extra) return [];
+  const own = tokenWord(round.extra.text);
+  const gave = numberWord(likelihood(round.extra.target));
+  const adds = [allAccepted(round.candidates.length), ", so the target adds one of its own: ", own, "."];
+  return run.greedy ? [...adds, " It is its likeliest."] : [...adds, " The target gave it ", gave, "."];
+}
+
+/** @param {number} count */
+function allAccepted(count) {
+  if (count === 0) return "Nothing was drafted this round";
+  return count === 1 ? "The one candidate was accepted" : `All ${count} candidates were accepted`;
+}
+
+const TELLERS = {
+  drafted: tellPending,
+  accepted: tellTested,
+  rejected: tellTested,
+  discarded: tellDiscarded,
+  recovered: tellRecovered,
+  bonus: tellBonus,
+  prompt: () => [],
+};
+
+/**
+ * The chance that the recovered token had. What is left over weighs 1 - sum of min(draft, target).
+ * @param {Round} round @param {any} run @returns {number|null}
+ */
+function leftoverShare(round, run) {
+  const failed = round.candidates[rejectedPlace(round)];
+  const { extra } = round;
+  if (!failed || !extra) return null;
+  if (run.residual === "target") return extra.target;
+  if (run.residual === "draft") return extra.draft;
+  const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
+  if (listed && !run.greedy) return listed[1];
+  const rest = Math.max(0, extra.target - (extra.draft ?? 0));
+  return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
+}
+
+/** @param {Case} subject @param {number} drawn @returns {Words} */
+function tellWhatIf(subject, drawn) {
+  const { run, round, spot, candidate, fate } = subject;
+  if (!candidate) return [];
+  const stands = accepts(candidate, run, drawn);
+  const word = fateWord(stands ? "accepted" : "rejected");
+  const [told] = toldApart(drawn, oddsOf(candidate, run));
+  if (fate === "discarded") return ["Had it been tested with a draw of ", numberWord(told), ", it would have been ", word, "."];
+  if (stands === (fate === "accepted"))
+    return ["With a draw of ", numberWord(told), " it would still have been ", word, "."];
+  const last = spot.place === round.candidates.length - 1;
+  const next = last ? "a bonus token from the target would have followed" : "the next candidate would have been tested";
+  const then = stands ? next : `a token from ${leftover(run)} would have taken its place`;
+  return ["With a draw of ", numberWord(told), " it would have been ", word, `, and ${then}.`];
+}

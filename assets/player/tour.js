@@ -1,0 +1,238 @@
+// @ts-check
+// The first minute: round one with captions, then a stop before the first rejection and a
+// question. Once for each browser, skippable, and never in the way of a person who takes over.
+
+const TOUR_KEPT = "specviz.tour";
+
+/** @param {string} wish @returns {boolean} */
+function tourWanted(wish) {
+  return wish === "force" || (wish === "ask" && localStorage.getItem(TOUR_KEPT) === null);
+}
+
+/** The first candidate that was rejected. @param {Recording} recording @returns {Spot|null} */
+function firstRejection(recording) {
+  for (const [index, round] of recording.rounds.entries()) {
+    const place = round.candidates.findIndex((each) => each.verdict === "rejected");
+    if (place >= 0) return { round: index, place };
+  }
+  return null;
+}
+
+/** The cursor just before a candidate's verdict. @param {Recording} recording @param {Spot} spot */
+function beforeVerdict(recording, spot) {
+  return recording.starts[spot.round] + recording.rounds[spot.round].candidates.length + 1 + spot.place;
+}
+
+/** Token text within a sentence. @param {string} text */
+function quoted(text) {
+  return make("q", "", {}, [chipText(text)]);
+}
+
+/** What to say at a step of the first round. @param {Round} round @param {number} step @returns {(Node|string)[]} */
+function captionAt(round, step) {
+  const drafted = round.candidates.length;
+  const kind = step ? eventKind(round, step) : "draft";
+  if (kind === "draft")
+    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
+  if (kind === "check")
+    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted}, for about the price of one token.`];
+  if (kind === "land") return landing(round);
+  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
+}
+
+/** @param {Round} round */
+function landing(round) {
+  const { extra } = round;
+  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In the rejected one’s place it puts its own:";
+  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quoted(extra?.text ?? ""), "."];
+}
+
+/** @param {Candidate} candidate @returns {(Node|string)[]} */
+function question(candidate) {
+  const odds = Math.min(1, candidate.target / candidate.draft);
+  return [
+    make("b", "", {}, ["Accept or reject "]),
+    quoted(candidate.text),
+    make("b", "", {}, ["?"]),
+    ` The small model gave it ${percent(candidate.draft)}, the large one only ${percent(candidate.target)}: it stays with probability ${share(odds)}. A number between 0 and 1 is drawn; below ${share(odds)} it stays.`,
+  ];
+}
+
+/** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
+function answer(candidate, guess) {
+  const odds = Math.min(1, candidate.target / candidate.draft);
+  const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
+  const reply = guess ? `Not this time.${unlikely}` : "You were right.";
+  return [
+    make("b", "", {}, [`The draw was ${share(candidate.uniform)}: rejected. `]),
+    `${reply} The tokens after it fall with it, and the large model puts its own in their place.`,
+  ];
+}
+
+class Tour {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    /** @type {"waiting"|"watching"|"asking"|"told"|"over"} */
+    this.state = "waiting";
+    /** @type {Spot|null} */
+    this.spot = null;
+    this.caption = "";
+    this.words = make("p", "", { "aria-live": "polite" });
+    this.choices = make("div", "choices");
+    this.element = make(
+      "div",
+      "tour",
+      { role: "group", "aria-label": "The first minute", tabindex: "-1", "data-testid": "tour" },
+      [this.words, this.choices],
+    );
+    this.element.hidden = true;
+  }
+
+  close() {}
+
+  draw() {
+    if (this.state === "waiting") this.begin();
+    if (this.state === "watching") this.watch();
+    if (this.state === "told") this.settle();
+    if (!this.element.hidden) this.anchor();
+  }
+
+  begin() {
+    const { store } = this;
+    const { recording, data } = store;
+    if (!recording.rounds.length || data.run?.state !== "recorded") return;
+    if (!tourWanted(data.tour)) {
+      this.state = "over";
+      return;
+    }
+    this.state = "watching";
+    this.recording = recording;
+    this.spot = firstRejection(recording);
+    store.seek(0);
+    store.setSpeed("0.25");
+    store.halt = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
+    store.play();
+  }
+
+  watch() {
+    const { store } = this;
+    const { recording, cursor } = store;
+    const last = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
+    if (recording !== this.recording || cursor > last) return this.end();
+    if (cursor === last && !store.playing) return this.spot ? this.ask(this.spot) : this.end();
+    if (store.halt === null) return this.end();
+    return this.tell(recording.place(cursor));
+  }
+
+  /** @param {{round: number, step: number}} at */
+  tell({ round, step }) {
+    const { store } = this;
+    if (round > 0) {
+      if (store.speed === "0.25") store.setSpeed("1");
+      return this.show("next", [make("b", "", {}, ["And again."]), " We stop at the first rejection."], [this.skip()]);
+    }
+    const whole = store.recording.rounds[0];
+    const kind = step ? eventKind(whole, step) : "draft";
+    return this.show(kind, captionAt(whole, step), [this.skip()]);
+  }
+
+  /** @param {Spot} spot */
+  ask(spot) {
+    const { store } = this;
+    this.state = "asking";
+    store.select(spot);
+    const candidate = store.recording.rounds[spot.round].candidates[spot.place];
+    this.show("ask", question(candidate), [
+      button("yes", "Accept", () => this.reply(spot, true)),
+      button("no", "Reject", () => this.reply(spot, false)),
+      this.skip(),
+    ]);
+    this.focus();
+  }
+
+  /** @param {Spot} spot @param {boolean} guess */
+  reply(spot, guess) {
+    const { store } = this;
+    const candidate = store.recording.rounds[spot.round].candidates[spot.place];
+    this.state = "told";
+    this.lastEvent = store.recording.starts[spot.round + 1];
+    store.setSpeed("0.5");
+    store.halt = this.lastEvent;
+    store.play();
+    this.show("told", answer(candidate, guess), [button("yes", "Watch on", () => this.letGo())]);
+    this.focus();
+  }
+
+  /** A person who moves on by other means has seen enough. */
+  settle() {
+    const { recording, cursor } = this.store;
+    if (recording !== this.recording || cursor > (this.lastEvent ?? 0)) this.end();
+  }
+
+  letGo() {
+    const { store } = this;
+    this.end();
+    store.select(null);
+    store.setSpeed("1");
+    store.play();
+  }
+
+  skip() {
+    return button("skip", "Skip", () => this.letGo());
+  }
+
+  end() {
+    this.state = "over";
+    this.element.hidden = true;
+    this.store.halt = null;
+    if (this.store.speed === "0.25" || this.store.speed === "0.5") this.store.setSpeed("1");
+    localStorage.setItem(TOUR_KEPT, "seen");
+  }
+
+  /** @param {string} caption @param {(Node|string)[]} words @param {Node[]} choices */
+  show(caption, words, choices) {
+    if (caption === this.caption) return;
+    this.caption = caption;
+    this.words.replaceChildren(...words);
+    this.choices.replaceChildren(...choices);
+    this.element.hidden = false;
+  }
+
+  /** Politely: only when the focus is nowhere or already in the player. */
+  focus() {
+    const { activeElement } = document;
+    const free = !activeElement || activeElement === document.body;
+    if (free || this.element.closest(".sv")?.contains(activeElement))
+      this.element.focus({ preventScroll: true });
+  }
+
+  /** Beside the row that it speaks of: below it, or above where there is no room. */
+  anchor() {
+    const stage = this.element.offsetParent;
+    const row = stage?.querySelector('.round[data-now="true"]');
+    if (!stage || !row) return;
+    const chips = row.querySelectorAll("[data-place]");
+    const chip = row.querySelector(".selected") ?? chips[chips.length - 1] ?? row;
+    const frame = stage.getBoundingClientRect();
+    const place = row.getBoundingClientRect();
+    const below = place.bottom - frame.top + 10;
+    const fits = below + this.element.offsetHeight < frame.height - 8;
+    const top = fits ? below : Math.max(8, place.top - frame.top - this.element.offsetHeight - 10);
+    this.element.dataset.side = fits ? "below" : "above";
+    this.element.style.top = `${top}px`;
+    const left = place.left - frame.left + 14;
+    const most = frame.width - this.element.offsetWidth - 12;
+    const tip = chip.getBoundingClientRect();
+    const middle = tip.left - frame.left + tip.width / 2;
+    const start = Math.max(12, Math.min(left, most));
+    this.element.style.left = `${start}px`;
+    const inside = Math.max(16, Math.min(middle - start, this.element.offsetWidth - 16));
+    this.element.style.setProperty("--tip", `${inside}px`);
+  }
+}
+
+/** @param {Store} store */
+function makeTour(store) {
+  return new Tour(store);
+}

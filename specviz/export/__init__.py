@@ -1,0 +1,1 @@
+"""What leaves the project: tables, and recordings that play elsewhere."""

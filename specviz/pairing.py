@@ -1,0 +1,104 @@
+"""Pairs as they are asked for and as they are found to be, before any weights are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_KNOWN = Path(__file__).parent.parent / "assets" / "known_pairs.json"
+
+Stage = Literal["looking", "downloading", "loading", "measuring"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSpec:
+    """What to load: an embedded pair by ``name``, or two models by Hub id or folder."""
+
+    name: str | None = None
+    draft: str | None = None
+    target: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    step: str = "auto"
+    threads: int | None = None
+
+    @property
+    def embedded(self) -> bool:
+        return self.target is None
+
+    @property
+    def needs_draft(self) -> bool:
+        """A target without a draft is run with the prompt-lookup drafter."""
+        return self.embedded or self.draft is not None
+
+    @property
+    def label(self) -> str:
+        if self.target is None:
+            return self.name or "embedded pair"
+        return f"{self.target} + {self.draft}" if self.draft else self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is being done to make a pair ready; bytes where they are known."""
+
+    stage: Stage
+    text: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+
+
+Tell = Callable[[Progress], None]  # raises to stop what is being done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCheck:
+    """One model as its small files describe it."""
+
+    name: str
+    family: str
+    parameters: int
+    bytes_to_fetch: int  # 0 where the weights are already on this machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCheck:
+    """Whether a pair can work, from configurations and tokenizers alone."""
+
+    target: ModelCheck
+    draft: ModelCheck | None
+    vocabulary: int
+    memory_needed: int  # bytes, weights of both in the number type that would be used
+    memory_free: int | None  # None where nobody can say
+    notices: tuple[str, ...] = ()
+
+    @property
+    def size_ratio(self) -> float | None:
+        """How many times smaller the draft is."""
+        if self.draft is None:
+            return None
+        return self.target.parameters / self.draft.parameters
+
+    @property
+    def fits(self) -> bool | None:
+        if self.memory_free is None:
+            return None
+        return self.memory_needed <= self.memory_free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPair:
+    """A well-known pair of the Hub."""
+
+    family: str
+    target: str
+    draft: str
+    size: str  # "7B + 0.5B"
+
+
+def known_pairs() -> tuple[KnownPair, ...]:
+    """Pairs that are known to share a tokenizer, by family and size."""
+    return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))

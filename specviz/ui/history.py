@@ -1,0 +1,96 @@
+"""The runs of this browser session: what the stage shows, and the points on the chart."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.analysis import Metrics, metrics
+from specviz.store import load_trace
+from specviz.trace import Trace
+from specviz.worker.client import Run
+from specviz.worker.messages import Outlook
+
+RECORDED = "recorded"
+_FIRST = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"
+_KEPT = 12
+_OUTLOOK_SECONDS = 20.0
+_KEY = "history"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A run as the stage shows it."""
+
+    id: str
+    trace: Trace
+    figures: Metrics
+    outlook: Outlook | None
+    growing: bool
+
+
+@dataclass(slots=True)
+class History:
+    """Newest last. Old runs beyond a dozen are let go: their records are large."""
+
+    runs: list[Run] = field(default_factory=list)
+    _figures: dict[str, Metrics] = field(default_factory=dict)
+    _finished_at: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def current(self) -> Run | None:
+        return self.runs[-1] if self.runs else None
+
+    def add(self, run: Run) -> None:
+        self.runs = [*self.runs[-_KEPT + 1 :], run]
+
+    def shown(self) -> Shown:
+        """The newest run that has a round; before any has, the recorded one."""
+        for run in reversed(self.runs):
+            if (shown := self._shown(run)) is not None:
+                return shown
+        return recorded_run()
+
+    def all_shown(self) -> list[Shown]:
+        return [shown for run in self.runs if (shown := self._shown(run)) is not None]
+
+    def awaits_outlook(self, run: Run) -> bool:
+        """A forecast for the chart is made after a run, where there was none before it."""
+        config, prompt = run.config, run.prompt
+        foretells = prompt is not None and prompt.kind is not None and config.lossless
+        if run.outlook is not None or run.state != "done" or not foretells:
+            return False
+        since = self._finished_at.setdefault(run.id, time.monotonic())
+        return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
+
+    def _shown(self, run: Run) -> Shown | None:
+        final = run.finished
+        trace = run.so_far()
+        if trace is None or not trace.rounds:
+            return None
+        figures = self._figures.get(run.id) if final else None
+        if figures is None:
+            figures = metrics(trace)
+        if final:
+            self._figures[run.id] = figures
+        return Shown(
+            id=run.id,
+            trace=trace,
+            figures=figures,
+            outlook=run.outlook,
+            growing=not final,
+        )
+
+
+def session_history() -> History:
+    return st.session_state.setdefault(_KEY, History())
+
+
+@st.cache_resource(show_spinner=False)
+def recorded_run() -> Shown:
+    """The run that plays before any model is loaded."""
+    trace = load_trace(_FIRST)
+    return Shown(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)

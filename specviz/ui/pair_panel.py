@@ -1,0 +1,148 @@
+"""The pair: embedded, two models of the Hub, or two local folders.
+
+What a link or a box names is only a wish: nothing is fetched and no folder is opened before
+a click. A pair is checked from its small files first, then loaded.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.pairing import KnownPair, PairCheck, PairSpec, known_pairs
+from specviz.worker.client import Check, Worker
+
+_LINKED = "query-params"
+_LOADED = "pair spec"
+_CHECK = "pair check"
+_SOURCES = {"embedded": "Embedded", "hub": "Hub", "folders": "Folders"}
+_OWN = "other ids"
+
+
+def active_spec() -> PairSpec:
+    """The pair that runs use: the embedded one until another is loaded by a click."""
+    return st.session_state.get(_LOADED, PairSpec())
+
+
+def show_pair_panel(worker: Worker) -> None:
+    source = st.segmented_control(
+        "Where the pair comes from", list(_SOURCES), format_func=_SOURCES.__getitem__,
+        default="embedded", key="pair", bind=_LINKED, label_visibility="collapsed",
+    )  # fmt: skip
+    wished = _wished(source or "embedded")
+    if wished is not None:
+        _show_actions(worker, wished)
+    _show_status(worker)
+
+
+def _wished(source: str) -> PairSpec | None:
+    """The pair that the boxes name; None while they are not filled."""
+    if source == "embedded":
+        return PairSpec()
+    if source == "hub":
+        target, draft = _hub_ids()
+    else:
+        target = st.text_input("Target folder", key="target_folder", bind=_LINKED)
+        draft = st.text_input("Draft folder", key="draft_folder", bind=_LINKED)
+    target, draft = target.strip(), draft.strip()
+    return PairSpec(target=target, draft=draft) if target and draft else None
+
+
+def _hub_ids() -> tuple[str, str]:
+    known = {_title(each): each for each in known_pairs()}
+    chosen = st.selectbox("Well-known pairs", [*known, _OWN], key="known_pair", bind=_LINKED)
+    if chosen in known:
+        return known[chosen].target, known[chosen].draft
+    target = st.text_input("Target, Hub id", key="target_id", bind=_LINKED)
+    draft = st.text_input("Draft, Hub id", key="draft_id", bind=_LINKED)
+    return target, draft
+
+
+def _title(pair: KnownPair) -> str:
+    return f"{pair.family} · {pair.size}"
+
+
+def _show_actions(worker: Worker, wished: PairSpec) -> None:
+    if wished == active_spec() and worker.status().state in {"ready", "loading"}:
+        return
+    if not wished.embedded:
+        if st.button("Check", key="check_pair", width="stretch"):
+            st.session_state[_CHECK] = (wished, worker.check(wished))
+        asked = st.session_state.get(_CHECK)
+        if asked and asked[0] == wished:
+            _show_check(asked[1])
+    if st.button(f"Load {_short(wished)}", key="load_pair", width="stretch"):
+        st.session_state[_LOADED] = wished
+        worker.prepare(wished)
+        st.rerun()
+
+
+def _short(spec: PairSpec) -> str:
+    return "the embedded pair" if spec.embedded else "this pair"
+
+
+def _show_check(check: Check) -> None:
+    @st.fragment(run_every=None if check.done else 0.5)
+    def report() -> None:
+        if not check.done:
+            st.caption("Reading configurations and tokenizers…")
+        elif check.error is not None:
+            st.error(str(check.error))
+        elif check.result is not None:
+            _report(check.result)
+
+    report()
+
+
+def _report(found: PairCheck) -> None:
+    lines = [f"Same vocabulary: {found.vocabulary:,} tokens."]
+    if found.size_ratio is not None:
+        lines.append(f"The draft is {found.size_ratio:.1f} times smaller.")
+    if found.memory_needed is not None:
+        free = "" if found.memory_free is None else f" of {_bytes(found.memory_free)} free"
+        lines.append(f"Memory: {_bytes(found.memory_needed)}{free}.")
+    fetch = found.target.bytes_to_fetch + (found.draft.bytes_to_fetch if found.draft else 0)
+    lines.append(f"To download: {_bytes(fetch)}." if fetch else "Nothing to download.")
+    show = st.warning if found.fits is False else st.success
+    show(" ".join([*lines, *found.notices]))
+
+
+def _show_status(worker: Worker) -> None:
+    loading = worker.status().state == "loading"
+
+    @st.fragment(run_every=0.5 if loading else None)
+    def panel() -> None:
+        status = worker.status()
+        if status.state == "loading":
+            _show_progress(worker)
+        elif status.state == "failed" and status.error is not None:
+            st.error(str(status.error))
+        elif status.state == "ready":
+            memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
+            name = status.spec.label if status.spec else "the pair"
+            st.caption(f"{name} is loaded{memory}")
+            if st.button("Unload", key="unload_pair", type="tertiary"):
+                worker.unload()
+        elif st.button("Load it again", key="reload_pair"):
+            worker.prepare(active_spec())
+
+    panel()
+
+
+def _show_progress(worker: Worker) -> None:
+    progress = worker.status().progress
+    text = progress.text if progress else "loading the pair"
+    share = 0.0
+    if progress and progress.total_bytes:
+        share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
+    st.progress(share, text=f":small[{text}]")
+    if st.button("Cancel", key="cancel_loading", type="tertiary"):
+        worker.cancel_loading()
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit in {"B", "kB"} else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,135 @@
+"""The stage: one player that shows the recorded run, the live one, or one that is over.
+
+While a run or a pair is under way, a fragment feeds the player four times a second with the
+rounds it does not have yet. When all is at rest nothing ticks. A run that has no round yet
+leaves the stage to the one before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from specviz.trace import RunConfig, Trace
+from specviz.ui.device import this_tab
+from specviz.ui.history import RECORDED, History, Shown
+from specviz.ui.payload import Point, Status, Tour, curves_of, payload, point_of
+from specviz.ui.player import player_has, show_player
+from specviz.worker.client import Run, Worker
+
+_KEY = "player"
+_TICK = 0.25  # seconds; twice as often, updates are dropped
+
+
+def show_stage(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> None:
+    """Draw the player where the caller stands, and keep it fed."""
+    busy = is_busy(worker, history)
+
+    @st.fragment(run_every=_TICK if busy else None)
+    def feed() -> None:
+        this_tab()
+        show_player(stage_data(worker, history, chosen, tour), key=_KEY)
+        if busy and not is_busy(worker, history):
+            st.rerun()  # the rest of the page may know, and the ticks end
+
+    feed()
+
+
+def is_busy(worker: Worker, history: History) -> bool:
+    """Whether what the stage shows may still change by itself."""
+    run = history.current
+    if run is not None and (not run.finished or history.awaits_outlook(run)):
+        return True
+    return worker.status().state == "loading"
+
+
+def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> dict[str, Any]:
+    shown, run = history.shown(), history.current
+    have = player_has(_KEY)
+    return payload(
+        shown.trace,
+        _status(worker, shown, run),
+        have,
+        curves=curves_of(shown.trace, shown.figures, shown.outlook),
+        points=_points(history, shown),
+        chosen=chosen if run else None,
+        figures=shown.figures,
+        growing=shown.growing,
+        tour=tour if run is None else "never",
+    )
+
+
+def _status(worker: Worker, shown: Shown, run: Run | None) -> Status:
+    if run is None:
+        return _recorded_status(worker, shown)
+    waiting = run.id != shown.id
+    state = run.state
+    return Status(
+        id=shown.id,
+        state=state,
+        label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if not waiting else run.spec.label}",
+        detail=run.error.culprit if run.error else _detail(run),
+        remedy=run.error.remedy if run.error else "",
+        sentence=None if waiting else _sentence(shown.trace, run),
+        waiting=waiting,
+    )
+
+
+_STATE_WORDS = {
+    "loading": "loading",
+    "queued": "waiting",
+    "running": "live",
+    "stopped": "stopped",
+    "done": "live",
+    "failed": "failed",
+}
+
+
+def _recorded_status(worker: Worker, shown: Shown) -> Status:
+    status = worker.status()
+    if status.state == "failed" and status.error is not None:
+        detail, remedy = status.error.culprit, status.error.remedy
+    elif status.state == "ready":
+        detail, remedy = "the pair is ready: press Run", ""
+    else:
+        detail, remedy = status.progress.text if status.progress else "loading the pair", ""
+    return Status(
+        id=RECORDED,
+        state="recorded",
+        label=f"recorded · {_place(shown.trace)}",
+        detail=detail,
+        remedy=remedy,
+    )
+
+
+def _detail(run: Run) -> str:
+    if run.state == "queued":
+        return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
+    return run.detail
+
+
+def _sentence(trace: Trace, run: Run) -> str | None:
+    rounds = len(trace.rounds)
+    plural = "" if rounds == 1 else "s"
+    if run.state == "running":
+        if run.detail:
+            return f"{run.detail[0].upper()}{run.detail[1:]}…"
+        return f"{len(trace.token_ids)} tokens in {rounds} round{plural} so far."
+    if run.state in {"stopped", "failed"}:
+        return f"Stopped after {rounds} round{plural}, so there is no verdict."
+    return None
+
+
+def _place(trace: Trace) -> str:
+    name = trace.pair.name if trace.pair.draft else trace.pair.target.name
+    where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
+    return f"{name} · {where}"
+
+
+def _points(history: History, shown: Shown) -> list[Point]:
+    seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
+    if not any(each.id == shown.id for each in seen):
+        seen.append(shown)
+    made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
+    return [point for point in made if point is not None]

@@ -1,0 +1,10 @@
+"""``python -m specviz.worker FD``: the worker process, on an inherited pipe."""
+
+from __future__ import annotations
+
+import sys
+
+from specviz.worker.process import main
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,173 @@
+"""What crosses the pipe between the dashboard and the process that owns the models.
+
+*Requests* are done one at a time, first come first served; each is answered by exactly one
+``RequestEnded``. *Signals* are heeded at once, whatever is being done. *Events* tell what
+happens. A run's rounds cross once: the records beside them are traces with no rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.errors import SpecvizError
+from specviz.pairing import PairCheck, PairSpec, Progress
+from specviz.trace import Environment, PairInfo, Round, RunConfig, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Speedups forecast for one prompt from other texts of its kind, by gamma."""
+
+    gammas: tuple[int, ...]
+    speedups: tuple[float, ...]
+    taus: tuple[float, ...]
+    kind: str
+    num_texts: int
+
+
+# Requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    id: str
+    spec: PairSpec
+    prompt: str
+    config: RunConfig
+    baseline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareRequest:
+    """Load a pair; then measure, in pauses, what its first run will ask for."""
+
+    id: str
+    spec: PairSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    id: str
+    spec: PairSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadRequest:
+    id: str
+
+
+Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest
+
+
+# Signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopSignal:
+    """End a run after its present round, or what is being measured for it."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelSignal:
+    """Break off the loading that a request asked for, at its next progress report."""
+
+    request_id: str
+
+
+Signal = StopSignal | CancelSignal
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The process is there and listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairLoading:
+    spec: PairSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairReady:
+    spec: PairSpec
+    info: PairInfo
+    environment: Environment
+    max_context: int | None
+    has_chat: bool
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairGone:
+    """The models were let go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """What takes the time just now; None when nothing worth naming does."""
+
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUsed:
+    """Bytes on the GPU, or resident in the process; None where nobody can say."""
+
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    run_id: str
+    record: Trace
+    outlook: Outlook | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRound:
+    run_id: str
+    entry: Round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """All that is known of a run at its end."""
+
+    run_id: str
+    record: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlookMade:
+    """An outlook that was not there before its run."""
+
+    run_id: str
+    outlook: Outlook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestEnded:
+    request_id: str
+    error: SpecvizError | None = None
+    broken_off: bool = False  # by a signal
+    check: PairCheck | None = None
+
+
+Event = (
+    Hello
+    | PairLoading
+    | PairReady
+    | PairGone
+    | Doing
+    | MemoryUsed
+    | RunStarted
+    | RunRound
+    | RunRecord
+    | OutlookMade
+    | RequestEnded
+)

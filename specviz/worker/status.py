@@ -1,0 +1,33 @@
+"""The pair as the dashboard sees it: none, loading, ready, or failed with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.errors import SpecvizError
+from specviz.pairing import PairCheck, PairSpec, Progress
+from specviz.trace import Environment, PairInfo
+
+PairState = Literal["none", "loading", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairStatus:
+    """``spec`` is the pair that is there, being loaded, or that failed.
+
+    ``progress`` tells what takes the time just now, in any state; ``check`` is the last
+    check, if it was of this pair.
+    """
+
+    state: PairState = "none"
+    spec: PairSpec | None = None
+    progress: Progress | None = None
+    error: SpecvizError | None = None
+    memory_bytes: int | None = None
+    info: PairInfo | None = None
+    environment: Environment | None = None
+    max_context: int | None = None
+    has_chat: bool = False
+    notices: tuple[str, ...] = ()
+    check: PairCheck | None = None

@@ -1,0 +1,164 @@
+"""A real server and a real Chromium. Without a browser these tests are skipped, and say so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+_START_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running dashboard, and what it was started from."""
+
+    url: str
+    pid: int
+    home: Path
+
+    def worker_pids(self) -> list[int]:
+        """The worker processes that this server owns."""
+        found = subprocess.run(
+            ["pgrep", "-P", str(self.pid), "-f", "specviz.worker"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return [int(line) for line in found.stdout.split()]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("NO CHROMIUM: the browser tests did not run")
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        launched = playwright.chromium.launch(executable_path=chromium, args=options)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Starts servers, each in a process of its own, and ends them all."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(script: str = "app.py", **environment: str) -> Server:
+        home = tmp_path_factory.mktemp("home")
+        port = _free_port()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}"],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "SPECVIZ_HOME": str(home),
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": str(ROOT),
+                **environment,
+            },
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        started.append(process)
+        url = f"http://127.0.0.1:{port}"
+        _await_health(url, process)
+        return Server(url, process.pid, home)
+
+    yield start
+    for process in started:
+        _end(process)
+
+
+@pytest.fixture(scope="session")
+def server(serve: Callable[..., Server]) -> Server:
+    """The dashboard that most tests share."""
+    return serve()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens pages in sessions of their own; fails a test on any request to outside."""
+    contexts: list[Any] = []
+    outside: list[str] = []
+
+    def note(request: Any) -> None:
+        if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws://127.0.0.1")):
+            outside.append(request.url)
+
+    def open_at(
+        url: str, *, width: int = 1440, height: int = 900, scheme: str = "light", tour: bool = False
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        contexts.append(context)
+        if not tour:
+            context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
+        page = context.new_page()
+        page.on("request", note)
+        page.goto(url)
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert outside == []
+
+
+def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
+    names = ", ".join(f'[data-testid="status"][data-state="{state}"]' for state in states)
+    page.wait_for_selector(names, timeout=1000 * seconds)
+
+
+def wait_for_pair(page: Any, seconds: float = 120) -> None:
+    """Until the models are warm: the pill says that the pair is ready."""
+    page.wait_for_function(
+        "() => /ready/.test(document.querySelector('[data-testid=\"status\"]')?.textContent ?? '')",
+        timeout=1000 * seconds,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await_health(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the server ended by itself"
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the server did not start")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

@@ -1,0 +1,64 @@
+"""What a person without a mouse or without good eyes needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server
+from tests.browser.reading import ROUND
+
+SERIOUS = {"serious", "critical"}
+
+
+def serious_violations(page: Any) -> list[str]:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:160]}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation(server: Server, open_page: Callable[..., Any], scheme: str) -> None:
+    page = open_page(server.url, scheme=scheme)
+    page.wait_for_selector(ROUND)
+    page.click('[data-testid="play"]')  # at rest
+    page.locator('[data-testid="seek"]').focus()
+    page.keyboard.press("End")
+    page.wait_for_timeout(600)
+    assert serious_violations(page) == []
+
+
+def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.url)
+    page.wait_for_selector(ROUND)
+    cursor = page.locator('[data-testid="seek"]')
+    page.locator('[data-testid="play"]').click()
+    stood = int(cursor.input_value())
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(100)
+    assert int(cursor.input_value()) == stood + 1
+    page.keyboard.press("Home")
+    page.wait_for_timeout(100)
+    assert int(cursor.input_value()) == 0
+
+
+def test_reduced_motion_shows_whole_rounds(server: Server, browser: Any) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
+    page = context.new_page()
+    page.goto(server.url)
+    page.wait_for_selector(ROUND)
+    moving = page.evaluate(
+        "() => document.getAnimations().filter((each) => each.playState === 'running'"
+        " && each.effect.target.closest('[data-testid=player]')).length"
+    )
+    assert moving == 0
+    context.close()

@@ -1,0 +1,84 @@
+"""The page moves at once, by itself and without any request to outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_pair
+from tests.browser.reading import TEXT_TOKENS, state_of
+
+MOVING_SECONDS = 1.5
+
+
+def test_the_recorded_run_moves_at_once(server: Server, open_page: Callable[..., Any]) -> None:
+    open_page(server.url).wait_for_selector(TEXT_TOKENS)  # warms the server
+    page = open_page("about:blank")
+    began = time.perf_counter()
+    page.goto(server.url)
+    page.wait_for_selector('[data-testid="round"] [data-testid="token"]')
+    took = time.perf_counter() - began
+    print(f"recorded run moving after {took:.2f} s (bound {MOVING_SECONDS})")
+    assert state_of(page) == "recorded"
+    assert took < 2 * MOVING_SECONDS
+
+
+def test_the_recorded_run_goes_on(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.url)
+    page.wait_for_selector('[data-testid="round"]')
+    before = int(page.input_value('[data-testid="seek"]'))
+    page.wait_for_function(
+        f"() => Number(document.querySelector('[data-testid=\"seek\"]').value) > {before + 3}"
+    )
+
+
+def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.url)
+    wait_for_pair(page)
+    assert state_of(page) == "recorded"  # until somebody presses Run
+
+
+@pytest.mark.parametrize("path", ["/", "/watch"])
+def test_a_cold_deep_link_opens_its_page(
+    serve: Callable[..., Server], open_page: Callable[..., Any], path: str
+) -> None:
+    page = open_page(f"{serve().url}{path}")
+    page.wait_for_selector('[data-testid="player"]')
+    page.wait_for_selector('[data-testid="stSidebarNav"], [data-testid="stSidebar"]')
+    assert page.locator("text=Page not found").count() == 0
+    assert page.locator('[data-testid="stException"]').count() == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (420, 860)])
+def test_the_player_is_in_view_without_scrolling(
+    server: Server, open_page: Callable[..., Any], width: int, height: int
+) -> None:
+    page = open_page(server.url, width=width, height=height)
+    page.wait_for_selector('[data-testid="round"]')
+    for part in ("text-pane", "play"):
+        box = page.locator(f'[data-testid="{part}"]').bounding_box()
+        assert box["y"] >= 0
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        if part == "text-pane" or width > 1000:
+            assert box["y"] + min(box["height"], 120) <= height
+    overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert overflow <= 0
+
+
+def test_a_link_carries_the_settings(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?gamma=9&temperature=0.3&prompt=The%20red%20fox")
+    page.wait_for_selector('[data-testid="player"]')
+    assert page.locator(".st-key-gamma [role=slider]").get_attribute("aria-valuenow") == "9"
+    assert page.locator(".st-key-prompt textarea").input_value() == "The red fox"
+
+
+def test_a_link_to_a_hub_pair_fetches_nothing(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{server.url}/?pair=hub&known_pair=other+ids&target_id=a/b&draft_id=a/c")
+    wait_for_pair(page)
+    assert "tinystories" in page.locator('[data-testid="status"]').inner_text()

@@ -1,0 +1,137 @@
+"""A live run: every round once and in order, soon after it happened, and the figures its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import pytest
+
+from specviz.analysis import metrics
+from specviz.store import trace_from_json
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.reading import click_run, download_trace, figure, text_of
+
+FIRST_TOKEN_SECONDS = 1.0
+
+# Notes every row that appears, when, and whether the player was ever replaced.
+WATCH = """() => {
+  const player = document.querySelector('[data-testid="player"]');
+  window.seen = {rows: [], remounts: 0, frames: 0, began: performance.now()};
+  const note = () => {
+    window.seen.frames += 1;
+    if (document.querySelector('[data-testid="player"]') !== player) window.seen.remounts += 1;
+    const rows = [...document.querySelectorAll('[data-testid="round"]')];
+    const last = Math.max(-1, ...rows.map((row) => Number(row.dataset.index)));
+    const before = window.seen.rows.at(-1);
+    if (!before || before[0] !== last) window.seen.rows.push([last, performance.now()]);
+    window.seen.ended = performance.now();
+    window.watching = requestAnimationFrame(note);
+  };
+  note();
+}"""
+
+
+@pytest.fixture
+def page(server: Server, open_page: Callable[..., Any]) -> Any:
+    opened = open_page(server.url)
+    wait_for_pair(opened)
+    return opened
+
+
+def test_a_run_from_click_to_figures(page: Any) -> None:
+    click_run(page)
+    wait_for_state(page, "done")
+    trace = trace_from_json(download_trace(page))
+    figures = metrics(trace)
+    assert text_of(page).replace("\n", "") == (trace.prompt.text + trace.text).replace("\n", "")
+    shown = {
+        "alpha-observed": figures.alpha_observed,
+        "alpha-expected": figures.alpha_expected,
+        "tau": figures.tau,
+        "speedup-observed": figures.speedup_observed,
+        "speedup-forecast": figures.speedup_forecast,
+    }
+    assert {name: figure(page, name) for name in shown} == shown
+    assert figures.speedup_observed is not None
+
+
+def test_the_first_live_token_comes_soon(page: Any) -> None:
+    click_run(page)
+    wait_for_state(page, "done")
+    page.evaluate(
+        """() => {
+          window.clicked = performance.now();
+          const note = () => {
+            const state = document.querySelector('[data-testid="status"]').dataset.state;
+            if (state === 'running' && document.querySelector('[data-testid="round"]'))
+              window.first = performance.now();
+            else requestAnimationFrame(note);
+          };
+          document.querySelector('.st-key-run button').click();
+          note();
+        }"""
+    )
+    page.wait_for_function("() => window.first")
+    took = page.evaluate("() => window.first - window.clicked") / 1000
+    print(f"first live token after {took:.2f} s (bound {FIRST_TOKEN_SECONDS})")
+    assert took < 2 * FIRST_TOKEN_SECONDS
+
+
+@pytest.fixture(scope="module")
+def long_run(server: Server, browser: Any) -> Iterator[dict[str, Any]]:
+    """A run of 1,000 tokens as the page saw it, and its trace."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
+    page = context.new_page()
+    page.goto(f"{server.url}/?length=1000&ignore_eos=true&gamma=4")
+    wait_for_pair(page)
+    page.evaluate(WATCH)
+    clock = page.evaluate("() => performance.timeOrigin")
+    click_run(page)
+    wait_for_state(page, "done", seconds=240)
+    page.wait_for_timeout(400)
+    seen = page.evaluate("() => (cancelAnimationFrame(window.watching), window.seen)")
+    trace = trace_from_json(download_trace(page))
+    yield {"seen": seen, "trace": trace, "clock": clock, "text": text_of(page), "page": page}
+    context.close()
+
+
+def test_every_round_of_a_long_run_arrives_once_and_in_order(long_run: dict[str, Any]) -> None:
+    trace, seen = long_run["trace"], long_run["seen"]
+    assert len(trace.token_ids) == 1000
+    assert [entry.index for entry in trace.rounds] == list(range(len(trace.rounds)))
+    live = [index for index, _ in seen["rows"]]
+    live = live[live.index(min(live)) :]
+    assert live[-1] == len(trace.rounds) - 1
+    assert live == sorted(live)
+    written = (trace.prompt.text + trace.text).replace("\n", "")
+    assert long_run["text"].replace("\n", "") == written
+
+
+def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:
+    assert long_run["seen"]["remounts"] == 0
+
+
+def test_a_long_run_can_be_sought_to_any_round(long_run: dict[str, Any]) -> None:
+    page, trace = long_run["page"], long_run["trace"]
+    seek = page.locator('[data-testid="seek"]')
+    most = int(seek.get_attribute("max"))
+    times = []
+    for share in (0.1, 0.9, 0.5, 0.0, 1.0):
+        began = time.perf_counter()
+        seek.evaluate(
+            """(range, value) => {
+              range.value = value;
+              range.dispatchEvent(new Event('input', {bubbles: true}));
+            }""",
+            round(share * most),
+        )
+        page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => done(true)))")
+        times.append(time.perf_counter() - began)
+    print(f"seek, median: {1000 * median(times):.0f} ms")
+    rows = page.locator('[data-testid="round"]')
+    assert rows.last.get_attribute("data-index") == str(len(trace.rounds) - 1)
+    assert rows.count() <= 40  # virtualised

@@ -1,0 +1,73 @@
+"""One device, several tabs and quick fingers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from specviz.store import trace_from_json
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.reading import STATUS, click_run, download_trace, set_slider, state_of, text_of
+
+LONG = "?length=2000&ignore_eos=true&gamma=1&live=false"
+
+
+def test_gamma_moved_five_times_leaves_one_run(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(server.url)
+    wait_for_pair(page)
+    for _ in range(5):
+        set_slider(page, "gamma", 1)
+        page.wait_for_timeout(500)
+    wait_for_state(page, "done")
+    page.wait_for_timeout(500)
+    assert state_of(page) == "done"
+    trace = trace_from_json(download_trace(page))
+    assert trace.config.gamma == 10
+    assert page.locator(".st-key-gamma [role=slider]").get_attribute("aria-valuenow") == "10"
+    # The cache is whole: the same run undisturbed writes the same words.
+    text = text_of(page)
+    click_run(page)
+    wait_for_state(page, "running", "loading", "queued")
+    wait_for_state(page, "done")
+    page.wait_for_timeout(500)
+    assert text_of(page) == text
+    assert trace_from_json(download_trace(page)).token_ids == trace.token_ids
+
+
+def test_a_second_tab_waits_its_turn(server: Server, open_page: Callable[..., Any]) -> None:
+    first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
+    wait_for_pair(first)
+    click_run(first)
+    wait_for_state(first, "running")
+    click_run(second)
+    wait_for_state(second, "queued")
+    assert "next in the queue" in second.locator(STATUS).inner_text()
+    wait_for_state(first, "done", seconds=180)
+    wait_for_state(second, "done", seconds=60)
+
+
+def test_closing_a_tab_frees_the_device(server: Server, open_page: Callable[..., Any]) -> None:
+    first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
+    wait_for_pair(first)
+    click_run(first)
+    wait_for_state(first, "running")
+    click_run(second)
+    wait_for_state(second, "queued")
+    first.close()
+    wait_for_state(second, "running", "done", seconds=30)  # the grace is ten seconds
+    wait_for_state(second, "done", seconds=60)
+
+
+def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/{LONG}")
+    wait_for_pair(page)
+    click_run(page)
+    wait_for_state(page, "running")
+    page.wait_for_timeout(700)
+    page.click(".st-key-stop button")
+    wait_for_state(page, "stopped")
+    trace = trace_from_json(download_trace(page))
+    assert trace.finish == "stopped"
+    assert 0 < len(trace.token_ids) < 2000

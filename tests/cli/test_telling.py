@@ -1,0 +1,83 @@
+"""What is told while a pair is made ready, as lines."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.cli.telling import in_lines
+from specviz.pairing import Progress
+from tests.cli.fakes import FakeEngine
+from tests.cli.test_commands import fake_bench
+
+DOWNLOAD = "downloading us/target: {} % of 988.1 MB"
+
+
+def download(percent: int, done: int) -> Progress:
+    return Progress(
+        stage="downloading",
+        text=DOWNLOAD.format(percent),
+        done_bytes=done,
+        total_bytes=988_100_000,
+    )
+
+
+TOLD = (
+    Progress(stage="looking", text="looking up us/target on the Hub"),
+    download(0, 0),
+    download(0, 90_000_000),
+    download(10, 99_000_000),
+    download(10, 150_000_000),
+    Progress(stage="loading", text="loading target us/target"),
+)
+
+
+@pytest.fixture
+def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """An engine that tells of a download while it loads."""
+
+    class TellingEngine(FakeEngine):
+        def load_pair(self, name: str | None = None, **settings: Any) -> object:
+            for progress in TOLD:
+                settings["progress"](progress)
+            return super().load_pair(name, **settings)
+
+    return TellingEngine(monkeypatch)
+
+
+def test_each_text_is_said_once() -> None:
+    said: list[str] = []
+    tell = in_lines(said.append)
+    for progress in TOLD:
+        tell(progress)
+    assert said == list(dict.fromkeys(progress.text for progress in TOLD))
+    assert DOWNLOAD.format(10) in said
+
+
+def test_bench_says_the_lines(telling: FakeEngine, monkeypatch, capsys) -> None:
+    fake_bench(monkeypatch, {})
+    assert main(["bench"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("downloading")] == [
+        DOWNLOAD.format(0),
+        DOWNLOAD.format(10),
+    ]
+
+
+def test_run_changes_one_passing_line_of_a_terminal(
+    telling: FakeEngine, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["run", "Once"]) == 0
+    shown = capsys.readouterr().err
+    assert f"\r\x1b[K  {DOWNLOAD.format(10)} …" in shown
+    assert shown.count(DOWNLOAD.format(10)) == 1
+    assert shown.endswith("\r\x1b[K")
+
+
+def test_run_says_nothing_where_there_is_no_terminal(telling: FakeEngine, capsys) -> None:
+    assert main(["run", "Once"]) == 0
+    assert "downloading" not in capsys.readouterr().err

@@ -1,0 +1,164 @@
+"""The Watch page without a browser: what it sends to the player, and what its controls do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from specviz.analysis import metrics
+from specviz.store import load_trace
+from tests.test_houses import MODELS, loaded_by
+
+ROOT = Path(__file__).parent.parent.parent
+EMBEDDED = ROOT / "assets" / "pairs" / "tinystories"
+OPENINGS = ("app.py", "pages/watch.py")  # a cold server may run a page without the app
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all, so that step costs are measured once."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def home(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPECVIZ_HOME", str(data_folder))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield
+    st.cache_resource.clear()  # ends the worker
+
+
+def opened(file: str = "app.py", **link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / file, default_timeout=120)
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.run())
+
+
+def sound(app: AppTest) -> AppTest:
+    assert [each.message for each in app.exception] == []
+    return app
+
+
+def sent(app: AppTest) -> dict[str, Any]:
+    """The data that the player was given."""
+    return json.loads(app.get("bidi_component")[0].proto.json)
+
+
+def until_over(app: AppTest, seconds: float = 120) -> dict[str, Any]:
+    """What the ticks of the page would do."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        data = sent(sound(app.run()))
+        if data["run"]["state"] in {"done", "stopped", "failed"} and not data["run"]["waiting"]:
+            return data
+        time.sleep(0.2)
+    raise AssertionError("the run did not end")
+
+
+@pytest.mark.parametrize("file", OPENINGS)
+def test_the_page_opens_with_the_recorded_run(file: str) -> None:
+    data = sent(opened(file))
+    trace = load_trace(ROOT / "assets" / "first_trace.json")
+    assert (data["run"]["id"], data["run"]["state"]) == ("recorded", "recorded")
+    assert len(data["rounds"]["items"]) == len(trace.rounds)
+    assert data["prompt"] == list(trace.prompt.token_texts)
+    shown = {each["id"]: each["value"] for each in data["summary"]["figures"]}
+    assert shown["alpha-observed"] == metrics(trace).alpha_observed
+    assert data["tour"] == "ask"
+
+
+def test_opening_the_page_loads_no_models() -> None:
+    page = f"streamlit.testing.v1.AppTest.from_file({str(ROOT / 'app.py')!r}, default_timeout=60)"
+    loaded = loaded_by(f"streamlit.testing.v1; assert {page}.run().title")
+    assert not loaded & MODELS
+    assert loaded >= {"streamlit", "specviz"}
+
+
+def test_a_link_sets_what_it_names() -> None:
+    app = opened(gamma="9", temperature="0.3", prompt="The red fox", tour="1")
+    assert app.slider(key="gamma").value == 9
+    assert app.slider(key="temperature").value == pytest.approx(0.3)
+    assert app.text_area(key="prompt").value == "The red fox"
+    assert sent(app)["tour"] == "force"
+
+
+def test_an_empty_prompt_is_refused_in_one_line() -> None:
+    app = opened()
+    app.text_area(key="prompt").set_value(" ")
+    sound(app.button(key="run").click().run())
+    assert [each.value for each in app.error] == [
+        "The prompt is empty. Write a few words, or choose a preset."
+    ]
+    assert sent(app)["run"]["state"] == "recorded"
+
+
+def test_choosing_a_preset_fills_the_prompt() -> None:
+    app = opened()
+    first = app.text_area(key="prompt").value
+    sound(app.selectbox(key="preset").select_index(7).run())
+    assert app.text_area(key="prompt").value != first
+    assert str(app.selectbox(key="preset").value).startswith("dialogue · ")
+
+
+def test_own_words_are_no_preset() -> None:
+    app = opened()
+    sound(app.text_area(key="prompt").set_value("My own words").run())
+    assert app.selectbox(key="preset").value == "my own words"
+
+
+def test_nothing_runs_without_a_wish() -> None:
+    app = opened()
+    assert not app.session_state["history"].runs
+
+
+def test_a_real_run_of_the_embedded_pair() -> None:
+    app = opened()
+    app.slider(key="gamma").set_value(3)
+    app.slider(key="length").set_value(24)
+    sound(app.button(key="run").click().run())
+    data = until_over(app)
+    run = app.session_state["history"].current
+    assert run.trace is not None
+    assert (run.trace.config.gamma, run.trace.config.max_new_tokens) == (3, 24)
+    assert (data["run"]["state"], data["run"]["id"]) == ("done", run.id)
+    assert data["rounds"]["total"] == len(run.trace.rounds)
+    assert data["lanes"] is not None
+    assert len(data["lanes"]["target"]) == len(run.trace.token_ids)
+    assert [point["gamma"] for point in data["charts"]["throughput"]["points"]] == [3]
+
+
+def test_a_changed_setting_asks_for_a_run() -> None:
+    app = opened()
+    sound(app.slider(key="gamma").set_value(2).run())
+    assert [run.config.gamma for run in app.session_state["history"].runs] == [2]
+    sound(app.toggle(key="live").set_value(False).run())
+    sound(app.slider(key="gamma").set_value(4).run())
+    assert [run.config.gamma for run in app.session_state["history"].runs] == [2]
+
+
+def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
+    app = opened()
+    app.text_area(key="prompt").set_value("word " * 3000)
+    sound(app.button(key="run").click().run())
+    deadline = time.monotonic() + 60
+    while sent(sound(app.run()))["run"]["state"] != "failed":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    data = sent(app)
+    assert data["run"]["id"] == "recorded"
+    assert data["run"]["waiting"]
+    assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]
+    assert data["run"]["remedy"]
+
+
+def test_the_embedded_pair_is_here() -> None:
+    for model in ("draft", "target"):
+        assert (EMBEDDED / model / "model.safetensors").is_file()

@@ -1,0 +1,80 @@
+"""One worker process for all tests that leave it alive, on the embedded pair.
+
+Step costs are put in place beforehand: measuring them is tested where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.engine import load_pair
+from specviz.engine.pair import Pair
+from specviz.lab.calibration import costs_key
+from specviz.pairing import PairSpec
+from specviz.store import save_value
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from tests.engine.models import write_pair
+from tests.traces import make_costs
+from tests.worker.waiting import wait_until
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="package")
+def spec() -> PairSpec:
+    return PairSpec(name="tinystories", threads=1)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def pair(home: Path) -> Pair:
+    """The embedded pair in this process, to hold the worker's runs against."""
+    loaded = load_pair("tinystories", threads=1)
+    for temperature in (0.0, 0.7):
+        key = costs_key(loaded, RunConfig(temperature=temperature))
+        assert save_value("step-costs", key, make_costs())
+    return loaded
+
+
+@pytest.fixture(scope="package")
+def other_spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
+    folder = write_pair(tmp_path_factory.mktemp("other"), num_hidden_layers=1)
+    return PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+
+
+@pytest.fixture(scope="package")
+def shared_worker(home: Path) -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+@pytest.fixture
+def worker(shared_worker: Worker) -> Iterator[Worker]:
+    """Idle, and left with nothing to do."""
+    yield shared_worker
+    for session in ("a", "b", "c"):
+        shared_worker.release(session, grace=0.0)
+    wait_until(lambda: not shared_worker.busy)
+
+
+@pytest.fixture
+def new_worker(home: Path) -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.close()

@@ -1,0 +1,145 @@
+"""The process dies: the reason is told, nothing finished is lost, another takes its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.pairing import PairSpec
+from specviz.store import load_trace, save_trace
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from specviz.worker.deaths import death
+from tests.worker.waiting import finish, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+PROMPT = "A little bird sat on"
+SHORT = RunConfig(gamma=4, max_new_tokens=24, ignore_eos=True)
+LONG = replace(SHORT, max_new_tokens=1000)
+
+
+def gone(pid: int) -> Callable[[], bool]:
+    """Not even a zombie."""
+    return lambda: not Path(f"/proc/{pid}").exists()
+
+
+def test_killed_in_mid_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    waiting = worker.submit("b", spec, PROMPT, SHORT)
+    wait_for_rounds(run, 5)
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: run.finished) < 2.0
+    assert run.state == "failed"
+    assert run.error is not None
+    assert run.error.culprit == (
+        "The worker process was killed (signal 9), perhaps because memory ran out."
+    )
+    assert run.error.remedy.startswith("Its finished rounds are kept.")
+    trace = run.trace
+    assert trace is not None
+    assert len(run.rounds) >= 5
+    assert (trace.rounds, trace.finish) == (tuple(run.rounds), "stopped")
+    assert trace.text == "".join(
+        [c.text for e in run.rounds for c in (*e.candidates[: e.num_accepted], e.extra) if c]
+    )
+    save_trace(trace, tmp_path / "trace.json")
+    assert load_trace(tmp_path / "trace.json") == trace
+    assert finish(waiting).state == "done"
+    assert worker.pid != pid
+    assert gone(pid)()
+
+
+def test_killed_while_idle(worker: Worker, spec: PairSpec) -> None:
+    finish(worker.submit("a", spec, PROMPT, SHORT, baseline=False))
+    wait_until(lambda: not worker.busy)
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: worker.status().state == "failed") < 2.0
+    status = worker.status()
+    assert status.error is not None
+    assert "signal 9" in status.error.culprit
+    assert (status.spec, worker.pid) == (spec, None)
+    assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+    assert worker.status().state == "ready"
+    assert gone(pid)()
+
+
+def test_closing_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpec) -> None:
+    new_worker.start()
+    wait_until(lambda: new_worker.pid is not None)
+    pid = new_worker.pid
+    assert pid is not None
+    run = new_worker.submit("a", spec, PROMPT, LONG)
+    check = new_worker.check(spec)
+    new_worker.close()
+    assert gone(pid)()
+    assert (run.state, check.done, new_worker.pid) == ("stopped", True, None)
+    assert new_worker.status().state == "none"
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
+def test_a_process_that_cannot_start_is_not_tried_for_ever(
+    new_worker: Worker, spec: PairSpec, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    run, check = new_worker.submit("a", spec, PROMPT, SHORT), new_worker.check(spec)
+    finish(run)
+    assert run.state == "failed"
+    assert run.error is not None
+    assert "could not start" in run.error.culprit
+    assert check.error is run.error
+    assert (new_worker.pid, new_worker.status().state) == (None, "failed")
+
+
+def test_the_process_goes_with_its_parent(home: Path) -> None:
+    code = """
+import time
+from specviz.pairing import PairSpec
+from specviz.worker.client import Worker
+worker = Worker()
+worker.prepare(PairSpec(name="tinystories", threads=1))
+while worker.status().state != "loading":
+    time.sleep(0.01)
+print(worker.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert Path(f"/proc/{pid}").exists()
+        parent.kill()
+    wait_until(lambda: not _runs(pid), 5.0)
+
+
+def _runs(pid: int) -> bool:
+    """An orphan may stay in the table until whoever adopted it looks."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-9, "was killed (signal 9), perhaps because memory ran out"),
+        (-11, "was ended by signal 11 (Segmentation fault)"),
+        (3, "ended by itself (exit code 3)"),
+    ],
+)
+def test_the_reason_in_plain_words(code: int, words: str) -> None:
+    assert death(code).culprit == f"The worker process {words}."

@@ -1,0 +1,79 @@
+"""The outlook: after the first run of a kind, when nobody waits; before the rounds of the next."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from specviz.engine.pair import Pair
+from specviz.lab.calibration import costs_key
+from specviz.lab.forecast import Profile, TextOdds, forecast, profile_key
+from specviz.pairing import PairSpec
+from specviz.presets import read_presets
+from specviz.store import save_value
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from tests.traces import make_costs
+from tests.worker.waiting import finish, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+LISTS = [preset.text for preset in read_presets() if preset.kind == "list"]
+CONFIG = RunConfig(gamma=3, temperature=0.0, max_new_tokens=24)
+
+
+def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: PairSpec) -> None:
+    first = finish(worker.submit("a", spec, LISTS[0], CONFIG, baseline=False))
+    assert first.outlook is None
+    wait_until(lambda: worker.status().progress is not None)
+    stopper = worker.submit("b", spec, "My own words", CONFIG, baseline=False)
+    assert wait_until(lambda: stopper.rounds) < 1.0  # what is measured in pauses gives way
+    assert finish(stopper).outlook is None  # words of one's own are of no kind
+    wait_until(lambda: first.outlook is not None)
+    assert first.trace is not None
+    assert first.trace.forecast is None
+    second = worker.submit("a", spec, LISTS[0], replace(CONFIG, gamma=5), baseline=False)
+    wait_until(lambda: second.rounds)
+    assert second.outlook == first.outlook
+    assert finish(second).trace is not None
+    assert second.outlook is not None
+    assert second.forecast is not None
+    assert second.outlook.speedups[4] == second.forecast.speedup
+    assert second.outlook.taus[4] == second.forecast.tau
+    assert (second.outlook.kind, second.outlook.num_texts) == ("list", second.forecast.num_texts)
+
+
+def test_it_is_the_forecast_at_every_gamma(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+    config = replace(CONFIG, temperature=0.7, max_new_tokens=64)
+    odds = tuple(0.5 + 0.4 * (place % 2) for place in range(100))
+    texts = (TextOdds(prompt="another", odds=odds), TextOdds(prompt=LISTS[1], odds=(0.0,) * 50))
+    profile = Profile(kind="list", texts=texts)
+    assert save_value("acceptance", profile_key(pair, config, "list"), profile)
+    run = worker.submit("a", spec, LISTS[1], config, baseline=False)
+    wait_for_rounds(run, 1)
+    assert run.outlook is not None
+    assert run.outlook.gammas == tuple(range(1, 17))
+    assert run.outlook.num_texts == 1
+    length = len(pair.tokenizer(LISTS[1])["input_ids"])
+    for gamma, speedup, tau in zip(
+        run.outlook.gammas, run.outlook.speedups, run.outlook.taus, strict=True
+    ):
+        expected = forecast(profile, make_costs(), replace(config, gamma=gamma), LISTS[1], length)
+        assert expected is not None
+        assert (speedup, tau) == (expected.speedup, expected.tau)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"drafter": "prompt-lookup"}, {"rule": "over-accept", "epsilon": 0.1}]
+)
+def test_none_where_no_forecast_holds(
+    worker: Worker, spec: PairSpec, pair: Pair, changes: dict[str, object]
+) -> None:
+    config = replace(CONFIG, temperature=0.7, **changes)  # pyright: ignore[reportArgumentType]
+    assert save_value("step-costs", costs_key(pair, config), make_costs())
+    run = finish(worker.submit("a", spec, LISTS[2], config, baseline=False))
+    assert (run.state, run.outlook) == ("done", None)
+    time.sleep(0.3)  # a pause, with nothing to measure in it
+    assert worker.status().progress is None

@@ -1,0 +1,98 @@
+"""The pair that is loaded: prepared, evicted, let go, cancelled, refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.engine import load_pair
+from specviz.errors import PairError
+from specviz.lab.calibration import step_costs
+from specviz.lab.forecast import kept_profile
+from specviz.pairing import PairSpec
+from specviz.store import data_folder
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from tests.worker.waiting import finish, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+PROMPT = "The dog ran to"
+SHORT = RunConfig(gamma=3, max_new_tokens=16, ignore_eos=True)
+LONG = replace(SHORT, max_new_tokens=400)
+
+
+def test_another_pair_takes_the_place_of_the_first(
+    worker: Worker, spec: PairSpec, other_spec: PairSpec
+) -> None:
+    for asked in (spec, other_spec, spec):
+        run = finish(worker.submit("a", asked, PROMPT, SHORT, baseline=False))
+        assert (run.state, run.error) == ("done", None)
+        status = worker.status()
+        assert (status.state, status.spec) == ("ready", asked)
+        assert status.info == run.pair
+        assert status.info is not None
+        assert status.info.name == asked.label
+        assert status.memory_bytes is not None
+        assert status.memory_bytes > 10**8
+
+
+def test_a_pair_that_is_not_there_fails_its_run_alone(worker: Worker, spec: PairSpec) -> None:
+    pid_before = finish(worker.submit("a", spec, PROMPT, SHORT)) and worker.pid
+    run = finish(worker.submit("a", PairSpec(name="no such pair"), PROMPT, SHORT))
+    status = worker.status()
+    assert (run.state, status.state) == ("failed", "failed")
+    assert isinstance(run.error, PairError)
+    assert status.error is not None
+    assert status.error.culprit == run.error.culprit == "There is no embedded pair 'no such pair'."
+    assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+    assert worker.pid == pid_before
+
+
+def test_unloading_lets_go_and_the_next_run_loads_again(worker: Worker, spec: PairSpec) -> None:
+    finish(worker.submit("a", spec, PROMPT, SHORT))
+    worker.unload()
+    wait_until(lambda: worker.status().state == "none")
+    assert (worker.status().spec, worker.status().info) == (None, None)
+    assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+
+
+def test_a_prepared_pair_has_measured_what_its_first_runs_need(
+    worker: Worker, other_spec: PairSpec, home: Path
+) -> None:
+    worker.prepare(other_spec)
+    wait_until(lambda: worker.status().spec == other_spec and worker.status().state == "ready")
+    wait_until(lambda: worker.status().progress is not None)
+    interrupting = worker.submit("a", other_spec, PROMPT, SHORT, baseline=False)
+    assert finish(interrupting).state == "done"
+    pair = load_pair(draft=other_spec.draft, target=other_spec.target, threads=1)
+    wait_until(lambda: kept_profile(pair, RunConfig(), "story") is not None)
+    kept = set(data_folder().glob("step-costs/*"))
+    for temperature in (0.0, 0.7):
+        assert step_costs(pair, RunConfig(temperature=temperature)).contexts
+    assert set(data_folder().glob("step-costs/*")) == kept
+
+
+def test_a_pair_is_prepared_only_when_no_run_waits(
+    worker: Worker, spec: PairSpec, other_spec: PairSpec
+) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 1)
+    worker.prepare(other_spec)
+    waiting = worker.submit("b", spec, PROMPT, SHORT)
+    run.stop()
+    assert finish(waiting).state == "done"
+    wait_until(lambda: worker.status().spec == other_spec)
+
+
+def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
+    run = new_worker.submit("a", spec, PROMPT, SHORT)
+    wait_until(lambda: run.detail == "loading tinystories")
+    assert (run.state, new_worker.status().state) == ("loading", "loading")
+    new_worker.cancel_loading()
+    assert run.state == "stopped"
+    wait_until(lambda: new_worker.status().state != "loading")
+    assert new_worker.status().state == "none"
+    assert finish(new_worker.submit("a", spec, PROMPT, SHORT)).state == "done"

@@ -1,0 +1,118 @@
+"""Several sessions, one device: first come first served, and a tab that closes lets go."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from specviz.engine import speculate
+from specviz.engine.pair import Pair
+from specviz.pairing import PairSpec
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from tests.worker.waiting import finish, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+PROMPT = "Once there was a small boat that"
+SHORT = RunConfig(gamma=4, max_new_tokens=32, ignore_eos=True)
+LONG = replace(SHORT, max_new_tokens=1000)
+
+
+def test_the_second_session_waits_and_then_has_its_turn(worker: Worker, spec: PairSpec) -> None:
+    first = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(first, 1)
+    second = worker.submit("b", spec, PROMPT, SHORT)
+    third = worker.submit("c", spec, PROMPT, SHORT)
+    assert [(run.state, run.place) for run in (first, second, third)] == [
+        ("running", 0),
+        ("queued", 1),
+        ("queued", 2),
+    ]
+    first.stop()
+    wait_until(lambda: second.place == 0)
+    assert (third.state, third.place) == ("queued", 1)
+    assert finish(second).state == "done"
+    assert finish(third).state == "done"
+    assert second.rounds
+    assert len(second.rounds) == len(third.rounds)
+
+
+def test_a_waiting_run_that_is_stopped_never_starts(worker: Worker, spec: PairSpec) -> None:
+    first = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(first, 1)
+    second, third = (worker.submit(name, spec, PROMPT, SHORT) for name in ("b", "c"))
+    second.stop()
+    assert (second.state, second.trace, third.place) == ("stopped", None, 1)
+    first.stop()
+    assert finish(third).state == "done"
+    assert (second.rounds, second.prompt) == ([], None)
+
+
+def test_a_session_has_one_run(worker: Worker, spec: PairSpec) -> None:
+    first = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(first, 2)
+    second = worker.submit("a", spec, PROMPT, SHORT)
+    assert finish(second).state == "done"
+    assert first.state == "stopped"
+    assert first.trace is not None
+    assert len(first.trace.rounds) == len(first.rounds) >= 2
+
+
+def test_of_five_in_a_hurry_the_last_survives_whole(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
+    settings = [replace(SHORT, gamma=gamma, max_new_tokens=200) for gamma in (2, 8, 3, 1, 6)]
+    runs = []
+    for config in settings:
+        runs.append(worker.submit("a", spec, PROMPT, config, baseline=False))
+        time.sleep(0.15)
+    finish(runs[-1])
+    assert [run.state for run in runs] == ["stopped"] * 4 + ["done"]
+    undisturbed = speculate(pair, PROMPT, settings[-1])
+    assert [entry.emitted for entry in undisturbed] == [each.emitted for each in runs[-1].rounds]
+    assert runs[-1].trace is not None
+    assert runs[-1].trace.text == undisturbed.text
+    assert any(run.rounds for run in runs[:-1])
+
+
+def test_a_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairSpec) -> None:
+    first = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(first, 1)
+    second = worker.submit("b", spec, PROMPT, LONG)
+    third = worker.submit("c", spec, PROMPT, SHORT)
+    worker.release("a", grace=0.3)
+    worker.release("b", grace=0.3)
+    time.sleep(0.1)
+    assert (first.state, second.state) == ("running", "queued")
+    assert wait_until(lambda: first.finished) < 1.5
+    assert (first.state, second.state, second.rounds) == ("stopped", "stopped", [])
+    assert finish(third).state == "done"
+
+
+def test_a_tab_that_comes_back_keeps_its_run(worker: Worker, spec: PairSpec) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 1)
+    worker.release("a", grace=0.2)
+    worker.keep("a")
+    time.sleep(0.4)
+    assert run.state == "running"
+
+
+def test_a_check_waits_its_turn(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 1)
+    check = worker.check(spec)
+    wrong = worker.check(PairSpec(name="no such pair"))
+    assert not check.done
+    run.stop()
+    wait_until(lambda: wrong.done)
+    assert check.error is None
+    assert check.result is not None
+    assert check.result.vocabulary == pair.vocabulary
+    assert worker.status().check == check.result
+    assert wrong.result is None
+    assert wrong.error is not None
+    assert "no such pair" in wrong.error.culprit

@@ -1,0 +1,142 @@
+"""A run through the process: the engine's own rounds, each once; stopped, failed, whole."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from specviz.engine import speculate
+from specviz.engine.pair import Pair
+from specviz.errors import PromptError
+from specviz.pairing import PairSpec
+from specviz.store import load_trace, save_trace
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from tests.traces import make_costs
+from tests.worker.waiting import finish, untimed, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+PROMPT = "Tom had a big red ball and"
+CONFIG = RunConfig(gamma=4, max_new_tokens=48, ignore_eos=True)
+LONG = replace(CONFIG, max_new_tokens=1000)
+
+
+def test_every_round_comes_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+    expected = speculate(pair, PROMPT, CONFIG)
+    rounds = [untimed(entry) for entry in expected]
+    run = finish(worker.submit("a", spec, PROMPT, CONFIG))
+    assert (run.state, run.error, run.detail, run.place) == ("done", None, "", 0)
+    assert [untimed(entry) for entry in run.rounds] == rounds
+    assert len(rounds) > 5
+    assert all(entry.times.decode > 0 for entry in run.rounds)
+    assert run.trace is not None
+    assert run.trace.text == expected.text
+
+
+def test_the_trace_is_whole(worker: Worker, spec: PairSpec, pair: Pair, tmp_path: Path) -> None:
+    run = finish(worker.submit("a", spec, PROMPT, CONFIG))
+    trace = run.trace
+    assert trace is not None
+    save_trace(trace, tmp_path / "trace.json")
+    assert load_trace(tmp_path / "trace.json") == trace
+    assert trace.rounds == tuple(run.rounds)
+    assert (trace.config, trace.finish, trace.pair) == (CONFIG, "length", pair.info)
+    assert (trace.prompt, trace.prefill) == (run.prompt, run.prefill)
+    assert (trace.environment, trace.step_costs) == (run.environment, make_costs())
+    assert trace.baseline is not None
+    assert [len(block.seconds) for block in trace.baseline.blocks] == [
+        48,
+        len(trace.rounds),
+        len(trace.rounds),
+        48,
+    ]
+
+
+def test_the_target_alone_can_be_left_out(worker: Worker, spec: PairSpec) -> None:
+    run = finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
+    assert run.state == "done"
+    assert run.trace is not None
+    assert (run.trace.baseline, run.trace.finish) == (None, "length")
+
+
+def test_what_is_known_before_the_first_round(worker: Worker, spec: PairSpec) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 1)
+    assert (run.state, run.place, run.trace) == ("running", 0, None)
+    assert run.prompt is not None
+    assert run.prompt.text == PROMPT
+    assert run.prefill is not None
+    assert run.pair is not None
+    assert run.environment is not None
+    assert run.environment.threads == 1
+    assert run.step_costs == make_costs()
+
+
+def test_a_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 3)
+    run.stop()
+    seen = len(run.rounds)
+    assert wait_until(lambda: run.finished) < 1.0
+    assert len(run.rounds) <= seen + 3  # the present one, and what was in the pipe
+    assert (run.state, run.error) == ("stopped", None)
+    assert run.trace is not None
+    assert run.trace.rounds == tuple(run.rounds)
+    assert (run.trace.finish, run.trace.baseline) == ("stopped", None)
+
+
+def test_a_stop_while_the_target_alone_is_measured_keeps_the_text(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
+    config = replace(CONFIG, max_new_tokens=300)
+    run = worker.submit("a", spec, PROMPT, config)
+    wait_until(lambda: run.detail == "measuring the target alone")
+    run.stop()
+    assert wait_until(lambda: run.finished) < 1.0
+    assert run.state == "stopped"
+    assert run.trace is not None
+    assert (run.trace.finish, run.trace.baseline) == ("length", None)
+    assert len(run.trace.token_ids) == 300
+
+
+def test_a_finished_run_stays_as_it_is(worker: Worker, spec: PairSpec) -> None:
+    run = finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
+    trace = run.trace
+    run.stop()
+    assert (run.state, run.trace) == ("done", trace)
+
+
+def test_an_error_of_the_users_comes_as_it_is(worker: Worker, spec: PairSpec) -> None:
+    run = finish(worker.submit("a", spec, "", CONFIG))
+    assert run.state == "failed"
+    assert isinstance(run.error, PromptError)
+    assert (run.error.culprit, run.trace) == ("The prompt is empty.", None)
+    assert worker.status().state == "ready"
+
+
+def test_any_other_error_is_named_and_the_process_lives_on(worker: Worker, spec: PairSpec) -> None:
+    finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
+    pid = worker.pid
+    run = finish(worker.submit("a", spec, cast("str", 7), CONFIG))
+    assert run.state == "failed"
+    assert run.error is not None
+    assert "TypeError: " in run.error.culprit
+    assert run.error.remedy.startswith("Run again;")
+    assert finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False)).state == "done"
+    assert worker.pid == pid
+
+
+def test_a_call_returns_at_once(worker: Worker, spec: PairSpec) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(run, 1)
+    began = time.perf_counter()
+    again = worker.submit("a", spec, PROMPT, CONFIG)
+    worker.status()
+    again.stop()
+    worker.prepare(spec)
+    assert time.perf_counter() - began < 0.1
