@@ -22,7 +22,10 @@ function makeAlternatives() {
       columns.hidden = !insight;
       if (!subject || !insight) return;
       const pending = subject.fate === "drafted";
-      const tops = [insight.draft_top, ...(pending ? [] : [insight.target_top, insight.residual_top])];
+      const tops = [
+        insight.draft_top,
+        ...(pending ? [] : [insight.target_top, insight.residual_top]),
+      ];
       const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
       draft.update(draftColumn(subject, insight), scale);
       target.update(pending ? null : targetColumn(subject, insight), scale);
@@ -31,7 +34,10 @@ function makeAlternatives() {
   };
 }
 
-/** A recovered token shares the position of the candidate that it replaces. @param {Case} subject */
+/**
+ * A recovered token shares the position of the candidate that it replaces.
+ * @param {Case} subject
+ */
 function judgedAt({ round, candidate, fate }) {
   return fate === "recovered" ? round.candidates[rejectedPlace(round)] : candidate;
 }
@@ -44,22 +50,34 @@ function insightOf(subject) {
 /** @param {Case} subject @returns {string} */
 function noteOf(subject) {
   const { run, fate } = subject;
-  if (fate === "bonus") return "The draft proposed nothing at this place, so there is nothing to compare.";
+  if (fate === "bonus")
+    return "The draft proposed nothing at this place, so there is nothing to compare.";
   if (!judgedAt(subject)) return "";
-  if (!insightOf(subject)) return "The record was off in this run, so what else the models considered is not known.";
-  return run.greedy ? "The bars show both models at temperature 1; at temperature 0 only the likeliest counts." : "";
+  if (!insightOf(subject))
+    return "The record was off in this run, so what else the models considered is not known.";
+  return run.greedy
+    ? "The bars show both models at temperature 1; at temperature 0 only the likeliest counts."
+    : "";
 }
 
 /** @param {Case} subject @param {Insight} insight @returns {Listing} */
 function draftColumn(subject, insight) {
   const text = judgedAt(subject)?.text ?? "";
-  return { items: insight.draft_top, own: [text, insight.draft], under: entropyWords(insight.draft_entropy) };
+  return {
+    items: insight.draft_top,
+    own: [text, insight.draft],
+    under: entropyWords(insight.draft_entropy),
+  };
 }
 
 /** @param {Case} subject @param {Insight} insight @returns {Listing} */
 function targetColumn(subject, insight) {
   const text = judgedAt(subject)?.text ?? "";
-  return { items: insight.target_top, own: [text, insight.target], under: entropyWords(insight.target_entropy) };
+  return {
+    items: insight.target_top,
+    own: [text, insight.target],
+    under: entropyWords(insight.target_entropy),
+  };
 }
 
 /** @param {Case} subject @param {Insight} insight @returns {Listing} */
@@ -86,7 +104,12 @@ function entropyWords(nats) {
 function makeColumn(title, kind) {
   const under = make("small");
   const rows = Array.from({ length: LISTED + 1 }, makeAlternative);
-  const list = make("ol", "", {}, rows.map((row) => row.element));
+  const list = make(
+    "ol",
+    "",
+    {},
+    rows.map((row) => row.element),
+  );
   const none = make("p", "vd-none");
   const head = make("h4", "", {}, [title, under]);
   return {
@@ -98,12 +121,18 @@ function makeColumn(title, kind) {
       under.textContent = column?.under ?? "";
       rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark));
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
-      sayOrHide(none, column ? (items.length ? "" : "nothing: both give the same") : "not checked yet");
+      sayOrHide(
+        none,
+        column ? (items.length ? "" : "nothing: both give the same") : "not checked yet",
+      );
     },
   };
 }
 
-/** Texts may repeat, so the nearest probability decides. @param {Alternative[]} items @param {Alternative|null} own */
+/**
+ * Texts may repeat, so the nearest probability decides.
+ * @param {Alternative[]} items @param {Alternative|null} own
+ */
 function markedRow(items, own) {
   let best = -1;
   items.forEach(([text, prob], i) => {

@@ -15,11 +15,15 @@ function linear(low, high, from, to) {
   return (/** @type {number} */ value) => from + (value - low) * ratio;
 }
 
-/** Round numbers from 0 to at least `top`. @param {number} top @param {number} count about how many steps */
+/**
+ * Round numbers from 0 to at least `top`.
+ * @param {number} top @param {number} count about how many steps
+ */
 function roundSteps(top, count) {
   const rough = Math.max(top, 1e-9) / count;
   const unit = 10 ** Math.floor(Math.log10(rough));
-  const step = unit * (/** @type {number} */ ([1, 2, 2.5, 5, 10].find((each) => each * unit >= rough * 0.999)));
+  const step =
+    unit * /** @type {number} */ ([1, 2, 2.5, 5, 10].find((each) => each * unit >= rough * 0.999));
   return Array.from({ length: Math.ceil(top / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
@@ -29,9 +33,12 @@ function shortNumber(value) {
   return String(Number(value.toFixed(digits)));
 }
 
-/** Of ticks too close to be read, every second or third. @param {Tick[]} ticks @param {number} slot pixels from one to the next */
+/**
+ * Of ticks too close to be read, every second or third.
+ * @param {Tick[]} ticks @param {number} slot pixels from one to the next
+ */
 function thinned(ticks, slot) {
-  const every = Math.ceil(18 / slot);
+  const every = Math.ceil(20 / slot);
   return ticks.filter((_, i) => i % every === 0);
 }
 
@@ -55,7 +62,10 @@ function pathThrough(points) {
   return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-/** A box as a piece of a path. @param {number} x @param {number} y @param {number} width @param {number} height */
+/**
+ * A box as a piece of a path.
+ * @param {number} x @param {number} y @param {number} width @param {number} height
+ */
 function boxPath(x, y, width, height) {
   return `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
 }
@@ -151,7 +161,8 @@ class ChartFrame {
     say(this.tip, pointed.text);
     const half = this.tip.offsetWidth / 2;
     const x = Math.max(half, Math.min(this.width - half, pointed.x));
-    this.tip.style.transform = `translate(calc(${x.toFixed(1)}px - 50%), ${(pointed.y ?? this.box.top).toFixed(1)}px) translateY(-100%)`;
+    const y = pointed.y ?? this.box.top;
+    this.tip.style.transform = `translate(calc(${x}px - 50%), calc(${y}px - 100%))`;
   }
 
   /** @param {(x: number) => Pointed|null} find what lies at a place across */

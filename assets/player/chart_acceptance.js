@@ -93,7 +93,10 @@ function bandOf(tally, rounds) {
   return wilson(tally.accepted[rounds], tally.tested[rounds]);
 }
 
-/** Rounds to draw, at most one a pixel; the last always. @param {Tally} tally @param {number} pixels */
+/**
+ * Rounds to draw, at most one a pixel; the last always.
+ * @param {Tally} tally @param {number} pixels
+ */
 function sampledRounds(tally, pixels) {
   const every = Math.max(1, Math.ceil(tally.rounds / Math.max(1, pixels)));
   const rounds = [];
@@ -102,7 +105,10 @@ function sampledRounds(tally, pixels) {
   return rounds;
 }
 
-/** Where the axis begins: under all but the wild first rounds. @param {Tally} tally @param {number[]} points */
+/**
+ * Where the axis begins: under all but the wild first rounds.
+ * @param {Tally} tally @param {number[]} points
+ */
 function acceptanceFloor(tally, points) {
   const calm = points.filter((i) => tally.tested[i] >= 20);
   const lows = (calm.length ? calm : points).map((i) => bandOf(tally, i)[0]);
@@ -185,7 +191,9 @@ class PlacesChart {
 
   /** @param {PlaceCounts[]} places @param {(share: number) => number} y */
   paintDots(places, y) {
-    const known = places.map((each, i) => ({ ...each, x: this.x(i) })).filter((each) => each.tested);
+    const known = places
+      .map((each, i) => ({ ...each, x: this.x(i) }))
+      .filter((each) => each.tested);
     const bands = known.map((each) => whisker(each.x, wilson(each.accepted, each.tested).map(y)));
     put(this.whiskers, { d: bands.join("") });
     refill(this.dots, "circle", known.length).forEach((dot, i) => {

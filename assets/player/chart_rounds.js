@@ -153,7 +153,10 @@ class TimesChart {
     this.frame.describe(timesWords(this.tally));
   }
 
-  /** What does not fit is cut off under a mark. @param {Record<string, string>} paths @param {Round} round @param {number} x */
+  /**
+   * What does not fit is cut off under a mark.
+   * @param {Record<string, string>} paths @param {Round} round @param {number} x
+   */
   addBar(paths, round, x) {
     const [left, width, top] = [x + 0.14 * this.slot, 0.72 * this.slot, this.frame.box.top];
     const edges = [0, ...timeEnds(round)].map((ms) => Math.max(top, this.y(ms)));

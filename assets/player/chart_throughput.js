@@ -88,7 +88,9 @@ class ThroughputChart {
 
   /** The second axis: times the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
-    const steps = roundSteps(highest / target, 4).filter((step) => step && step * target <= highest);
+    const steps = roundSteps(highest / target, 4).filter(
+      (step) => step && step * target <= highest,
+    );
     refill(this.times, "text", steps.length).forEach((text, i) => {
       const y = this.y(steps[i] * target) + 4;
       put(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
@@ -158,7 +160,9 @@ function throughputCaption(shown) {
   if (!shown) return "Tokens a second over γ.";
   const { stale, forecast, extrapolated } = shown;
   if (stale) return "Over γ. The settings have changed: greyed until the new run’s figures arrive.";
-  const whence = extrapolated ? "from the step costs and this run’s α" : "neither curve knows this run";
+  const whence = extrapolated
+    ? "from the step costs and this run’s α"
+    : "neither curve knows this run";
   return `Tokens a second over γ${forecast ? `, ${whence}` : ""}. Short line: the present round.`;
 }
 

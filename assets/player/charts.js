@@ -35,7 +35,12 @@ class Charts {
       new PlacesChart(store),
       new TimesChart(store),
     ];
-    const cards = make("div", "ch-cards", {}, this.all.map((each) => each.frame.element));
+    const cards = make(
+      "div",
+      "ch-cards",
+      {},
+      this.all.map((each) => each.frame.element),
+    );
     const names = { "data-testid": "charts", "aria-label": "Charts" };
     this.element = make("section", "ch", names, [cards]);
     this.pace = new Pace(FILL_EVERY, () => store.changed());
@@ -132,13 +137,19 @@ class Pace {
   }
 }
 
-/** The last round that is over at a cursor, so that nothing is told too early; -1 before the first. @param {Recording} recording @param {number} cursor */
+/**
+ * The last round that is over at a cursor, so that nothing is told too early; -1 before the first.
+ * @param {Recording} recording @param {number} cursor
+ */
 function lastWhole(recording, cursor) {
   const { round } = recording.place(cursor);
   return recording.rounds.length && cursor >= recording.starts[round + 1] ? round : round - 1;
 }
 
-/** Lets work through every so often, and calls back for what had to wait. @param {() => void} again */
+/**
+ * Lets work through every so often, and calls back for what had to wait.
+ * @param {() => void} again
+ */
 function makePace(again) {
   let last = -Infinity;
   let timer = 0;
@@ -164,7 +175,10 @@ function makePace(again) {
   };
 }
 
-/** A press on a chart over rounds takes the cursor to the end of that round. @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1 */
+/**
+ * A press on a chart over rounds takes the cursor to the end of that round.
+ * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
+ */
 function seekOnClick(frame, store, roundAt) {
   frame.svg.classList.add("ch-seeks");
   frame.svg.addEventListener("click", (/** @type {MouseEvent} */ event) => {
@@ -176,6 +190,9 @@ function seekOnClick(frame, store, roundAt) {
 
 /** @param {number} first @param {number} last @returns {Tick[]} */
 function roundTicks(first, last) {
-  const ends = [{ at: first, text: `round ${first}` }, { at: last, text: String(last) }];
+  const ends = [
+    { at: first, text: `round ${first}` },
+    { at: last, text: String(last) },
+  ];
   return last > first ? ends : ends.slice(0, 1);
 }

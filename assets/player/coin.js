@@ -64,7 +64,11 @@ const SLIDER = {
   "aria-valuemax": "1",
 };
 
-/** Each word at the end of its side that is farther from the draw. @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds @param {number} drawn */
+/**
+ * Each word at the end of its side that is farther from the draw.
+ * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
+ * @param {number} drawn
+ */
 function placeWords(accept, reject, odds, drawn) {
   accept.classList.toggle("vd-narrow", odds < 0.25);
   reject.classList.toggle("vd-narrow", odds > 0.75);
@@ -86,7 +90,8 @@ function drawLabel(fate, whatIf, told) {
 
 /** @param {Case} subject */
 function hintOf({ run, fate }) {
-  if (run.greedy && !run.lossy) return "At temperature 0 no draw can change a verdict. Drag it and see.";
+  if (run.greedy && !run.lossy)
+    return "At temperature 0 no draw can change a verdict. Drag it and see.";
   if (fate === "discarded") return "What if it had been tested? Drag the draw.";
   return "What if the draw had been another? Drag it.";
 }

@@ -99,7 +99,10 @@ function makeResult() {
 
 /** The finer figures, open or shut as they were left. @param {HTMLElement} content */
 function makeMeasure(content) {
-  const details = make("details", "sum-measure", {}, [make("summary", "", {}, ["Measure"]), content]);
+  const details = make("details", "sum-measure", {}, [
+    make("summary", "", {}, ["Measure"]),
+    content,
+  ]);
   details.open = recall(MEASURE_KEY) === "open";
   details.addEventListener("toggle", () => keep(MEASURE_KEY, details.open ? "open" : "shut"));
   return details;
@@ -132,7 +135,8 @@ function makeFigures(name) {
     element,
     /** @param {Figure[]} figures */
     update(figures) {
-      const same = figures.length === cards.length && figures.every((each, i) => each.id === cards[i].id);
+      const same =
+        figures.length === cards.length && figures.every((each, i) => each.id === cards[i].id);
       if (!same) {
         cards = figures.map((each) => makeFigure(each.id));
         element.replaceChildren(...cards.map((card) => card.element));
@@ -202,7 +206,10 @@ function makeHelp() {
   };
 }
 
-/** Push a box sideways until it lies within another. @param {HTMLElement} box @param {Element|null} room */
+/**
+ * Push a box sideways until it lies within another.
+ * @param {HTMLElement} box @param {Element|null} room
+ */
 function keepInside(box, room) {
   box.style.setProperty("--shift", "0px");
   if (!room) return;

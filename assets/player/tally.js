@@ -76,22 +76,32 @@ class Tally {
   }
 }
 
-/** α observed over the first rounds. @param {Tally} tally @param {number} rounds @returns {number|null} */
+/**
+ * α observed over the first rounds.
+ * @param {Tally} tally @param {number} rounds @returns {number|null}
+ */
 function alphaOf(tally, rounds) {
   return tally.tested[rounds] ? tally.accepted[rounds] / tally.tested[rounds] : null;
 }
 
-/** The 95 % band of a share (Wilson). @param {number} hits @param {number} trials @returns {[number, number]} */
+/**
+ * The 95 % band of a share (Wilson).
+ * @param {number} hits @param {number} trials @returns {[number, number]}
+ */
 function wilson(hits, trials) {
   const z = 1.96;
   const part = hits / trials;
   const weight = 1 + (z * z) / trials;
   const middle = (part + (z * z) / (2 * trials)) / weight;
-  const half = (z / weight) * Math.sqrt((part * (1 - part)) / trials + (z * z) / (4 * trials * trials));
+  const half =
+    (z / weight) * Math.sqrt((part * (1 - part)) / trials + (z * z) / (4 * trials * trials));
   return [Math.max(0, middle - half), Math.min(1, middle + half)];
 }
 
-/** The share of whole rounds that emitted so many tokens. @param {Tally} tally @param {number} size */
+/**
+ * The share of whole rounds that emitted so many tokens.
+ * @param {Tally} tally @param {number} size
+ */
 function emittedShare(tally, size) {
   return tally.whole ? (tally.emitted[size] ?? 0) / tally.whole : 0;
 }

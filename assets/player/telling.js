@@ -14,7 +14,10 @@ function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
 
-/** The rule itself, in double precision. @param {Candidate} candidate @param {any} run @param {number} uniform */
+/**
+ * The rule itself, in double precision.
+ * @param {Candidate} candidate @param {any} run @param {number} uniform
+ */
 function accepts(candidate, run, uniform) {
   return uniform * candidate.draft < candidate.target + allowance(run);
 }
@@ -63,7 +66,14 @@ function fateWord(fate) {
 /** @param {Candidate} candidate @returns {Words} */
 function bothGave(candidate) {
   const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
-  return ["The draft gave ", tokenWord(candidate.text), " ", numberWord(draft), ", the target ", numberWord(target)];
+  return [
+    "The draft gave ",
+    tokenWord(candidate.text),
+    " ",
+    numberWord(draft),
+    ", the target ",
+    numberWord(target),
+  ];
 }
 
 const LEFTOVERS = {
@@ -79,11 +89,18 @@ function leftover(run) {
 
 /** @param {Case} subject @returns {Words} */
 function tellPending({ round, candidate }) {
-  if (!candidate) return ["The token after the candidates: it is drawn once their verdicts have fallen."];
+  if (!candidate)
+    return ["The token after the candidates: it is drawn once their verdicts have fallen."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
   const waiting = count > 1 ? `the ${count} of this round together` : "it";
-  return ["The draft proposed ", tokenWord(candidate.text), ", giving it ", gave, `. The target has not checked ${waiting} yet.`];
+  return [
+    "The draft proposed ",
+    tokenWord(candidate.text),
+    ", giving it ",
+    gave,
+    `. The target has not checked ${waiting} yet.`,
+  ];
 }
 
 /** @param {Case} subject @returns {Words} */
@@ -103,7 +120,14 @@ function tellDraw(candidate, run) {
     return [added, "that is at least as much, so it is always ", fateWord("accepted"), "."];
   const [odds, drawn] = toldApart(oddsOf(candidate, run), candidate.uniform);
   return [
-    ...[added, "accept with probability ", numberWord(odds), ". The draw was ", numberWord(drawn), ": "],
+    ...[
+      added,
+      "accept with probability ",
+      numberWord(odds),
+      ". The draw was ",
+      numberWord(drawn),
+      ": ",
+    ],
     ...[fateWord(candidate.verdict), "."],
   ];
 }
@@ -118,7 +142,13 @@ function tellReplacement({ run, round, fate, landed }) {
 function tellGreedy({ round, candidate, fate }) {
   if (!candidate) return [];
   if (fate === "accepted")
-    return ["Greedy: the draft proposed ", tokenWord(candidate.text), ", the target’s likeliest token: ", fateWord(fate), "."];
+    return [
+      "Greedy: the draft proposed ",
+      tokenWord(candidate.text),
+      ", the target’s likeliest token: ",
+      fateWord(fate),
+      ".",
+    ];
   const likeliest = round.extra ? [tokenWord(round.extra.text)] : ["another"];
   return [
     ...["Greedy: the target’s likeliest token is ", ...likeliest, "; the draft proposed "],
@@ -134,7 +164,11 @@ function tellDiscarded({ run, round, candidate }) {
   if (!failed)
     return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested.", ...gave];
   return [
-    ...["Drafted after ", tokenWord(failed.text), ", which was rejected: the text it continued did not stand, so it was "],
+    ...[
+      "Drafted after ",
+      tokenWord(failed.text),
+      ", which was rejected: the text it continued did not stand, so it was ",
+    ],
     ...[fateWord("discarded"), " untested.", ...gave],
   ];
 }
@@ -144,7 +178,8 @@ function tellRecovered({ run, round }) {
   const failed = round.candidates[rejectedPlace(round)];
   if (!round.extra || !failed) return [];
   const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
-  if (run.greedy) return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
+  if (run.greedy)
+    return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
   const held = leftoverShare(round, run);
   const much = held === null ? ["."] : [", where it held ", numberWord(likelihood(held)), "."];
   return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
@@ -155,8 +190,15 @@ function tellBonus({ run, round }) {
   if (!round.extra) return [];
   const own = tokenWord(round.extra.text);
   const gave = numberWord(likelihood(round.extra.target));
-  const adds = [allAccepted(round.candidates.length), ", so the target adds one of its own: ", own, "."];
-  return run.greedy ? [...adds, " It is its likeliest."] : [...adds, " The target gave it ", gave, "."];
+  const adds = [
+    allAccepted(round.candidates.length),
+    ", so the target adds one of its own: ",
+    own,
+    ".",
+  ];
+  return run.greedy
+    ? [...adds, " It is its likeliest."]
+    : [...adds, " The target gave it ", gave, "."];
 }
 
 /** @param {number} count */
@@ -198,11 +240,20 @@ function tellWhatIf(subject, drawn) {
   const stands = accepts(candidate, run, drawn);
   const word = fateWord(stands ? "accepted" : "rejected");
   const [told] = toldApart(drawn, oddsOf(candidate, run));
-  if (fate === "discarded") return ["Had it been tested with a draw of ", numberWord(told), ", it would have been ", word, "."];
+  if (fate === "discarded")
+    return [
+      "Had it been tested with a draw of ",
+      numberWord(told),
+      ", it would have been ",
+      word,
+      ".",
+    ];
   if (stands === (fate === "accepted"))
     return ["With a draw of ", numberWord(told), " it would still have been ", word, "."];
   const last = spot.place === round.candidates.length - 1;
-  const next = last ? "a bonus token from the target would have followed" : "the next candidate would have been tested";
+  const next = last
+    ? "a bonus token from the target would have followed"
+    : "the next candidate would have been tested";
   const then = stands ? next : `a token from ${leftover(run)} would have taken its place`;
   return ["With a draw of ", numberWord(told), " it would have been ", word, `, and ${then}.`];
 }

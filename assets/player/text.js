@@ -4,6 +4,9 @@
 
 const BLOCK = 160; // tokens, at least, in one block of text
 
+// A blank before such a token may go where a line ends; all other blanks are kept.
+const SIMPLE = /^ ?\S+$/;
+
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 
 /** @param {Round} round @param {number} step @returns {number} tokens that have landed by then */
@@ -33,16 +36,6 @@ function lastLine(tokens) {
   return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out: no lines to see
 }
 
-/** Pixels of the blank that a token begins with: at a line's start it takes no room. @param {HTMLElement} token */
-function blankBefore(token) {
-  const { firstChild } = token;
-  if (!firstChild || !token.textContent?.startsWith(" ")) return 0;
-  const blank = document.createRange();
-  blank.setStart(firstChild, 0);
-  blank.setEnd(firstChild, 1);
-  return blank.getBoundingClientRect().width;
-}
-
 /**
  * Tokens in blocks that end where a line ends. To append then costs the layout of one block,
  * not of the whole text, and nobody sees the seams.
@@ -55,6 +48,7 @@ class Column {
     /** @type {{element: HTMLElement, start: number}[]} */
     this.blocks = [];
     this.count = 0;
+    this.gapped = false; // the last token ends with a blank
     this.open([]);
   }
 
@@ -67,14 +61,15 @@ class Column {
     const element = make("div", "block", {}, [...tokens, this.caret]);
     this.element.append(element);
     this.blocks.push({ element, start: this.count - tokens.length });
-    if (tokens.length) element.style.textIndent = `${-blankBefore(tokens[0])}px`;
   }
 
   /** @param {string} text @param {Fate} fate @returns {HTMLElement} */
   push(text, fate) {
     if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
-    const token = make("span", "word", { "data-testid": "token", "data-state": fate });
+    const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
+    const token = make("span", name, { "data-testid": "token", "data-state": fate });
     token.textContent = seen(text);
+    this.gapped = /\s$/.test(text);
     token.dataset.at = String(this.count);
     this.last.element.insertBefore(token, this.caret);
     this.count += 1;
@@ -94,6 +89,7 @@ class Column {
     const kept = /** @type {HTMLElement[]} */ ([...element.children]).slice(0, count - start);
     element.replaceChildren(...kept, this.caret);
     this.count = count;
+    this.gapped = /\s$/.test(kept[kept.length - 1]?.textContent ?? "");
   }
 
   /** @param {number} index @returns {HTMLElement|undefined} */

@@ -2,7 +2,10 @@
 // The verdict card: one token, the odds it met, what both models thought, and what another
 // draw would have done.
 
-/** Where an unlanded token stands, for one at or before the cursor. @param {Store} store @param {Spot} spot @returns {Case} */
+/**
+ * What a spot has come to at the cursor.
+ * @param {Store} store @param {Spot} spot @returns {Case}
+ */
 function caseAt(store, spot) {
   const { recording, cursor, data } = store;
   const now = recording.place(cursor);
@@ -35,7 +38,10 @@ function rejectedPlace(round) {
   return round.candidates.findIndex((each) => each.verdict === "rejected");
 }
 
-/** Every spot that the cursor has reached, from the first. @param {Store} store @param {Spot} spot @param {1|-1} by @returns {Spot|null} */
+/**
+ * The spot before or after another, up to the round of the cursor.
+ * @param {Store} store @param {Spot} spot @param {1|-1} by @returns {Spot|null}
+ */
 function nextSpot(store, spot, by) {
   const { rounds } = store.recording;
   const place = spot.place + by;
@@ -57,9 +63,12 @@ function makeVerdictCard(store) {
   const sentence = make("p", "vd-say");
   const coin = makeCoin(store, () => shownSpot(store, lastRejection));
   const odds = makeAlternatives();
-  const element = make("section", "vd", { "data-testid": "verdict-card", "aria-label": "Verdict" }, [
-    make("div", "vd-inside", {}, [head.element, sentence, coin.element, odds.element]),
-  ]);
+  const element = make(
+    "section",
+    "vd",
+    { "data-testid": "verdict-card", "aria-label": "Verdict" },
+    [make("div", "vd-inside", {}, [head.element, sentence, coin.element, odds.element])],
+  );
   let drawn = "";
   return {
     element,
@@ -69,6 +78,7 @@ function makeVerdictCard(store) {
       const mark = markOf(store, subject);
       if (mark === drawn) return;
       drawn = mark;
+      element.classList.toggle("vd-nothing", !subject);
       head.update(subject);
       sentence.replaceChildren(...(subject ? TELLERS[subject.fate](subject) : [NOTHING_YET]));
       coin.update(subject);
@@ -80,13 +90,25 @@ function makeVerdictCard(store) {
 
 const NOTHING_YET = "Why each token stood or fell is told here. Play, or step a token.";
 
-/** All that decides what the card shows, in a string. @param {Store} store @param {Case|null} subject */
+/**
+ * All that decides what the card shows, in a string.
+ * @param {Store} store @param {Case|null} subject
+ */
 function markOf(store, subject) {
   if (!subject) return `nothing ${store.recording.id}`;
   const { spot, fate, landed } = subject;
   const { recording, whatIf, selected, cursor } = store;
   const edge = recording.place(cursor).round === spot.round;
-  return [recording.id, spot.round, spot.place, fate, landed, whatIf, selected !== null, edge].join();
+  return [
+    recording.id,
+    spot.round,
+    spot.place,
+    fate,
+    landed,
+    whatIf,
+    selected !== null,
+    edge,
+  ].join();
 }
 
 /**

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import httpx2
@@ -126,7 +126,7 @@ class _Meter:
 
         class Bar(tqdm_asyncio):
             monitor_interval = 0  # no thread that refreshes bars,
-            _instances = WeakSet()  # nor that of other bars
+            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # nor that of other bars
 
             def __init__(self, *args: Any, **settings: Any) -> None:
                 super().__init__(*args, **(settings | {"file": StringIO()}))
