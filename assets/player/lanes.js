@@ -6,75 +6,6 @@ const LEAST_STEP = 4.5; // pixels for one token of the target alone, at least
 const LANE_HEIGHT = 30;
 const BAR = { top: 5, height: 15 };
 
-/** @typedef {{draft: number, verify: number, other: number}} Parts */
-
-/** @param {number[]} parts @returns {number[]} sums before each part, and their total */
-function sumsOf(parts) {
-  const sums = [0];
-  for (const part of parts) sums.push(sums[sums.length - 1] + part);
-  return sums;
-}
-
-/** The speculative lane's clock: as timed over the repeats, else as watched. */
-class LaneClock {
-  /** @param {Recording} recording @param {Parts[]|null} timed */
-  constructor(recording, timed) {
-    this.recording = recording;
-    this.rounds = recording.rounds.length;
-    this.timed = timed;
-    this.parts = timed ?? recording.rounds.map((round) => round.times);
-    this.seconds = sumsOf(this.parts.map((each) => each.draft + each.verify + each.other));
-  }
-
-  /** @param {Recording} recording @param {Parts[]|null} timed */
-  fits(recording, timed) {
-    return (
-      this.recording === recording && this.rounds === recording.rounds.length && this.timed === timed
-    );
-  }
-
-  get total() {
-    return this.seconds[this.seconds.length - 1];
-  }
-
-  /** Seconds at a cursor: candidates share the draft phase. @param {number} cursor */
-  at(cursor) {
-    const { recording, parts, seconds } = this;
-    if (this.rounds === 0) return 0;
-    const { round, step } = recording.place(cursor);
-    const { draft, verify } = parts[round];
-    const drafted = recording.rounds[round].candidates.length;
-    if (step <= drafted) return seconds[round] + (drafted ? (draft * step) / drafted : 0);
-    if (step === drafted + 1) return seconds[round] + draft;
-    const over = cursor >= recording.starts[round + 1];
-    return over ? seconds[round + 1] : seconds[round] + draft + verify;
-  }
-
-  /** The cursor when the clock showed these seconds. @param {number} seconds */
-  cursorAt(seconds) {
-    let low = 0;
-    let high = this.recording.end;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.at(middle) <= seconds) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-}
-
-/** How many entries of an ascending list are at most a value. @param {number[]} list @param {number} value */
-function countUpTo(list, value) {
-  let low = 0;
-  let high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (list[middle] <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 /** A round step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
 function scaleStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
@@ -178,9 +109,10 @@ function paintTarget(pen, view, sums) {
 function finish(pen, view, total) {
   const left = across(view, total) + 8;
   if (total === 0 || total > view.now * (1 + 1e-9) || left > view.width - 48) return;
+  const words = left < 8 ? `done at ${milliseconds(total)}` : milliseconds(total);
   pen.fillStyle = view.ink.ink;
   pen.textAlign = "left";
-  pen.fillText(milliseconds(total), left, BAR.top + 11);
+  pen.fillText(words, Math.max(0, left), BAR.top + 11);
   pen.textAlign = "right";
 }
 
@@ -238,7 +170,7 @@ class Lanes {
       ]),
     ]);
     this.element = make("section", "lanes card", { "data-testid": "lanes" }, [
-      make("h3", "", {}, ["The same words on one clock"]),
+      make("h2", "", {}, ["The same words on one clock"]),
       this.picture,
       make("div", "foot-line", {}, [makeLaneKey(), this.result]),
     ]);
@@ -290,12 +222,26 @@ class Lanes {
     return Math.max(this.clock.total, this.sums[this.sums.length - 1]);
   }
 
+  /** The clock now; between two events it moves on, so that the race runs smoothly. */
+  now() {
+    const { cursor, part, still, recording } = this.store;
+    const at = this.clock.at(cursor);
+    if (still || part === 0 || cursor >= recording.end) return at;
+    return at + part * (this.clock.at(cursor + 1) - at);
+  }
+
+  /** Between two events, while playing slowly enough for it to show. */
+  glide() {
+    const { still, speed } = this.store;
+    if (this.view && !still && Number(speed) <= 1) this.paint(this.look(this.view.width));
+  }
+
   /** @param {number} width @returns {View} */
   look(width) {
-    const { recording, cursor } = this.store;
+    const { recording } = this.store;
     const tokens = recording.tokens[recording.tokens.length - 1] || 1;
     const span = Math.min(this.total, (this.total * width) / (LEAST_STEP * tokens)) || 1e-3;
-    const now = this.clock.at(cursor);
+    const now = this.now();
     const from = Math.max(0, Math.min(now - 0.62 * span, this.total - span));
     return { from, span, width, now, ink: laneInk(this.element) };
   }

@@ -3,6 +3,7 @@
 // new data or another theme; the stage stays.
 
 const KEPT = 6; // recordings remembered
+const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it was
 const REPORT_EVERY = 1000; // milliseconds between two words on what we have
 
 /** @type {Map<string, Recording>} */
@@ -60,9 +61,10 @@ class Reporter {
 
 /** Frames while playing, none otherwise. */
 class FrameLoop {
-  /** @param {Store} store */
-  constructor(store) {
+  /** @param {Store} store @param {() => void} between what moves between two events */
+  constructor(store, between) {
     this.store = store;
+    this.between = between;
     this.frame = 0;
     this.before = 0;
   }
@@ -76,9 +78,11 @@ class FrameLoop {
   /** @param {number} now */
   turn(now) {
     this.frame = 0;
-    this.store.advance(Math.max(0, now - this.before));
+    this.store.advance(Math.max(0, Math.min(LONGEST_FRAME, now - this.before)));
     this.before = now;
-    if (this.store.playing) this.frame = requestAnimationFrame((later) => this.turn(later));
+    if (!this.store.playing) return;
+    this.between();
+    this.frame = requestAnimationFrame((later) => this.turn(later));
   }
 
   close() {
@@ -105,7 +109,7 @@ class Stage {
     this.generation = 0;
     this.store = new Store();
     this.views = this.makeViews();
-    this.loop = new FrameLoop(this.store);
+    this.loop = new FrameLoop(this.store, () => this.views.lanes.glide());
     this.reporter = new Reporter();
     this.element = make("div", "sv", { "data-theme": "light" }, [this.layout()]);
     parent.append(this.element);

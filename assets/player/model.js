@@ -22,7 +22,7 @@
 const SPEEDS = ["0.25", "0.5", "1", "2", "4", "true", "instant"];
 
 /** Milliseconds of each kind of event at speed 1. */
-const PACE = { draft: 170, check: 420, verdict: 190, discard: 160, land: 300, rest: 260 };
+const PACE = { draft: 170, check: 120, pass: 420, verdict: 190, discard: 160, land: 300, rest: 260 };
 
 /** @param {Round} round */
 function testedOf(round) {
@@ -149,7 +149,8 @@ class Recording {
   wait(cursor, speed) {
     const next = this.place(cursor + 1);
     const round = this.rounds[next.round];
-    const kind = eventKind(round, next.step);
+    const passed = next.step === round.candidates.length + 2; // what ends the target's pass
+    const kind = passed ? "pass" : eventKind(round, next.step);
     if (speed === "true") return 1000 * trueWait(round, kind);
     const rest = next.step === 1 && next.round > 0 ? PACE.rest : 0;
     return (PACE[kind] + rest) / Number(speed);
@@ -157,16 +158,17 @@ class Recording {
 }
 
 /**
- * Seconds an event really took: candidates share the draft phase, the pass comes before its
- * verdicts, and these fall together in what is left.
+ * Seconds an event really took: candidates share the draft phase, the pass ends with the first
+ * verdict, and the others fall together in what is left.
  * @param {Round} round @param {string} kind
  */
 function trueWait(round, kind) {
   const { draft, verify, other } = round.times;
   if (kind === "draft") return draft / round.candidates.length;
   if (kind === "check") return round.candidates.length ? 0 : draft;
-  const falls = eventsOf(round) - round.candidates.length - 1;
-  return (verify + other) / falls;
+  const later = eventsOf(round) - round.candidates.length - 2;
+  if (kind === "pass") return verify + (later ? 0 : other);
+  return other / later;
 }
 
 /**
@@ -198,7 +200,14 @@ class Store {
     this.lively = false;
     this.drawn = 0; // the cursor at the last frame
     this.frame = 0;
+    this.rested = 0; // no drawing before this moment while playing fast
     this.due = 0; // milliseconds still to wait before the next event
+    this.wait = 0; // of so many
+  }
+
+  /** How much of the time to the next event is over, from 0 to 1. */
+  get part() {
+    return this.playing && this.due > 0 ? 1 - this.due / this.wait : 0;
   }
 
   /** @param {() => void} watcher @returns {() => void} to stop watching */
@@ -208,13 +217,18 @@ class Store {
   }
 
   changed() {
-    if (!this.frame)
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.lively = this.cursor - this.drawn === 1 && !this.still && !this.hasty;
-        this.drawn = this.cursor;
-        for (const watcher of this.watchers) watcher();
-      });
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.tell(now));
+  }
+
+  /** Drawing has at most a third of the time where it is dear. @param {number} now */
+  tell(now) {
+    this.frame = 0;
+    if (this.hasty && now < this.rested) return this.changed();
+    this.lively = this.cursor - this.drawn === 1 && !this.still && !this.hasty;
+    this.drawn = this.cursor;
+    for (const watcher of this.watchers) watcher();
+    const took = performance.now() - now;
+    this.rested = took > 8 ? now + 3 * Math.min(took, 60) : 0;
   }
 
   /** Playing too fast for movements to be seen. */
@@ -339,7 +353,7 @@ class Store {
   pass(left) {
     while (left > 0 && this.cursor < Math.min(this.recording.end, this.halt ?? Infinity)) {
       const { stop, wait } = this.ahead();
-      if (this.due <= 0) this.due = wait;
+      if (this.due <= 0) this.due = this.wait = wait;
       if (left < this.due) {
         this.due -= left;
         return;

@@ -25,6 +25,7 @@ function showChip(chip, text) {
   chip.replaceChildren(make("i", "", {}, [blanks]), shown.slice(blanks.length));
 }
 
+/** @type {Record<string, Keyframe[]>} */
 const ENTER = {
   drafted: [{ opacity: 0, transform: "translateX(-10px)" }, { opacity: 1, transform: "none" }],
   recovered: [
@@ -37,6 +38,7 @@ const ENTER = {
   ],
 };
 
+/** @type {Record<string, Keyframe[]>} */
 const TURN = {
   accepted: [{ transform: "translateY(-3px)" }, { transform: "none" }],
   rejected: [
@@ -46,6 +48,9 @@ const TURN = {
   ],
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
+
+/** A whole round, as it comes in live. */
+const ARRIVE = [{ opacity: 0, transform: "translateY(6px)" }, { opacity: 1, transform: "none" }];
 
 /** One round on the page. */
 class Row {
@@ -103,17 +108,14 @@ class Row {
     showChip(chip, textAt(this.round, place));
     this.placeOf(place).append(chip);
     this.chips.push(chip);
-    const motion = /** @type {Record<string, Keyframe[]>} */ (ENTER)[fate];
-    if (lively && motion) chip.animate(motion, { duration: 120, easing: "ease-out" });
+    if (lively && ENTER[fate]) chip.animate(ENTER[fate], { duration: 120, easing: "ease-out" });
   }
 
   /** @param {HTMLElement} chip @param {number} place @param {Fate} fate @param {boolean} lively */
   turn(chip, place, fate, lively) {
     chip.dataset.state = fate;
     chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));
-    const motion = /** @type {Record<string, Keyframe[]>} */ (TURN)[fate];
-    const duration = fate === "discarded" ? 160 : 180;
-    if (lively && motion) chip.animate(motion, { duration, easing: "ease-out" });
+    if (lively && TURN[fate]) chip.animate(TURN[fate], { duration: 180, easing: "ease-out" });
   }
 
   /** @param {Scene} scene */
@@ -176,7 +178,7 @@ class RoundsPane {
     this.pane = make("div", "scroll", { tabindex: "-1" }, [this.above, this.list, this.below]);
     this.follower = new Follower(this.pane, () => this.window());
     this.element = make("section", "rounds", {}, [
-      make("h3", "", {}, ["Rounds"]),
+      make("h2", "", {}, ["Rounds"]),
       this.pane,
       this.follower.back,
     ]);
@@ -275,6 +277,7 @@ class RoundsPane {
       row = new Row(recording.rounds[index], index);
       this.rows.set(index, row);
       this.insert(row);
+      if (this.store.live && !this.store.still) row.element.animate(ARRIVE, 160);
     }
     const at = recording.place(cursor);
     const step = index === at.round ? at.step : eventsOf(row.round);
@@ -337,7 +340,7 @@ class RoundsPane {
   /** @param {KeyboardEvent} event */
   key(event) {
     const spot = spotOf(event.target);
-    const move = /** @type {Record<string, [number, number]>} */ (MOVES)[event.key];
+    const move = MOVES[event.key];
     if (!spot || !move || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -374,6 +377,7 @@ class RoundsPane {
   }
 }
 
+/** Rows and places to go. @type {Record<string, [number, number]>} */
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** @param {EventTarget|null} target @returns {Spot|null} */

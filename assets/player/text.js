@@ -17,10 +17,11 @@ function landedBy(round, step) {
   return fallen + (round.extra && step >= eventsOf(round) ? 1 : 0);
 }
 
-/** @param {HTMLElement} token @returns {DOMRect} its last piece, where it wraps */
-function lastPiece(token) {
+/** Where the line ends on which a token does; a line end belongs to the line that it ends. @param {HTMLElement} token */
+function lineBottom(token) {
   const pieces = token.getClientRects();
-  return pieces[pieces.length - 1] ?? token.getBoundingClientRect();
+  const ends = token.textContent?.endsWith("\n");
+  return (pieces[ends ? 0 : pieces.length - 1] ?? token.getBoundingClientRect()).bottom;
 }
 
 /**
@@ -29,10 +30,9 @@ function lastPiece(token) {
  */
 function lastLine(tokens) {
   const last = tokens[tokens.length - 1];
-  if (last.textContent?.endsWith("\n")) return [];
-  const { bottom } = lastPiece(last);
+  const bottom = lineBottom(last);
   let first = tokens.length;
-  while (first > 1 && lastPiece(tokens[first - 1]).bottom > bottom - 2) first -= 1;
+  while (first > 1 && lineBottom(tokens[first - 1]) > bottom - 2) first -= 1;
   return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out: no lines to see
 }
 
@@ -136,7 +136,7 @@ class TextPane {
     ]);
     this.follower = new Follower(this.pane, () => {});
     this.element = make("section", "text-pane", { "data-testid": "text-pane" }, [
-      make("h3", "", {}, ["Text"]),
+      make("h2", "", {}, ["Text"]),
       this.pane,
       this.follower.back,
       makeLegend(),

@@ -35,7 +35,7 @@ function captionAt(round, step) {
   if (kind === "draft")
     return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
   if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted}, for about the price of one token.`];
+    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
   if (kind === "land") return landing(round);
   return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
 }
@@ -69,6 +69,13 @@ function answer(candidate, guess) {
   ];
 }
 
+/** The chip that is spoken of: the chosen one, else the last judged, else the newest. @param {Element} row */
+function spokenOf(row) {
+  const judged = [...row.querySelectorAll('[data-place]:not([data-state="drafted"])')];
+  const chips = [...row.querySelectorAll("[data-place]")];
+  return row.querySelector(".selected") ?? judged.at(-1) ?? chips.at(-1) ?? row;
+}
+
 class Tour {
   /** @param {Store} store */
   constructor(store) {
@@ -78,6 +85,8 @@ class Tour {
     /** @type {Spot|null} */
     this.spot = null;
     this.caption = "";
+    this.from = 0; // the events between which the tour has the word
+    this.to = 0;
     this.words = make("p", "", { "aria-live": "polite" });
     this.choices = make("div", "choices");
     this.element = make(
@@ -94,7 +103,7 @@ class Tour {
   draw() {
     if (this.state === "waiting") this.begin();
     if (this.state === "watching") this.watch();
-    if (this.state === "told") this.settle();
+    if (this.state === "asking" || this.state === "told") this.settle();
     if (!this.element.hidden) this.anchor();
   }
 
@@ -110,7 +119,7 @@ class Tour {
     this.recording = recording;
     this.spot = firstRejection(recording);
     store.seek(0);
-    store.setSpeed("0.25");
+    store.setSpeed(store.still ? "1" : "0.25");
     store.halt = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
     store.play();
   }
@@ -141,6 +150,7 @@ class Tour {
   ask(spot) {
     const { store } = this;
     this.state = "asking";
+    this.from = this.to = store.cursor;
     store.select(spot);
     const candidate = store.recording.rounds[spot.round].candidates[spot.place];
     this.show("ask", question(candidate), [
@@ -156,9 +166,9 @@ class Tour {
     const { store } = this;
     const candidate = store.recording.rounds[spot.round].candidates[spot.place];
     this.state = "told";
-    this.lastEvent = store.recording.starts[spot.round + 1];
+    this.to = store.recording.starts[spot.round + 1];
     store.setSpeed("0.5");
-    store.halt = this.lastEvent;
+    store.halt = this.to;
     store.play();
     this.show("told", answer(candidate, guess), [button("yes", "Watch on", () => this.letGo())]);
     this.focus();
@@ -167,7 +177,7 @@ class Tour {
   /** A person who moves on by other means has seen enough. */
   settle() {
     const { recording, cursor } = this.store;
-    if (recording !== this.recording || cursor > (this.lastEvent ?? 0)) this.end();
+    if (recording !== this.recording || cursor < this.from || cursor > this.to) this.end();
   }
 
   letGo() {
@@ -212,8 +222,7 @@ class Tour {
     const stage = this.element.offsetParent;
     const row = stage?.querySelector('.round[data-now="true"]');
     if (!stage || !row) return;
-    const chips = row.querySelectorAll("[data-place]");
-    const chip = row.querySelector(".selected") ?? chips[chips.length - 1] ?? row;
+    const chip = spokenOf(row);
     const frame = stage.getBoundingClientRect();
     const place = row.getBoundingClientRect();
     const below = place.bottom - frame.top + 10;

@@ -21,6 +21,7 @@ _SCRIPTS = (
     "text",
     "rounds",
     "transport",
+    "clock",
     "lanes",
     "telling",
     "coin",

@@ -41,7 +41,10 @@ def is_busy(worker: Worker, history: History) -> bool:
     run = history.current
     if run is not None and (not run.finished or history.awaits_outlook(run)):
         return True
-    return worker.status().state == "loading"
+    status = worker.status()
+    if status.state == "ready":
+        return run is None and status.progress is not None
+    return status.state == "loading" or (status.state == "none" and worker.busy)
 
 
 def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> dict[str, Any]:
@@ -91,7 +94,8 @@ def _recorded_status(worker: Worker, shown: Shown) -> Status:
     if status.state == "failed" and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
     elif status.state == "ready":
-        detail, remedy = "the pair is ready: press Run", ""
+        measuring = f"; {status.progress.text}" if status.progress else ""
+        detail, remedy = f"the pair is ready: press Run{measuring}", ""
     else:
         detail, remedy = status.progress.text if status.progress else "loading the pair", ""
     return Status(

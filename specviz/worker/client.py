@@ -80,7 +80,7 @@ class Worker:
     def busy(self) -> bool:
         """Whether a request is at work or waits; what is measured in pauses does not count."""
         with self._lock:
-            return any(True for _ in self._tickets())
+            return self._wanted is not None or any(True for _ in self._tickets())
 
     def start(self) -> None:
         with self._lock:

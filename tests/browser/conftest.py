@@ -129,10 +129,11 @@ def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
     page.wait_for_selector(names, timeout=1000 * seconds)
 
 
-def wait_for_pair(page: Any, seconds: float = 120) -> None:
-    """Until the models are warm: the pill says that the pair is ready."""
+def wait_for_pair(page: Any, seconds: float = 150) -> None:
+    """Until the models are warm and nothing is measured any more."""
     page.wait_for_function(
-        "() => /ready/.test(document.querySelector('[data-testid=\"status\"]')?.textContent ?? '')",
+        "() => /press Run$/.test(document.querySelector('[data-testid=\"status\"]')"
+        "?.textContent.trim() ?? '')",
         timeout=1000 * seconds,
     )
 

@@ -39,7 +39,7 @@ def click_run(page: Any) -> None:
 
 def set_slider(page: Any, key: str, presses: int) -> None:
     """Move a slider by whole steps, as a person with a keyboard does."""
-    thumb = page.locator(f".st-key-{key} [role=slider]")
+    thumb = page.locator(f".st-key-{key} input[type=range]")
     thumb.focus()
     for _ in range(abs(presses)):
         page.keyboard.press("ArrowRight" if presses > 0 else "ArrowLeft")

@@ -45,7 +45,7 @@ def test_a_killed_worker_is_told_and_replaced(
 def set_length(page: Any) -> None:
     """A short run this time."""
     page.click("text=More settings")
-    thumb = page.locator(".st-key-length [role=slider]")
+    thumb = page.locator(".st-key-length input[type=range]")
     thumb.focus()
     page.keyboard.press("Home")
     wait_for_state(page, "done", "running", "loading", "queued")

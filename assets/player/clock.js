@@ -1,0 +1,71 @@
+// @ts-check
+// The clock that both lanes share: seconds at a cursor, and the cursor at a second.
+
+/** @typedef {{draft: number, verify: number, other: number}} Parts */
+
+/** @param {number[]} parts @returns {number[]} sums before each part, and their total */
+function sumsOf(parts) {
+  const sums = [0];
+  for (const part of parts) sums.push(sums[sums.length - 1] + part);
+  return sums;
+}
+
+/** The speculative lane's clock: as timed over the repeats, else as watched. */
+class LaneClock {
+  /** @param {Recording} recording @param {Parts[]|null} timed */
+  constructor(recording, timed) {
+    this.recording = recording;
+    this.rounds = recording.rounds.length;
+    this.timed = timed;
+    this.parts = timed ?? recording.rounds.map((round) => round.times);
+    this.seconds = sumsOf(this.parts.map((each) => each.draft + each.verify + each.other));
+  }
+
+  /** @param {Recording} recording @param {Parts[]|null} timed */
+  fits(recording, timed) {
+    return (
+      this.recording === recording && this.rounds === recording.rounds.length && this.timed === timed
+    );
+  }
+
+  get total() {
+    return this.seconds[this.seconds.length - 1];
+  }
+
+  /** Seconds at a cursor: candidates share the draft phase. @param {number} cursor */
+  at(cursor) {
+    const { recording, parts, seconds } = this;
+    if (this.rounds === 0) return 0;
+    const { round, step } = recording.place(cursor);
+    const { draft, verify } = parts[round];
+    const drafted = recording.rounds[round].candidates.length;
+    if (step <= drafted) return seconds[round] + (drafted ? (draft * step) / drafted : 0);
+    if (step === drafted + 1) return seconds[round] + draft;
+    const over = cursor >= recording.starts[round + 1];
+    return over ? seconds[round + 1] : seconds[round] + draft + verify;
+  }
+
+  /** The cursor when the clock showed these seconds. @param {number} seconds */
+  cursorAt(seconds) {
+    let low = 0;
+    let high = this.recording.end;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.at(middle) <= seconds) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}
+
+/** How many entries of an ascending list are at most a value. @param {number[]} list @param {number} value */
+function countUpTo(list, value) {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
