@@ -47,4 +47,4 @@ tour = "force" if st.query_params.get("tour") == "1" else "ask"
 show_stage(worker, history, choices.config, tour)
 
 with st.container(horizontal=True, key="takeaway"):
-    show_downloads(history.shown())
+    show_downloads(history)

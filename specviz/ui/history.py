@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import streamlit as st
 
-from specviz.analysis import Metrics, metrics
-from specviz.store import load_trace
+from specviz.analysis import Metrics, metrics, rounds_frame
+from specviz.store import load_trace, trace_to_json
 from specviz.trace import Trace
 from specviz.worker.client import Run
 from specviz.worker.messages import Outlook
@@ -39,6 +40,7 @@ class History:
     runs: list[Run] = field(default_factory=list)
     _figures: dict[str, Metrics] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
+    _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def current(self) -> Run | None:
@@ -66,6 +68,14 @@ class History:
         since = self._finished_at.setdefault(run.id, time.monotonic())
         return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
 
+    def file(self, shown: Shown, name: str) -> str:
+        """A run at rest as ``trace.json`` or ``rounds.csv``; made once."""
+        key = (shown.id, name)
+        if key not in self._files:
+            self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
+            self._files[key] = _FILES[name](shown.trace)
+        return self._files[key]
+
     def _shown(self, run: Run) -> Shown | None:
         final = run.finished
         trace = run.so_far()
@@ -83,6 +93,12 @@ class History:
             outlook=run.outlook,
             growing=not final,
         )
+
+
+_FILES: dict[str, Callable[[Trace], str]] = {
+    "trace.json": trace_to_json,
+    "rounds.csv": lambda trace: rounds_frame(trace).to_csv(index=False),
+}
 
 
 def session_history() -> History:

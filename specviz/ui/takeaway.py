@@ -6,32 +6,26 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import streamlit as st
 
-from specviz.analysis import rounds_frame
-from specviz.store import trace_to_json
-from specviz.ui.history import RECORDED, Shown
+from specviz.ui.history import History
 
 
-def show_downloads(shown: Shown) -> None:
-    name = "recorded" if shown.id == RECORDED else f"{shown.trace.pair.name}-{shown.id[:8]}"
-    name = name.replace("/", "_").replace(" ", "")
-    st.download_button(
-        "Trace, JSON",
-        lambda: trace_to_json(shown.trace),
-        file_name=f"specviz-{name}.json",
-        mime="application/json",
-        key="download_trace",
-        type="tertiary",
-        on_click="ignore",
-    )
-    st.download_button(
-        "Rounds, CSV",
-        lambda: rounds_frame(shown.trace).to_csv(index=False),
-        file_name=f"specviz-{name}-rounds.csv",
-        mime="text/csv",
-        key="download_rounds",
-        type="tertiary",
-        on_click="ignore",
-    )
+def show_downloads(history: History) -> None:
+    """The run on the stage, once it is at rest."""
+    shown = history.shown()
+    for label, name, kind in (
+        ("Trace, JSON", "trace.json", "application/json"),
+        ("Rounds, CSV", "rounds.csv", "text/csv"),
+    ):
+        st.download_button(
+            label,
+            "" if shown.growing else history.file(shown, name),
+            file_name=f"specviz-{shown.id[:8]}-{name}",
+            mime=kind,
+            key=f"download_{name.split('.', maxsplit=1)[0]}",
+            type="tertiary",
+            on_click="ignore",
+            disabled=shown.growing,
+        )
 
 
 def show_share(prompt: str) -> None:

@@ -27,7 +27,6 @@ class Server:
 
     url: str
     pid: int
-    home: Path
 
     def worker_pids(self) -> list[int]:
         """The worker processes that this server owns."""
@@ -59,11 +58,14 @@ def browser(chromium: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    """Starts servers, each in a process of its own, and ends them all."""
+    """Starts servers, each in a process of its own, and ends them all.
+
+    They share one data folder, so that step costs are measured once.
+    """
     started: list[subprocess.Popen[bytes]] = []
+    home = tmp_path_factory.mktemp("home")
 
     def start(script: str = "app.py", **environment: str) -> Server:
-        home = tmp_path_factory.mktemp("home")
         port = _free_port()
         process = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}"],
@@ -81,7 +83,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         started.append(process)
         url = f"http://127.0.0.1:{port}"
         _await_health(url, process)
-        return Server(url, process.pid, home)
+        return Server(url, process.pid)
 
     yield start
     for process in started:
@@ -96,9 +98,10 @@ def server(serve: Callable[..., Server]) -> Server:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages in sessions of their own; fails a test on any request to outside."""
+    """Opens pages in sessions of their own; fails a test on script errors and outside requests."""
     contexts: list[Any] = []
     outside: list[str] = []
+    errors: list[str] = []
 
     def note(request: Any) -> None:
         if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws://127.0.0.1")):
@@ -112,16 +115,17 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         )
         contexts.append(context)
         if not tour:
-            context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
+            context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")
         page = context.new_page()
         page.on("request", note)
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(url)
         return page
 
     yield open_at
     for context in contexts:
         context.close()
-    assert outside == []
+    assert (outside, errors) == ([], [])
 
 
 def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:

@@ -47,6 +47,7 @@ def set_slider(page: Any, key: str, presses: int) -> None:
 
 def download_trace(page: Any) -> str:
     """The text of the file behind the button."""
+    page.wait_for_selector(".st-key-download_trace button:enabled")
     with page.expect_download() as waiting:
         page.click(".st-key-download_trace button")
     return str(waiting.value.path().read_text(encoding="utf-8"))

@@ -46,7 +46,8 @@ def test_a_run_from_click_to_figures(page: Any) -> None:
     wait_for_state(page, "done")
     trace = trace_from_json(download_trace(page))
     figures = metrics(trace)
-    assert text_of(page).replace("\n", "") == (trace.prompt.text + trace.text).replace("\n", "")
+    text = text_of(page)
+    assert text.replace("\n", "") == (trace.prompt.text + trace.text).replace("\n", "")
     shown = {
         "alpha-observed": figures.alpha_observed,
         "alpha-expected": figures.alpha_expected,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
-from tests.browser.reading import ROUND, STATUS, click_run, state_of
+from tests.browser.reading import ROUND, click_run, state_of
 
 TOLD_SECONDS = 2.0
 
@@ -32,7 +32,7 @@ def test_a_killed_worker_is_told_and_replaced(
     took = time.perf_counter() - killed
     print(f"death of the worker told after {took:.2f} s (bound {TOLD_SECONDS})")
     assert took < 2 * TOLD_SECONDS
-    assert "signal 9" in page.locator(STATUS).inner_text()
+    assert "signal 9" in page.locator(".sv").inner_text()
     assert page.locator(ROUND).count() > 3
 
     set_length(page)
