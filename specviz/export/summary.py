@@ -271,7 +271,7 @@ def _lamp(m: Metrics) -> str:
         return ""
     return (
         f"Measured {observed:.2f}×, but no more than {limit:.2f}× is possible at these step "
-        "costs: the costs or the run were disturbed. Measure again."
+        "costs: they or the run were disturbed. Measure the step costs again (The pair)."
     )
 
 

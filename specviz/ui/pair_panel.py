@@ -120,8 +120,16 @@ def _show_status(worker: Worker) -> None:
             memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
             name = status.spec.label if status.spec else "the pair"
             st.caption(f"{name} is loaded{memory}")
-            if st.button("Unload", key="unload_pair", type="tertiary"):
-                worker.unload()
+            with st.container(horizontal=True):
+                if st.button("Unload", key="unload_pair", type="tertiary"):
+                    worker.unload()
+                if st.button(
+                    "Measure again", key="measure_again", type="tertiary",
+                    help="Step costs are kept from an earlier time. Measure them again if the "
+                    "machine was busy then: forecast, c and v follow from them.",
+                ):  # fmt: skip
+                    worker.prepare(active_spec(), fresh=True)
+                    st.rerun()
         elif st.button("Load it again", key="reload_pair"):
             worker.prepare(active_spec())
 

@@ -65,7 +65,7 @@ class Worker:
         self._listening = False  # it has said hello
         self._active: _Ticket | None = None
         self._queue: deque[_Ticket] = deque()
-        self._wanted: PairSpec | None = None
+        self._wanted: PrepareRequest | None = None
         self._status = PairStatus()
         self._last_check: tuple[PairSpec, PairCheck] | None = None
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
@@ -106,10 +106,13 @@ class Worker:
             return replace(status, check=last[1])
         return status
 
-    def prepare(self, spec: PairSpec) -> None:
-        """Load a pair when nothing else waits, and measure what its first runs will need."""
+    def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
+        """Load a pair when nothing else waits, and measure what its first runs will need.
+
+        ``fresh`` measures step costs again, should the kept ones be wrong.
+        """
         with self._lock:
-            self._wanted = spec
+            self._wanted = PrepareRequest(id=_new_id(), spec=spec, fresh=fresh)
             self._send_next()
 
     def submit(
@@ -186,8 +189,8 @@ class Worker:
     def _take(self) -> _Ticket | None:
         if self._queue:
             return self._queue.popleft()
-        spec, self._wanted = self._wanted, None
-        return _Ticket(request=PrepareRequest(id=_new_id(), spec=spec)) if spec else None
+        wanted, self._wanted = self._wanted, None
+        return _Ticket(request=wanted) if wanted else None
 
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None

@@ -39,10 +39,14 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest:
-    """Load a pair; then measure, in pauses, what its first run will ask for."""
+    """Load a pair; then measure, in pauses, what its first run will ask for.
+
+    ``fresh``: step costs are measured again, though there may be kept ones.
+    """
 
     id: str
     spec: PairSpec
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,10 +32,11 @@ Send = Callable[[Event], None]
 class CostsTask:
     spec: PairSpec
     config: RunConfig
+    fresh: bool
 
     def do(self, pair: Pair, send: Send) -> None:
         send(Doing(progress=Progress(stage="measuring", text="measuring step costs")))
-        step_costs(pair, self.config)
+        step_costs(pair, self.config, fresh=self.fresh)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +77,12 @@ class Pauses:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def warm_up(self, spec: PairSpec, pair: Pair) -> None:
+    def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
         """What the first runs of a pair will ask for."""
         drafter = "model" if pair.draft is not None else "prompt-lookup"
         usual = RunConfig(drafter=drafter)
-        self._tasks += [
-            CostsTask(spec=spec, config=usual),
-            CostsTask(spec=spec, config=RunConfig(drafter=drafter, temperature=0.0)),
-        ]
+        greedy = RunConfig(drafter=drafter, temperature=0.0)
+        self._tasks += [CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)]
         if pair.draft is not None:
             self._tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
 

@@ -81,7 +81,7 @@ class Process:
                 self._run(request)
             case PrepareRequest():
                 pair = self._resident.load(request.spec, request.id)
-                self._pauses.warm_up(request.spec, pair)
+                self._pauses.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return _check(request.spec)
             case UnloadRequest():

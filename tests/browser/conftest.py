@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+
+from specviz.store import save_trace
+from specviz.trace import Trace
 
 ROOT = Path(__file__).parent.parent.parent
 _START_SECONDS = 60
@@ -35,6 +39,21 @@ class Server:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         return [int(line) for line in found.stdout.split()]
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """The player alone on its page, which shows whatever trace is asked for."""
+
+    url: str
+    folder: Path
+
+    def show(self, name: str, trace: Trace, **options: str) -> str:
+        """The address of a trace; ``state`` and ``tour`` as the page takes them."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            save_trace(trace, path)
+        return f"{self.url}/?{urlencode({'trace': name, **options})}"
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +113,13 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 def server(serve: Callable[..., Server]) -> Server:
     """The dashboard that most tests share."""
     return serve()
+
+
+@pytest.fixture(scope="session")
+def stand(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Stand:
+    folder = tmp_path_factory.mktemp("traces")
+    server = serve("tests/browser/apps/player_app.py", SPECVIZ_TRACES=str(folder))
+    return Stand(server.url, folder)
 
 
 @pytest.fixture

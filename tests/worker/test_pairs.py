@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from specviz.engine import load_pair
+from specviz.engine.pair import Pair
 from specviz.errors import PairError
-from specviz.lab.calibration import step_costs
+from specviz.lab.calibration import costs_key, step_costs
 from specviz.lab.forecast import kept_profile
 from specviz.pairing import PairSpec
-from specviz.store import data_folder
-from specviz.trace import RunConfig
+from specviz.store import data_folder, load_value, save_value
+from specviz.trace import RunConfig, StepCosts
 from specviz.worker.client import Worker
+from tests.traces import make_costs
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -96,3 +98,16 @@ def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
     wait_until(lambda: new_worker.status().state != "loading")
     assert new_worker.status().state == "none"
     assert finish(new_worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+
+
+def test_step_costs_are_measured_again_on_request(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
+    config = RunConfig(temperature=0.0)
+    key = costs_key(pair, config)
+    worker.prepare(spec, fresh=True)
+    wait_until(lambda: load_value("step-costs", key, StepCosts) != make_costs(), seconds=120)
+    wait_until(lambda: worker.status().progress is None)
+    for temperature in (0.0, 0.7):  # as the other tests found them
+        again = costs_key(pair, RunConfig(temperature=temperature))
+        assert save_value("step-costs", again, make_costs())

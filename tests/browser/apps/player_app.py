@@ -1,12 +1,14 @@
 """The player alone, with a saved trace: for looking at it and for browser tests.
 
-Environment: ``SPECVIZ_TRACE``, a trace file; ``SPECVIZ_STATE``, a run state (recorded, done);
-``SPECVIZ_TOUR``, one of ask, force, never.
+Environment: ``SPECVIZ_TRACES``, a folder of trace files; without it, the recorded one's. The
+link: ``trace``, a file's name without its ending; ``state``, a run state (recorded, done);
+``tour``, one of ask, force, never.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import streamlit as st
 
@@ -15,14 +17,19 @@ from specviz.ui.payload import Plain, payload_of_trace
 from specviz.ui.player import show_player
 
 _KEY = "player"
+_ASSETS = Path(__file__).parent.parent.parent.parent / "assets"
 
 
 @st.cache_resource
-def _data(path: str, state: str) -> Plain:
-    return payload_of_trace(load_trace(path), run_id=path, state=state, label=f"{state} · a trace")
+def _data(path: Path, state: str) -> Plain:
+    run_id = f"{path.stem} {state}"
+    return payload_of_trace(
+        load_trace(path), run_id=run_id, state=state, label=f"{state} · a trace"
+    )
 
 
 st.set_page_config(layout="wide")
 st.title("Watch a pair think ahead")
-data = _data(os.environ["SPECVIZ_TRACE"], os.environ.get("SPECVIZ_STATE", "recorded"))
-show_player({**data, "tour": os.environ.get("SPECVIZ_TOUR", "never")}, key=_KEY)
+folder, link = Path(os.environ.get("SPECVIZ_TRACES", _ASSETS)), st.query_params
+data = _data(folder / f"{link.get('trace', 'first_trace')}.json", link.get("state", "recorded"))
+show_player({**data, "tour": link.get("tour", "never")}, key=_KEY)
