@@ -104,8 +104,11 @@ class _Lanes:
     drift: float | None = None
 
 
-def metrics(trace: Trace) -> Metrics:
-    """Every figure of the run; see the module for what each leaves out."""
+def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
+    """Every figure of the run; see the module for what each leaves out.
+
+    Intervals are resampled, the dearest part by far; without them the rest is the same.
+    """
     rounds, tested = trace.rounds, _tested(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
@@ -141,7 +144,10 @@ def metrics(trace: Trace) -> Metrics:
         noisy=None if lanes.drift is None else lanes.drift > NOISE_LIMIT,
         drift=lanes.drift,
         wasted_share=_wasted_share(whole),
-        intervals=Intervals(coins=coins_interval(trace), prompt=prompt_interval(trace)),
+        intervals=Intervals(
+            coins=coins_interval(trace) if intervals else None,
+            prompt=prompt_interval(trace) if intervals else None,
+        ),
     )
 
 

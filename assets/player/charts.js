@@ -1,6 +1,6 @@
 // @ts-check
 // The live charts. Each is built once and updated: `fill` when there is more to show, at most
-// ten times a second; `mark` when the cursor moves. Figures are those of all rounds received.
+// twice a second while a run decodes, which needs the processor itself; `mark` when the cursor moves. Figures are those of all rounds received.
 
 /**
  * @typedef {{gammas: number[], ideal: number[], forecast: number[]|null, extrapolated: boolean,
@@ -10,7 +10,7 @@
  *   mark: (round: number) => void}} Chart  `fill` tells whether there was anything to show
  */
 
-const FILL_EVERY = 100; // milliseconds
+const FILL_EVERY = 500; // milliseconds
 const PLAIN = { left: 36, right: 14, top: 14, bottom: 26 };
 
 /** @param {Store} store */

@@ -4,7 +4,7 @@
 
 const KEPT = 6; // recordings remembered
 const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it was
-const REPORT_EVERY = 1000; // milliseconds between two words on what we have
+const WISH_EVERY = 1000; // milliseconds between two wishes for what is missing
 
 /** @type {Map<string, Recording>} */
 const recordings = new Map();
@@ -22,40 +22,46 @@ function recordingOf(id) {
   return recording;
 }
 
-/** Tells Python how far our recording reaches, now and then. */
-class Reporter {
+/** Asks Python for rounds that did not come, until they do. */
+class Wisher {
   constructor() {
-    this.last = "";
+    this.timer = 0;
     this.next = 0;
-    this.later = 0;
+    this.number = 0;
     /** @type {((name: string, value: any) => void)|null} */
     this.send = null;
   }
 
-  /** @param {Recording} recording @param {boolean} lost something was missing: say it again */
-  tell(recording, lost) {
-    if (lost) this.last = "";
+  /** @param {Recording} recording @param {number} total how many rounds there are by now */
+  heed(recording, total) {
     this.recording = recording;
-    if (this.later || this.words() === this.last) return;
-    const wait = Math.max(0, this.next - performance.now());
-    this.later = window.setTimeout(() => this.speak(), wait);
+    this.total = total;
+    this.later();
   }
 
-  words() {
-    return `${this.recording?.id} ${this.recording?.rounds.length}`;
+  get missing() {
+    return this.recording !== undefined && this.recording.rounds.length < (this.total ?? 0);
+  }
+
+  later() {
+    if (this.timer || !this.missing) return;
+    const wait = Math.max(0, this.next - performance.now());
+    this.timer = window.setTimeout(() => this.speak(), wait);
   }
 
   speak() {
-    const { recording } = this;
-    this.later = 0;
-    this.next = performance.now() + REPORT_EVERY;
-    if (!recording || this.words() === this.last) return;
-    this.last = this.words();
-    this.send?.("have", { run: recording.id, count: recording.rounds.length });
+    this.timer = 0;
+    if (!this.missing || !this.recording) return;
+    const { id, rounds } = this.recording;
+    // Numbered by the clock, so that the wish of a page opened anew is a new one.
+    this.number = Math.max(this.number + 1, Date.now());
+    this.send?.("wish", { run: id, start: rounds.length, number: this.number });
+    this.next = performance.now() + WISH_EVERY;
+    this.later();
   }
 
   close() {
-    clearTimeout(this.later);
+    clearTimeout(this.timer);
   }
 }
 
@@ -110,7 +116,7 @@ class Stage {
     this.store = new Store();
     this.views = this.makeViews();
     this.loop = new FrameLoop(this.store, () => this.views.lanes.glide());
-    this.reporter = new Reporter();
+    this.wisher = new Wisher();
     this.element = make("div", "sv", { "data-theme": "light" }, [this.layout()]);
     parent.append(this.element);
     this.letGo = listenToKeys(this.element, this.views.transport);
@@ -168,12 +174,11 @@ class Stage {
     const { run, rounds, prompt } = data;
     const recording = recordingOf(run.id);
     if (prompt.length) recording.prompt = prompt;
-    const lost = rounds.from > recording.rounds.length;
     recording.append(rounds.from, rounds.items);
     this.store.data = data;
     if (recording === this.store.recording) this.store.grown();
     else this.admit(recording, run.state);
-    this.reporter.tell(recording, lost);
+    this.wisher.heed(recording, rounds.total);
   }
 
   /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */
@@ -197,7 +202,7 @@ class Stage {
   close() {
     this.letGo();
     this.loop.close();
-    this.reporter.close();
+    this.wisher.close();
     if (this.heed) this.calm?.removeEventListener("change", this.heed);
     for (const view of Object.values(this.views)) view.close();
     this.element.remove();
@@ -219,7 +224,7 @@ function stageOf(parent) {
 export default function ({ data, parentElement, setStateValue }) {
   const stage = stageOf(parentElement);
   const generation = ++stage.generation;
-  stage.reporter.send = setStateValue;
+  stage.wisher.send = setStateValue;
   stage.dress();
   stage.take(data);
   return () =>

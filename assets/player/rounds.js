@@ -50,7 +50,6 @@ const TURN = {
 };
 
 /** A whole round, as it comes in live. */
-const ARRIVE = [{ opacity: 0, transform: "translateY(6px)" }, { opacity: 1, transform: "none" }];
 
 /** One round on the page. */
 class Row {
@@ -277,7 +276,6 @@ class RoundsPane {
       row = new Row(recording.rounds[index], index);
       this.rows.set(index, row);
       this.insert(row);
-      if (this.store.live && !this.store.still) row.element.animate(ARRIVE, 160);
     }
     const at = recording.place(cursor);
     const step = index === at.round ? at.step : eventsOf(row.round);

@@ -3,7 +3,8 @@
 
 /**
  * @typedef {{run: any, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
- *   landed: boolean}} Case  landed: the round's extra token is on the stage
+ *   passed: boolean, landed: boolean}} Case  passed: the target's pass is over; landed: the
+ *   round's extra token is on the stage
  * @typedef {(Node|string)[]} Words
  */
 
@@ -88,7 +89,7 @@ function leftover(run) {
 }
 
 /** @param {Case} subject @returns {Words} */
-function tellPending({ round, candidate }) {
+function tellPending({ round, candidate, passed }) {
   if (!candidate)
     return ["The token after the candidates: it is drawn once their verdicts have fallen."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
@@ -99,7 +100,7 @@ function tellPending({ round, candidate }) {
     tokenWord(candidate.text),
     ", giving it ",
     gave,
-    `. The target has not checked ${waiting} yet.`,
+    passed ? ". Its verdict has not fallen yet." : `. The target has not checked ${waiting} yet.`,
   ];
 }
 

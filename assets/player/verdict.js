@@ -14,7 +14,8 @@ function caseAt(store, spot) {
   const scene = sceneAt(round, step);
   const candidate = round.candidates[spot.place] ?? null;
   const fate = (candidate ? scene.cells[spot.place] : scene.extra) ?? "drafted";
-  return { run: data.run, round, spot, candidate, fate, landed: scene.extra !== null };
+  const passed = step > round.candidates.length + 1;
+  return { run: data.run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
 }
 
 /** Finds the latest rejection up to a round; what was found is kept, so that asking is cheap. */
@@ -96,7 +97,7 @@ const NOTHING_YET = "Why each token stood or fell is told here. Play, or step a 
  */
 function markOf(store, subject) {
   if (!subject) return `nothing ${store.recording.id}`;
-  const { spot, fate, landed } = subject;
+  const { spot, fate, passed, landed } = subject;
   const { recording, whatIf, selected, cursor } = store;
   const edge = recording.place(cursor).round === spot.round;
   return [
@@ -104,6 +105,7 @@ function markOf(store, subject) {
     spot.round,
     spot.place,
     fate,
+    passed,
     landed,
     whatIf,
     selected !== null,

@@ -12,6 +12,7 @@ import streamlit as st
 from specviz.analysis import Metrics, metrics, rounds_frame
 from specviz.store import load_trace, trace_to_json
 from specviz.trace import Trace
+from specviz.ui.feed import Feed
 from specviz.worker.client import Run
 from specviz.worker.messages import Outlook
 
@@ -38,7 +39,8 @@ class History:
     """Newest last. Old runs beyond a dozen are let go: their records are large."""
 
     runs: list[Run] = field(default_factory=list)
-    _figures: dict[str, Metrics] = field(default_factory=dict)
+    feed: Feed = field(default_factory=Feed)
+    _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -81,18 +83,22 @@ class History:
         trace = run.so_far()
         if trace is None or not trace.rounds:
             return None
-        figures = self._figures.get(run.id) if final else None
-        if figures is None:
-            figures = metrics(trace)
-        if final:
-            self._figures[run.id] = figures
         return Shown(
             id=run.id,
             trace=trace,
-            figures=figures,
+            figures=self._figures_of(run, trace),
             outlook=run.outlook,
             growing=not final,
         )
+
+    def _figures_of(self, run: Run, trace: Trace) -> Metrics:
+        """Made once for a run that is over, and once for each number of rounds before."""
+        stage = -1 if run.finished else len(trace.rounds)
+        known = self._figures.get(run.id)
+        if known is None or known[0] != stage:
+            known = stage, metrics(trace, intervals=run.finished)
+            self._figures[run.id] = known
+        return known[1]
 
 
 _FILES: dict[str, Callable[[Trace], str]] = {

@@ -11,7 +11,6 @@ from specviz.export.playback import lanes, round_items
 from specviz.export.summary import summary
 from specviz.throughput import ThroughputCurves, extrapolated_curves, foretold_curves
 from specviz.trace import RunConfig, Trace
-from specviz.ui.player import Have
 from specviz.worker.messages import Outlook
 
 Tour = Literal["ask", "force", "never"]
@@ -44,8 +43,8 @@ class Point:
 def payload(
     trace: Trace,
     status: Status,
-    have: Have,
     *,
+    start: int = 0,
     curves: ThroughputCurves | None = None,
     points: Sequence[Point] = (),
     chosen: RunConfig | None = None,
@@ -53,8 +52,7 @@ def payload(
     growing: bool = False,
     tour: Tour = "never",
 ) -> Plain:
-    """Everything the player shows; of the rounds only those it does not have."""
-    start = have.count if have.run == status.id else 0
+    """Everything the player shows; of the rounds those from ``start`` on."""
     return {
         "run": _run(trace, status),
         "prompt": list(trace.prompt.token_texts),
@@ -77,7 +75,7 @@ def payload_of_trace(trace: Trace, *, run_id: str, state: str, label: str) -> Pl
     status = Status(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
     points = [p for p in (point_of(trace, figures, current=True),) if p]
-    return payload(trace, status, Have(), curves=curves, points=points, figures=figures)
+    return payload(trace, status, curves=curves, points=points, figures=figures)
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:

@@ -1,17 +1,18 @@
 """The player: the files under ``assets/player`` joined into one Streamlit component.
 
-It is registered once, at import. ``show_player`` sends data; ``player_has`` is what the browser
-says it holds, so that nothing is sent twice for long.
+It is registered once, at import. ``show_player`` sends data; ``player_wish`` is what the browser
+asked for when something was missing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from streamlit.components.v2 import component
+
+from specviz.ui.feed import Wish
 
 _FOLDER = Path(__file__).parent.parent.parent / "assets" / "player"
 _SCRIPTS = (
@@ -39,14 +40,6 @@ _SCRIPTS = (
 _STYLES = ("player", "summary", "verdict", "charts")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Have:
-    """How many rounds of which run the browser has; ``run`` is None before its first word."""
-
-    run: str | None = None
-    count: int = 0
-
-
 def player_source() -> tuple[str, str]:
     """The player's one module and its style sheet."""
     script = "\n".join(_read(f"{name}.js").removeprefix("// @ts-check\n") for name in _SCRIPTS)
@@ -64,14 +57,13 @@ _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=Fals
 
 def show_player(data: dict[str, Any], *, key: str) -> None:
     """Show the player; ``data`` is as ``assets/player/README.md`` says."""
-    _mount(key=key, data=data, on_have_change=_nothing_to_do)
+    _mount(key=key, data=data, on_wish_change=_nothing_to_do)
 
 
-def player_has(key: str) -> Have:
-    """What the browser last said it has; nothing before the player is there."""
+def player_wish(key: str) -> Wish:
+    """What the browser last asked for."""
     said = st.session_state.get(key) or {}
-    have = said.get("have") or {}
-    return Have(run=have.get("run"), count=have.get("count", 0))
+    return Wish(**(said.get("wish") or {}))
 
 
 def _nothing_to_do() -> None:

@@ -15,7 +15,7 @@ from specviz.trace import RunConfig, Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
 from specviz.ui.payload import Point, Status, Tour, curves_of, payload, point_of
-from specviz.ui.player import player_has, show_player
+from specviz.ui.player import player_wish, show_player
 from specviz.worker.client import Run, Worker
 
 _KEY = "player"
@@ -49,11 +49,11 @@ def is_busy(worker: Worker, history: History) -> bool:
 
 def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> dict[str, Any]:
     shown, run = history.shown(), history.current
-    have = player_has(_KEY)
+    wish = player_wish(_KEY)
     return payload(
         shown.trace,
         _status(worker, shown, run),
-        have,
+        start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_points(history, shown),
         chosen=chosen if run else None,

@@ -51,3 +51,27 @@ def download_trace(page: Any) -> str:
     with page.expect_download() as waiting:
         page.click(".st-key-download_trace button")
     return str(waiting.value.path().read_text(encoding="utf-8"))
+
+
+def next_frame(page: Any) -> None:
+    """Until what was just done is drawn: views draw in the frame after a change."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
+def seek(page: Any, event: int) -> None:
+    page.eval_on_selector(
+        '[data-testid="seek"]',
+        """(range, value) => {
+          range.value = value;
+          range.dispatchEvent(new Event('input', {bubbles: true}));
+        }""",
+        event,
+    )
+    next_frame(page)
+
+
+def visible_rounds(page: Any) -> list[int]:
+    """The numbers of the rows that are in the document, as they stand."""
+    return list(page.eval_on_selector_all(ROUND, "all => all.map(r => Number(r.dataset.index))"))

@@ -1,0 +1,73 @@
+"""A long run fed to the player as a live one, at a steady pace, after a press on Start.
+
+The page says when it began, in seconds since 1970: round ``i`` happens ``(i + 1) / FED_ROUNDS_A_SECOND``
+later and goes to the player with the next tick.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import streamlit as st
+
+from specviz.trace import Trace
+from specviz.ui.feed import Feed
+from specviz.ui.payload import Plain, Status, payload, payload_of_trace
+from specviz.ui.player import player_wish, show_player
+from tests.browser.long_runs import FED_ROUNDS_A_SECOND, fed_run, recorded
+
+_TICK = 0.25  # seconds, as the Watch page has it
+_KEY = "player"
+
+
+@st.cache_resource
+def _run() -> Trace:
+    return fed_run()
+
+
+@st.cache_resource
+def _at_rest() -> Plain:
+    return payload_of_trace(recorded(), run_id="before", state="done", label="the run before")
+
+
+def _happened(began: float) -> int:
+    return min(len(_run().rounds), int((time.time() - began) * FED_ROUNDS_A_SECOND))
+
+
+def _data(count: int) -> Plain:
+    """The run after so many rounds; the target alone is timed once it is over."""
+    trace = _run()
+    growing = count < len(trace.rounds)
+    if growing:
+        trace = replace(trace, rounds=trace.rounds[:count], baseline=None)
+    status = Status(id="fed", state="running" if growing else "done", label="live")
+    feed: Feed = st.session_state.setdefault("feed", Feed())
+    start = feed.take("fed", len(trace.rounds), player_wish(_KEY))
+    return payload(trace, status, start=start, growing=growing)
+
+
+def _feed(began: float) -> None:
+    count = _happened(began)
+    show_player(_data(count), key=_KEY)
+    if count == len(_run().rounds) and not st.session_state.get("over"):
+        st.session_state["over"] = True
+        st.rerun()  # the ticks end
+
+
+st.set_page_config(layout="wide")
+if st.button("Start", key="start"):
+    st.session_state["began"] = time.time()
+began: float | None = st.session_state.get("began")
+st.container(key="began").text(repr(began))
+
+
+@st.fragment(run_every=_TICK if began and not st.session_state.get("over") else None)
+def feed() -> None:
+    if began is None:
+        show_player(_at_rest(), key=_KEY)
+    else:
+        _feed(began)
+
+
+feed()

@@ -1,0 +1,51 @@
+"""The recorded run over and over: a long run whose every round is a real one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from specviz.store import load_trace
+from specviz.trace import Baseline, Round, Trace
+
+FED_ROUNDS_A_SECOND = 32
+FED_REPEATS = 6
+
+_RECORDED = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"
+
+
+def recorded() -> Trace:
+    return load_trace(_RECORDED)
+
+
+def fed_run() -> Trace:
+    """What the live page is fed."""
+    return repeated(recorded(), FED_REPEATS)
+
+
+def repeated(trace: Trace, times: int) -> Trace:
+    return replace(
+        trace,
+        rounds=_renumbered(trace.rounds * times, len(trace.prompt.token_ids)),
+        text=trace.text * times,
+        baseline=_lengthened(trace.baseline, times) if trace.baseline else None,
+    )
+
+
+def events_of(entry: Round) -> int:
+    """A candidate appears, the check, a verdict falls, the discarded fade, the extra lands."""
+    fading = entry.num_tested < entry.num_drafted
+    return entry.num_drafted + 1 + entry.num_tested + fading + (entry.extra is not None)
+
+
+def _renumbered(rounds: tuple[Round, ...], context: int) -> tuple[Round, ...]:
+    laid: list[Round] = []
+    for index, entry in enumerate(rounds):
+        laid.append(replace(entry, index=index, context_length=context))
+        context += len(entry.emitted)
+    return tuple(laid)
+
+
+def _lengthened(baseline: Baseline, times: int) -> Baseline:
+    blocks = tuple(replace(each, seconds=each.seconds * times) for each in baseline.blocks)
+    return replace(baseline, blocks=blocks)

@@ -1,0 +1,65 @@
+"""Decoding keeps its pace while a page watches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from specviz.presets import read_presets
+from specviz.store import load_trace, trace_from_json
+from specviz.trace import Trace
+from tests.browser.conftest import ROOT, Server, wait_for_pair, wait_for_state
+from tests.browser.reading import click_run, download_trace
+
+PACE_RATIO = 0.95
+REPEATS = 3
+LENGTH = 400
+
+
+def tokens_per_second(trace: Trace) -> float:
+    """Of the run that was watched, by its own clock."""
+    whole = [entry for entry in trace.rounds if entry.whole]
+    tokens = sum(len(entry.emitted) for entry in whole)
+    return tokens / sum(entry.times.decode + entry.times.record for entry in whole)
+
+
+def on_the_command_line(out: Path) -> Trace:
+    command = [
+        sys.executable, "-m", "specviz", "run", read_presets()[0].text, "--temperature=0",
+        f"--max-new-tokens={LENGTH}", "--ignore-eos", "--no-baseline", "--json", f"--out={out}",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SPECVIZ_HOME": str(out.parent)}
+    subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, timeout=120, stdout=subprocess.DEVNULL
+    )
+    return load_trace(out)
+
+
+def test_a_watched_run_is_as_fast_as_the_command_line(
+    server: Server, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = open_page(f"{server.url}/?length={LENGTH}&ignore_eos=true&temperature=0.0&live=false")
+    wait_for_pair(page)
+    alone, watched = [], []
+    for repeat in range(REPEATS + 1):
+        there = on_the_command_line(tmp_path / "trace.json")
+        click_run(page)
+        wait_for_state(page, "loading", "queued", "running")
+        wait_for_state(page, "done")
+        here = trace_from_json(download_trace(page))
+        assert here.token_ids == there.token_ids
+        assert here.environment.threads == there.environment.threads
+        if repeat:  # the first warms both
+            alone.append(tokens_per_second(there))
+            watched.append(tokens_per_second(here))
+    ratio = median(watched) / median(alone)
+    print(
+        f"tokens/s with a page watching: {median(watched):.0f} against {median(alone):.0f}, "
+        f"ratio {ratio:.2f} (bound {PACE_RATIO})"
+    )
+    assert ratio > PACE_RATIO / 2

@@ -1,0 +1,172 @@
+"""Frames a second, for a long run that is over and for one that is coming in.
+
+A run is 10,000 tokens and more. The live one takes 32 events a second as 32 rounds, the
+stricter reading. Bounds are for a machine of its own; a test fails at half or twice of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate, pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+
+from specviz.trace import Trace
+from tests.browser.conftest import Server, Stand, wait_for_state
+from tests.browser.long_runs import FED_ROUNDS_A_SECOND, events_of, fed_run, recorded, repeated
+from tests.browser.reading import count_emitted, next_frame, seek, visible_rounds
+
+FINISHED_FPS = 55
+LIVE_FPS = 45
+LATE_SECONDS = 0.3
+MOST_ROWS = 40
+PLAYING_SECONDS = 3
+
+COUNT_FRAMES = """(seconds) => new Promise((done) => {
+  let frames = 0;
+  const began = performance.now();
+  const turn = (now) => {
+    frames += 1;
+    if (now - began < 1000 * seconds) requestAnimationFrame(turn);
+    else done(1000 * frames / (now - began));
+  };
+  requestAnimationFrame(turn);
+})"""
+
+# Notes each new token of the text and when it could be seen: one frame after it was put there.
+WATCH = """() => {
+  const player = document.querySelector('[data-testid="player"]');
+  const pane = player.querySelector('[data-testid="text-pane"]');
+  const known = new WeakSet(pane.querySelectorAll('[data-testid="token"]'));
+  const seen = {tokens: [], rows: [], disorder: 0, replaced: 0, frames: 0};
+  const take = (token) => {
+    if (token.dataset?.testid !== 'token' || known.has(token)) return;
+    known.add(token);
+    if (token.dataset.state === 'prompt') return;
+    const entry = [Number(token.dataset.at), token.textContent];
+    requestAnimationFrame(() => seen.tokens.push([...entry, performance.now()]));
+  };
+  new MutationObserver((records) => records.forEach((r) => r.addedNodes.forEach(take)))
+    .observe(pane, {childList: true, subtree: true});
+  const began = performance.now();
+  const note = (now) => {
+    seen.frames += 1;
+    seen.seconds = (now - began) / 1000;
+    if (document.querySelector('[data-testid="player"]') !== player) seen.replaced += 1;
+    const rows = [...document.querySelectorAll('[data-testid="round"]')]
+      .map((row) => Number(row.dataset.index));
+    if (rows.some((row, i) => i > 0 && row !== rows[i - 1] + 1)) seen.disorder += 1;
+    if (seen.rows.at(-1) !== rows.at(-1)) seen.rows.push(rows.at(-1));
+    window.watching = requestAnimationFrame(note);
+  };
+  window.seen = seen;
+  window.watching = requestAnimationFrame(note);
+}"""
+
+
+@pytest.fixture(scope="module")
+def long_trace() -> Trace:
+    trace = recorded()
+    return repeated(trace, -(-10_000 // len(trace.token_ids)))
+
+
+@pytest.fixture(scope="module")
+def finished(stand: Stand, browser: Any, long_trace: Trace) -> Iterator[Any]:
+    """A page with the long run, at its end."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(stand.show("long", long_trace, state="done"))
+    page.wait_for_selector('[data-testid="round"]', timeout=60_000)
+    next_frame(page)
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("speed", ["4", "1"])
+def test_a_finished_run_plays_smoothly(finished: Any, long_trace: Trace, speed: str) -> None:
+    middle = sum(map(events_of, long_trace.rounds)) // 2
+    seek(finished, middle)
+    finished.select_option('[data-testid="speed"]', speed)
+    finished.click('[data-testid="play"]')
+    rate = finished.evaluate(COUNT_FRAMES, PLAYING_SECONDS)
+    finished.click('[data-testid="play"]')
+    print(f"finished run at {speed} x: {rate:.0f} frames a second (bound {FINISHED_FPS})")
+    assert int(finished.input_value('[data-testid="seek"]')) > middle + PLAYING_SECONDS
+    assert rate > FINISHED_FPS / 2
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9, 0.5, 0.0, 1.0, 0.3])
+def test_seeking_shows_the_right_round(finished: Any, long_trace: Trace, share: float) -> None:
+    starts = [0, *accumulate(events_of(entry) for entry in long_trace.rounds)]
+    order = round(share * (len(starts) - 1))
+    seek(finished, starts[order])
+    rows = visible_rounds(finished)
+    assert rows[-1] == max(0, order - 1)  # a cursor at the end of a round belongs to it
+    assert len(rows) <= MOST_ROWS
+    emitted = sum(len(entry.emitted) for entry in long_trace.rounds[:order])
+    assert count_emitted(finished) == emitted
+
+
+@pytest.fixture(scope="module")
+def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
+    """What the page saw of a run that came in, and the run."""
+    server = serve("tests/browser/apps/live_app.py")
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(server.url)
+    page.wait_for_selector('[data-testid="round"]')
+    page.evaluate(WATCH)
+    page.click(".st-key-start button")
+    wait_for_state(page, "running")
+    wait_for_state(page, "done")
+    page.wait_for_timeout(300)
+    seen = page.evaluate("() => (cancelAnimationFrame(window.watching), window.seen)")
+    origin = page.evaluate("() => performance.timeOrigin")
+    began = float(page.inner_text(".st-key-began"))
+    yield {"seen": seen, "began": began, "origin": origin, "run": fed_run()}
+    context.close()
+
+
+def test_a_live_run_is_smooth(fed: dict[str, Any]) -> None:
+    rate = fed["seen"]["frames"] / fed["seen"]["seconds"]
+    print(
+        f"live run at {FED_ROUNDS_A_SECOND} rounds a second: {rate:.0f} frames a second (bound {LIVE_FPS})"
+    )
+    assert rate > LIVE_FPS / 2
+
+
+def test_every_round_is_drawn_once_and_in_order(fed: dict[str, Any]) -> None:
+    seen, run = fed["seen"], fed["run"]
+    assert [text for _, text, _ in seen["tokens"]] == [
+        text for entry in run.rounds for text in texts_of(entry)
+    ]
+    first = len(run.prompt.token_ids)
+    assert [at for at, _, _ in seen["tokens"]] == list(range(first, first + len(run.token_ids)))
+    fresh = seen["rows"][1:]  # the first is the run before
+    assert all(left < right for left, right in pairwise(fresh))
+    assert fresh[-1] == len(run.rounds) - 1
+    assert seen["disorder"] == 0
+
+
+def test_a_live_round_is_soon_on_the_screen(fed: dict[str, Any]) -> None:
+    late = median(lags(fed))
+    print(f"live round on the screen after {1000 * late:.0f} ms, median (bound {LATE_SECONDS} s)")
+    assert 0 < late < 2 * LATE_SECONDS
+
+
+def test_the_player_stays_the_same_node(fed: dict[str, Any]) -> None:
+    assert fed["seen"]["replaced"] == 0
+
+
+def texts_of(entry: Any) -> list[str]:
+    stood = [each.text for each in entry.candidates if each.verdict == "accepted"]
+    return [*stood, entry.extra.text] if entry.extra else stood
+
+
+def lags(fed: dict[str, Any]) -> list[float]:
+    """Seconds from each round to the sight of its last token."""
+    ends = accumulate(len(texts_of(entry)) for entry in fed["run"].rounds)
+    drawn = [fed["origin"] / 1000 + fed["seen"]["tokens"][end - 1][2] / 1000 for end in ends]
+    return [when - fed["began"] - (i + 1) / FED_ROUNDS_A_SECOND for i, when in enumerate(drawn)]

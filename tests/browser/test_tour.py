@@ -1,0 +1,112 @@
+"""The first minute: captions, the question before the first rejection, and once only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from specviz.trace import RunConfig
+from tests.browser.conftest import Server, Stand
+from tests.browser.reading import ROUND, next_frame
+from tests.traces import make_trace
+
+TOUR = '[data-testid="tour"]'
+PLAY = '[data-testid="play"]'
+SEEK = '[data-testid="seek"]'
+REJECTED = '[data-index="0"] [data-place="0"][data-state="rejected"]'
+CAPTIONS = (
+    "The small model guesses.",
+    "The large model checks.",
+    "Verdicts fall from left to right.",
+    "The large model has the last word.",
+    "And again.",
+    "Accept or reject",
+)
+
+
+def caption(page: Any, words: str) -> None:
+    page.wait_for_selector(f"{TOUR}:has-text('{words}')", timeout=10_000)
+
+
+def asked(stand: Stand, open_page: Callable[..., Any]) -> Any:
+    """A newcomer at the question; the first round brings it, so that it comes soon."""
+    trace = make_trace(["r", "a", "a", "r"], config=RunConfig(gamma=1))
+    page = open_page(stand.show("tour", trace, tour="ask"), tour=True)
+    caption(page, "Accept or reject")
+    return page
+
+
+def states(page: Any, index: int) -> list[str]:
+    return page.eval_on_selector_all(
+        f'{ROUND}[data-index="{index}"] [data-place]', "all => all.map(t => t.dataset.state)"
+    )
+
+
+def kept(page: Any) -> str | None:
+    return page.evaluate("localStorage.getItem('specviz.tour')")
+
+
+def test_round_one_is_told_and_the_question_comes_before_the_draw(
+    stand: Stand, open_page: Callable[..., Any]
+) -> None:
+    trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
+    page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
+    for words in CAPTIONS:
+        caption(page, words)
+    assert states(page, 1) == ["accepted", "drafted"]
+    assert page.inner_text(PLAY) == "Play"
+    stood = page.input_value(SEEK)
+    question, card = page.inner_text(TOUR), page.inner_text('[data-testid="verdict-card"]')
+    for words in ("·w11", "50\u00a0%", "25\u00a0%", "probability .50"):
+        assert words in question
+    assert "·w11" in card
+    for told_too_soon in (".75", "rejected", "has not checked"):
+        assert told_too_soon not in f"{question} {card}"
+    page.wait_for_timeout(700)
+    assert page.input_value(SEEK) == stood
+
+
+@pytest.mark.parametrize(("choice", "reply"), [("Accept", "Not this time."), ("Reject", "right")])
+def test_an_answer_is_answered(
+    stand: Stand, open_page: Callable[..., Any], choice: str, reply: str
+) -> None:
+    page = asked(stand, open_page)
+    page.click(f"{TOUR} button:text-is('{choice}')")
+    caption(page, "The draw was .75: rejected.")
+    assert reply in page.inner_text(TOUR)
+    page.wait_for_selector(REJECTED)
+    page.click(f"{TOUR} button:text-is('Watch on')")
+    page.wait_for_selector(TOUR, state="hidden")
+    assert page.inner_text(PLAY) == "Pause"
+    assert kept(page) == "seen"
+
+
+def test_it_can_be_skipped_and_comes_once(stand: Stand, open_page: Callable[..., Any]) -> None:
+    page = asked(stand, open_page)
+    page.click(f"{TOUR} button:text-is('Skip')")
+    page.wait_for_selector(TOUR, state="hidden")
+    assert page.inner_text(PLAY) == "Pause"
+    page.reload()
+    page.wait_for_selector(f"{ROUND} [data-place]")
+    next_frame(page)
+    assert page.is_hidden(TOUR)
+    assert page.input_value('[data-testid="speed"]') == "1"
+
+
+def test_a_person_who_takes_over_is_left_alone(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
+    page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
+    caption(page, CAPTIONS[0])
+    page.click('[data-testid="step-round"]')
+    page.click('[data-testid="step-round"]')
+    page.wait_for_selector(TOUR, state="hidden")
+    assert kept(page) == "seen"
+
+
+def test_a_link_brings_it_back(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?tour=1")  # a browser that has had the tour
+    caption(page, CAPTIONS[0])
+    page.click(f"{TOUR} button:text-is('Skip')")
+    page.wait_for_selector(TOUR, state="hidden")

@@ -1,0 +1,221 @@
+"""Token text is shown, never obeyed: markup, marks that reorder or hide, and very long tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
+from tests.browser.conftest import Stand
+from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame
+from tests.traces import make_round, make_trace
+
+LONG = "verylong" * 38
+SHOWN = {
+    # token: as the text pane shows it
+    "<script>window.broken=1</script>": "<script>window.broken=1</script>",
+    "</script>": "</script>",
+    "<img src=x onerror=window.broken=1>": "<img src=x onerror=window.broken=1>",
+    "</span><b>bold": "</span><b>bold",
+    "&amp;": "&amp;",
+    "&": "&",
+    " \u202eright": r" \u202eright",
+    "\u2067\u202c": r"\u2067\u202c",
+    "\u200bzero": r"\u200bzero",
+    "\ufeff": r"\ufeff",
+    "\x00": r"\u0000",
+    "\x1b[31m\x07": r"\u001b[31m\u0007",
+    "\n": "\n",
+    "\ttab": r"\u0009tab",
+    "\r\n": "\\u000d\n",
+    " 🙂": " 🙂",
+    "\ufffd": "\ufffd",
+    LONG: LONG,
+    "": "",
+    "עברית": "עברית",
+    "${x} {{y}} :material/home: **z**": "${x} {{y}} :material/home: **z**",
+}
+
+
+def insight_of(text: str) -> Insight:
+    top = Alternatives(token_ids=(1, 2), texts=(text, " other"), probs=(0.5, 0.25))
+    return Insight(
+        draft_prob=0.5, target_prob=0.25, draft_entropy=1.0, target_entropy=1.0,
+        draft_top=top, target_top=top, residual_top=top,
+    )  # fmt: skip
+
+
+def worded(entry: Round, text: str) -> Round:
+    """A round whose every token has this text."""
+
+    def say(each: Candidate) -> Candidate:
+        return replace(each, text=text, insight=insight_of(text))
+
+    extra = replace(entry.extra, text=text) if entry.extra else None
+    return replace(entry, candidates=tuple(map(say, entry.candidates)), extra=extra)
+
+
+def prompt_of(texts: tuple[str, ...]) -> Prompt:
+    return Prompt(text="".join(texts), token_ids=tuple(range(len(texts))), token_texts=texts)
+
+
+def unsafe_trace() -> Trace:
+    """Each token as prompt, accepted, rejected, discarded, recovered and bonus."""
+    rounds = [worded(make_round(kind), text) for text in SHOWN for kind in ("ard", "")]
+    return make_trace(rounds, config=RunConfig(gamma=3), prompt=prompt_of(tuple(SHOWN)))
+
+
+def opened(browser: Any, address: str, width: int, height: int) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector(ROUND)
+    next_frame(page)
+    yield page
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def wide(stand: Stand, browser: Any) -> Iterator[Any]:
+    yield from opened(browser, stand.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
+
+
+@pytest.fixture(scope="module")
+def narrow(stand: Stand, browser: Any) -> Iterator[Any]:
+    yield from opened(browser, stand.show("unsafe", unsafe_trace(), state="done"), 420, 860)
+
+
+def assert_whole(page: Any) -> None:
+    """Nothing sticks out of its pane, the panes not out of the player, that not out of the page."""
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.evaluate(OUTSIDE) == []
+
+
+OUTSIDE = """() => {
+  const found = [];
+  const within = (outer, inner, name) => {
+    const [frame, box] = [outer, inner].map((each) => each.getBoundingClientRect());
+    if (box.width && (box.left < frame.left - 1 || box.right > frame.right + 1)) found.push(name);
+  };
+  const player = document.querySelector('[data-testid="player"]');
+  const root = player.closest('.sv');
+  for (const part of player.querySelectorAll('section, .transport, .scroll, .tour'))
+    within(player, part, part.className);
+  for (const part of root.querySelectorAll('section, article')) within(root, part, part.className);
+  for (const pane of player.querySelectorAll('.scroll'))
+    for (const token of pane.querySelectorAll('[data-testid="token"]'))
+      within(pane, token, `${token.dataset.state} ${token.textContent}`);
+  for (const card of root.querySelectorAll('[data-testid="verdict-card"]'))
+    for (const part of card.querySelectorAll('q, p, li')) within(card, part, part.textContent);
+  for (const box of root.querySelectorAll('.scroll, .tour, [data-testid="verdict-card"]'))
+    if (box.scrollWidth > box.clientWidth) found.push(`${box.className} scrolls sideways`);
+  return found;
+}"""
+
+
+def assert_nothing_ran(page: Any) -> None:
+    assert page.evaluate("window.broken") is None
+    made = "document.querySelectorAll('.sv script, .sv img, .sv iframe').length"
+    assert page.evaluate(made) == 0
+    inside = "all => all.filter(t => t.childElementCount > 0).length"
+    assert page.eval_on_selector_all(TEXT_TOKENS, inside) == 0
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_the_text_is_right(request: pytest.FixtureRequest, width: str) -> None:
+    page = request.getfixturevalue(width)
+    shown = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
+    emitted = [text for text in SHOWN.values() for _ in range(2 + 1)]
+    assert shown == [*SHOWN.values(), *emitted]
+    assert_nothing_ran(page)
+    assert_whole(page)
+
+
+# Goes to the first token by the card's own button, then on to the last, reading as it goes.
+WALK = """async () => {
+  const card = document.querySelector('[data-testid="verdict-card"]');
+  const frames = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const press = async (name) => {
+    const button = card.querySelector(`[aria-label="${name}"]`);
+    if (button.disabled) return false;
+    button.click();
+    await frames();
+    return true;
+  };
+  const read = () => ({
+    chip: document.querySelector('.round .selected').textContent,
+    state: document.querySelector('.round .selected').dataset.state,
+    quoted: [...card.querySelectorAll('p q')].map((each) => each.textContent),
+    listed: [...card.querySelectorAll('li')].map((each) => each.firstChild.textContent),
+    wide: card.scrollWidth - card.clientWidth,
+  });
+  while (await press('Previous token'));
+  const found = [read()];
+  while (await press('Next token')) found.push(read());
+  return found;
+}"""
+
+
+def test_chips_and_the_card_show_the_same(narrow: Any) -> None:
+    found = narrow.evaluate(WALK)
+    chips = [text.replace(" ", "·").replace("\n", "⏎") or "∅" for text in SHOWN.values()]
+    assert [each["chip"] for each in found] == [chip for chip in chips for _ in range(5)]
+    one = ["accepted", "rejected", "discarded", "recovered", "bonus"]
+    assert [each["state"] for each in found] == one * len(SHOWN)
+    for each in found:
+        assert set(each["quoted"]) == {each["chip"]}
+        assert each["state"] == "bonus" or each["chip"] in each["listed"]
+        assert each["wide"] == 0
+    assert_nothing_ran(narrow)
+    assert_whole(narrow)
+
+
+def test_a_click_on_a_token_opens_its_card(wide: Any) -> None:
+    wide.locator(f"{TEXT_TOKENS}[data-state=recovered]", has_text="<img src=x").click()
+    next_frame(wide)
+    card = wide.inner_text('[data-testid="verdict-card"]')
+    assert "<img·src=x·onerror=window.broken=1>" in card
+    assert_nothing_ran(wide)
+
+
+def test_words_written_leftwards_stay_in_order(wide: Any) -> None:
+    places = wide.eval_on_selector_all(
+        TEXT_TOKENS,
+        """all => all.filter((t) => t.textContent === 'עברית' && t.dataset.state !== 'prompt')
+          .map((t) => [...t.getClientRects()]).filter((boxes) => boxes.length === 1)
+          .map(([{left, top}]) => [left, top])""",
+    )
+    lines: dict[float, list[float]] = {}
+    for left, top in places:
+        lines.setdefault(top, []).append(left)
+    assert max(len(lefts) for lefts in lines.values()) > 1
+    assert all(lefts == sorted(lefts) for lefts in lines.values())
+
+
+def test_the_tour_holds_a_long_token(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = make_trace([worded(make_round("r"), LONG)], config=RunConfig(gamma=1))
+    page = open_page(stand.show("long-token", trace, tour="force"), width=420, height=860)
+    page.wait_for_selector("[data-testid=tour] >> text=Accept or reject", timeout=10_000)
+    next_frame(page)
+    assert_whole(page)
+    box = page.locator("[data-testid=tour] .choices").bounding_box()
+    player = page.locator('[data-testid="player"]').bounding_box()
+    assert box["y"] + box["height"] <= player["y"] + player["height"]
+
+
+def test_a_prompt_of_two_thousand_tokens(stand: Stand, open_page: Callable[..., Any]) -> None:
+    words = tuple(f" word{i}" for i in range(2000))
+    trace = make_trace(["aar", "aaa"], prompt=prompt_of(words))
+    page = open_page(stand.show("long-prompt", trace, state="done"), width=1140)
+    page.wait_for_selector(ROUND)
+    next_frame(page)
+    shown = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
+    assert shown[:2000] == list(words)
+    assert "".join(shown[2000:]) == trace.text
+    pane = page.locator('[data-testid="text-pane"]').bounding_box()
+    last = page.locator(TEXT_TOKENS).last.bounding_box()
+    assert pane["y"] <= last["y"] <= pane["y"] + pane["height"]
+    assert_whole(page)

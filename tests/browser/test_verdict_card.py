@@ -1,0 +1,328 @@
+"""The verdict card: the trace's own numbers in its words, and another draw tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from specviz.trace import Candidate, Round, RunConfig, Trace
+from tests.browser.conftest import Stand
+from tests.browser.long_runs import events_of, recorded
+from tests.browser.reading import ROUND, next_frame, seek
+from tests.traces import make_candidate, make_round, make_trace
+
+CARD = '[data-testid="verdict-card"]'
+SAY = f"{CARD} .vd-say"
+IF = f"{CARD} .vd-if"
+DRAW = f"{CARD} [role=slider]"
+BACK = f"{CARD} button:has-text('back to the real draw')"
+REMARK = "What if the draw had been another? Drag it."
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return recorded()
+
+
+@pytest.fixture(scope="module")
+def page(stand: Stand, browser: Any, trace: Trace) -> Iterator[Any]:
+    """The recorded run at its end."""
+    context = browser.new_context(viewport={"width": 1140, "height": 900})
+    opened = context.new_page()
+    opened.goto(stand.show("recorded", trace, state="done"))
+    opened.wait_for_selector(ROUND)
+    next_frame(opened)
+    yield opened
+    context.close()
+
+
+def choose(page: Any, trace: Trace, index: int, place: int) -> None:
+    """Click a token of a round that is over."""
+    ends = list(accumulate(events_of(entry) for entry in trace.rounds))
+    seek(page, ends[index])
+    page.click(f'{ROUND}[data-index="{index}"] [data-place="{place}"]')
+    next_frame(page)
+
+
+def words(page: Any, selector: str) -> str:
+    return page.inner_text(selector).replace("\u00a0", " ")
+
+
+def chip(text: str) -> str:
+    return text.replace(" ", "·").replace("\n", "⏎")
+
+
+def percent(value: float) -> str:
+    """Never rounded up to certainty."""
+    if 0.995 < value < 1:
+        return f"{int(1000 * value) / 10:.1f} %"
+    return f"{100 * value:.{1 if value < 0.1 else 0}f} %"
+
+
+def two_digits(value: float) -> str:
+    return f"{value:.2f}".replace("0.", ".", 1)
+
+
+def struck(entry: Round) -> int:
+    return [each.verdict for each in entry.candidates].index("rejected")
+
+
+def tellable(entry: Round) -> bool:
+    """Rejected by numbers that two digits tell apart."""
+    for each in entry.candidates:
+        if each.verdict == "rejected":
+            told = {two_digits(each.odds), two_digits(each.uniform)}
+            return len(told) == 2 and min(each.draft_prob, each.target_prob) > 0.001
+    return False
+
+
+def rejections(trace: Trace) -> list[Round]:
+    return [entry for entry in trace.rounds if tellable(entry)]
+
+
+def stood_whole(trace: Trace) -> Round:
+    return next(entry for entry in trace.rounds if entry.extra_kind == "bonus")
+
+
+# The sentence
+
+
+def test_a_rejection_is_told_with_its_numbers(page: Any, trace: Trace) -> None:
+    assert len(rejections(trace)) > 10
+    for entry in rejections(trace)[:6]:
+        place = struck(entry)
+        failed = entry.candidates[place]
+        choose(page, trace, entry.index, place)
+        assert entry.extra is not None
+        assert words(page, SAY) == (
+            f"The draft gave {chip(failed.text)} {percent(failed.draft_prob)}, "
+            f"the target {percent(failed.target_prob)}: "
+            f"accept with probability {two_digits(failed.odds)}. "
+            f"The draw was {two_digits(failed.uniform)}: rejected. "
+            f"Replaced from what the target had left over: {chip(entry.extra.text)}."
+        )
+        shown = page.get_attribute(DRAW, "aria-valuenow")
+        assert float(shown) == failed.uniform
+
+
+def test_an_accepted_token_is_told(page: Any, trace: Trace) -> None:
+    entry = stood_whole(trace)
+    for place, each in enumerate(entry.candidates):
+        choose(page, trace, entry.index, place)
+        told = words(page, SAY)
+        assert told.startswith(f"The draft gave {chip(each.text)} ")
+        assert told.endswith("accepted.")
+        assert ("so it is always" in told) == (each.target_prob >= each.draft_prob)
+
+
+def test_a_discarded_token_is_told(page: Any, trace: Trace) -> None:
+    entry = next(r for r in rejections(trace) if r.num_tested < r.num_drafted)
+    after = entry.candidates[-1]
+    choose(page, trace, entry.index, entry.num_drafted - 1)
+    told = words(page, SAY)
+    assert told.startswith(
+        f"Drafted after {chip(entry.candidates[struck(entry)].text)}, which was rejected:"
+    )
+    assert "discarded untested" in told
+    assert percent(after.draft_prob) in told
+    assert words(page, IF) == "What if it had been tested? Drag the draw."
+    page.focus(DRAW)
+    page.keyboard.press("Home")  # a draw of 0 accepts whatever has a chance
+    next_frame(page)
+    assert words(page, IF) == (
+        "Had it been tested with a draw of .00, it would have been accepted."
+    )
+
+
+def test_a_recovered_token_is_told(page: Any, trace: Trace) -> None:
+    entry = rejections(trace)[0]
+    failed, extra = entry.candidates[struck(entry)], entry.extra
+    assert extra is not None
+    assert failed.insight is not None
+    top = failed.insight.residual_top
+    held = dict(zip(top.texts, top.probs, strict=True))[extra.text]
+    choose(page, trace, entry.index, entry.num_drafted)
+    assert words(page, SAY) == (
+        f"{chip(extra.text)} was drawn from what the target had left over after "
+        f"{chip(failed.text)} was rejected, where it held {percent(held)}."
+    )
+    assert page.is_hidden(DRAW)
+
+
+def test_a_bonus_token_is_told(page: Any, trace: Trace) -> None:
+    entry = stood_whole(trace)
+    assert entry.extra is not None
+    choose(page, trace, entry.index, entry.num_drafted)
+    assert words(page, SAY) == (
+        f"All {entry.num_drafted} candidates were accepted, so the target adds one of its own: "
+        f"{chip(entry.extra.text)}. The target gave it {percent(entry.extra.target_prob)}."
+    )
+    assert page.is_hidden(DRAW)
+
+
+def test_the_bars_are_the_traces(page: Any, trace: Trace) -> None:
+    entry = rejections(trace)[0]
+    insight = entry.candidates[struck(entry)].insight
+    choose(page, trace, entry.index, struck(entry))
+    listed = page.eval_on_selector_all(
+        f"{CARD} .vd-column",
+        "all => all.map(c => [...c.querySelectorAll('li:not(.vd-empty)')]"
+        ".map(row => row.firstChild.textContent))",
+    )
+    assert insight is not None
+    tops = (insight.draft_top, insight.target_top, insight.residual_top)
+    for shown, top in zip(listed, tops, strict=True):
+        assert shown[: len(top.texts)] == [chip(text) for text in top.texts]
+
+
+# Another draw
+
+
+@pytest.fixture
+def failed(page: Any, trace: Trace) -> Candidate:
+    """A rejected candidate with the card open, the last of its round or not."""
+    entry = next(
+        r
+        for r in rejections(trace)
+        if 0.2 < r.candidates[struck(r)].odds < 0.8 and struck(r) < r.num_drafted - 1
+    )
+    choose(page, trace, entry.index, struck(entry))
+    return entry.candidates[struck(entry)]
+
+
+def drawn(page: Any) -> tuple[float, str]:
+    next_frame(page)
+    value, said = (page.get_attribute(DRAW, f"aria-{name}") for name in ("valuenow", "valuetext"))
+    return float(value), said.split(": ")[1]
+
+
+def judged(candidate: Candidate, uniform: float) -> str:
+    return "accepted" if uniform * candidate.draft_prob < candidate.target_prob else "rejected"
+
+
+def test_keys_flip_the_verdict_where_they_should(page: Any, failed: Candidate) -> None:
+    page.focus(DRAW)
+    tried = []
+    for key in ("Home", *["ArrowRight"] * 12, *["PageUp"] * 9, "End", *["ArrowDown"] * 5):
+        page.keyboard.press(key)
+        tried.append(drawn(page))
+    assert tried[0][0] == 0
+    assert tried[12][0] == pytest.approx(0.12)
+    assert tried[22][0] == 1 - 2**-24
+    assert {verdict for _, verdict in tried} == {"accepted", "rejected"}
+    assert [verdict for _, verdict in tried] == [judged(failed, value) for value, _ in tried]
+
+
+def test_dragging_flips_it_at_the_odds(page: Any, failed: Candidate) -> None:
+    track = page.locator(f"{CARD} .vd-track")
+    track.scroll_into_view_if_needed()
+    box = track.bounding_box()
+    height = box["y"] + box["height"] / 2
+    edge = box["x"] + failed.odds * box["width"]
+    page.mouse.move(box["x"] + failed.uniform * box["width"], height)
+    page.mouse.down()
+    tried = []
+    for pixels in (40, 3, 1.5, -1.5, -3, -40, -1.5, 1.5):
+        page.mouse.move(edge + pixels, height)
+        tried.append(drawn(page))
+    page.mouse.up()
+    verdicts = [verdict for _, verdict in tried]
+    assert verdicts == ["rejected"] * 3 + ["accepted"] * 4 + ["rejected"]
+    assert verdicts == [judged(failed, value) for value, _ in tried]
+    assert tried[0][0] == pytest.approx(failed.odds + 40 / box["width"], abs=2 / box["width"])
+
+
+def test_the_card_says_what_would_have_happened(page: Any, failed: Candidate) -> None:
+    page.focus(DRAW)
+    page.keyboard.press("Home")
+    next_frame(page)
+    assert words(page, IF) == (
+        "With a draw of .00 it would have been accepted, "
+        "and the next candidate would have been tested."
+    )
+    page.keyboard.press("End")
+    next_frame(page)
+    assert words(page, IF).endswith("it would still have been rejected.")
+    assert failed.verdict == "rejected"
+
+
+def test_back_to_the_real_draw(page: Any, failed: Candidate) -> None:
+    assert page.is_hidden(BACK)
+    page.focus(DRAW)
+    page.keyboard.press("Home")
+    next_frame(page)
+    page.click(BACK)
+    assert drawn(page) == (failed.uniform, "rejected")
+    assert page.is_hidden(BACK)
+    assert words(page, IF) == REMARK
+
+
+def test_another_token_takes_its_own_draw(page: Any, trace: Trace, failed: Candidate) -> None:
+    page.focus(DRAW)
+    page.keyboard.press("Home")
+    next_frame(page)
+    page.click(f"{CARD} [aria-label='Next token']")
+    value, _ = drawn(page)
+    assert value != failed.uniform
+    assert value in {each.uniform for entry in trace.rounds for each in entry.candidates}
+    assert page.is_hidden(BACK)
+
+
+# Other rules
+
+
+def one_hot(entry: Round) -> Round:
+    """The round as greedy decoding would have it: certain draft, certain target."""
+    likely = {"accepted": 1.0, "rejected": 0.0, "discarded": 0.0}
+    certain = [
+        replace(
+            each,
+            draft_prob=1.0,
+            target_prob=likely[each.verdict],
+            expected_acceptance=likely[each.verdict],
+        )
+        for each in entry.candidates
+    ]
+    return replace(entry, candidates=tuple(certain))
+
+
+def test_a_greedy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
+    rounds = [one_hot(make_round(kind)) for kind in ("ar", "aa")]
+    greedy = make_trace(rounds, config=RunConfig(gamma=2, temperature=0.0))
+    page = open_page(stand.show("greedy", greedy, state="done"))
+    page.wait_for_selector(ROUND)
+    choose(page, greedy, 0, 1)
+    assert words(page, SAY) == (
+        "Greedy: the target’s likeliest token is ·w11; the draft proposed ·w11: rejected."
+    )
+    page.focus(DRAW)
+    for key in ("Home", "End"):
+        page.keyboard.press(key)
+        assert drawn(page)[1] == "rejected"
+    choose(page, greedy, 1, 2)
+    assert words(page, SAY).endswith("It is its likeliest.")
+
+
+def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
+    config = RunConfig(gamma=2, rule="over-accept", epsilon=0.2)
+    stood = make_candidate("a", token_id=10, uniform=0.75)  # by the rule's grace alone
+    fell = make_candidate("r", token_id=11, uniform=0.9375)
+    lossy = make_trace([replace(make_round("ar"), candidates=(stood, fell))], config=config)
+    page = open_page(stand.show("lossy", lossy, state="done"))
+    page.wait_for_selector(ROUND)
+    choose(page, lossy, 0, 0)
+    assert words(page, SAY) == (
+        "The draft gave ·w10 50 %, the target 25 %; with ε = .20 added, "
+        "accept with probability .90. The draw was .75: accepted."
+    )
+    choose(page, lossy, 0, 1)
+    assert "The draw was .94: rejected." in words(page, SAY)
+    page.focus(DRAW)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("PageDown")
+    assert drawn(page) == (pytest.approx(0.8275), "accepted")
+    assert "lossy" in page.inner_text(".sv").lower()
