@@ -21,7 +21,7 @@ st.session_state["woken"] = True
 
 with st.sidebar:
     choices = choose_run(has_chat=pair.has_chat, max_context=pair.max_context)
-    with st.expander("The pair", key="pair_panel"):
+    with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker)
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):

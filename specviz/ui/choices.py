@@ -40,7 +40,7 @@ def choose_run(*, has_chat: bool, max_context: int | None) -> Choices:
         "Temperature", 0.0, 2.0, 0.7, 0.05, key="temperature", bind=_LINKED, on_change=_ask_restart,
         help="0 is greedy: both models put everything on their likeliest token.",
     )  # fmt: skip
-    with st.expander("More settings", key="more_settings"):
+    with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat, max_context=max_context)
     config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
     asked = bool(st.session_state.pop(_RESTART, False))

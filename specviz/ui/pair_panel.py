@@ -14,7 +14,7 @@ from specviz.worker.client import Check, Worker
 _LINKED = "query-params"
 _LOADED = "pair spec"
 _CHECK = "pair check"
-_SOURCES = {"embedded": "Embedded", "hub": "Hub", "folders": "Folders"}
+_SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
 _OWN = "other ids"
 
 
@@ -25,10 +25,10 @@ def active_spec() -> PairSpec:
 
 def show_pair_panel(worker: Worker) -> None:
     source = st.segmented_control(
-        "Where the pair comes from", list(_SOURCES), format_func=_SOURCES.__getitem__,
-        default="embedded", key="pair", bind=_LINKED, label_visibility="collapsed",
+        "Where the pair comes from", _SOURCES, default="Embedded", key="pair", bind=_LINKED,
+        label_visibility="collapsed", width="stretch",
     )  # fmt: skip
-    wished = _wished(source or "embedded")
+    wished = _wished(source or "Embedded")
     if wished is not None:
         _show_actions(worker, wished)
     _show_status(worker)
@@ -36,9 +36,9 @@ def show_pair_panel(worker: Worker) -> None:
 
 def _wished(source: str) -> PairSpec | None:
     """The pair that the boxes name; None while they are not filled."""
-    if source == "embedded":
+    if source == "Embedded":
         return PairSpec()
-    if source == "hub":
+    if source == "Hub":
         target, draft = _hub_ids()
     else:
         target = st.text_input("Target folder", key="target_folder", bind=_LINKED)
@@ -62,7 +62,7 @@ def _title(pair: KnownPair) -> str:
 
 
 def _show_actions(worker: Worker, wished: PairSpec) -> None:
-    if wished == active_spec() and worker.status().state in {"ready", "loading"}:
+    if wished == active_spec() and (_at_work(worker) or worker.status().state == "ready"):
         return
     if not wished.embedded:
         if st.button("Check", key="check_pair", width="stretch"):
@@ -76,13 +76,22 @@ def _show_actions(worker: Worker, wished: PairSpec) -> None:
         st.rerun()
 
 
+def _at_work(worker: Worker) -> bool:
+    state = worker.status().state
+    return state == "loading" or (state == "none" and worker.busy)
+
+
 def _short(spec: PairSpec) -> str:
     return "the embedded pair" if spec.embedded else "this pair"
 
 
 def _show_check(check: Check) -> None:
-    @st.fragment(run_every=None if check.done else 0.5)
+    reading = not check.done
+
+    @st.fragment(run_every=0.5 if reading else None)
     def report() -> None:
+        if reading and check.done:
+            st.rerun()  # the ticks end
         if not check.done:
             st.caption("Reading configurations and tokenizers…")
         elif check.error is not None:
@@ -107,12 +116,10 @@ def _report(found: PairCheck) -> None:
 
 
 def _show_status(worker: Worker) -> None:
-    loading = worker.status().state == "loading"
-
-    @st.fragment(run_every=0.5 if loading else None)
+    @st.fragment(run_every=0.5 if _at_work(worker) else None)
     def panel() -> None:
         status = worker.status()
-        if status.state == "loading":
+        if _at_work(worker):
             _show_progress(worker)
         elif status.state == "failed" and status.error is not None:
             st.error(str(status.error))
@@ -130,8 +137,6 @@ def _show_status(worker: Worker) -> None:
                 ):  # fmt: skip
                     worker.prepare(active_spec(), fresh=True)
                     st.rerun()
-        elif st.button("Load it again", key="reload_pair"):
-            worker.prepare(active_spec())
 
     panel()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from specviz.store import load_trace
 from specviz.trace import Baseline, Round, Trace
 
-FED_ROUNDS_A_SECOND = 32
+FED_RATE = 32  # rounds a second
 FED_REPEATS = 6
 
 _RECORDED = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"

@@ -15,7 +15,7 @@ import pytest
 
 from specviz.trace import Trace
 from tests.browser.conftest import Server, Stand, wait_for_state
-from tests.browser.long_runs import FED_ROUNDS_A_SECOND, events_of, fed_run, recorded, repeated
+from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
 from tests.browser.reading import count_emitted, next_frame, seek, visible_rounds
 
 FINISHED_FPS = 55
@@ -131,9 +131,7 @@ def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
 
 def test_a_live_run_is_smooth(fed: dict[str, Any]) -> None:
     rate = fed["seen"]["frames"] / fed["seen"]["seconds"]
-    print(
-        f"live run at {FED_ROUNDS_A_SECOND} rounds a second: {rate:.0f} frames a second (bound {LIVE_FPS})"
-    )
+    print(f"live run at {FED_RATE} rounds a second: {rate:.0f} frames a second (bound {LIVE_FPS})")
     assert rate > LIVE_FPS / 2
 
 
@@ -169,4 +167,4 @@ def lags(fed: dict[str, Any]) -> list[float]:
     """Seconds from each round to the sight of its last token."""
     ends = accumulate(len(texts_of(entry)) for entry in fed["run"].rounds)
     drawn = [fed["origin"] / 1000 + fed["seen"]["tokens"][end - 1][2] / 1000 for end in ends]
-    return [when - fed["began"] - (i + 1) / FED_ROUNDS_A_SECOND for i, when in enumerate(drawn)]
+    return [when - fed["began"] - (i + 1) / FED_RATE for i, when in enumerate(drawn)]

@@ -206,15 +206,20 @@ def judged(candidate: Candidate, uniform: float) -> str:
 
 def test_keys_flip_the_verdict_where_they_should(page: Any, failed: Candidate) -> None:
     page.focus(DRAW)
+    steps = int((failed.uniform - failed.odds) / 0.01) + 3
     tried = []
-    for key in ("Home", *["ArrowRight"] * 12, *["PageUp"] * 9, "End", *["ArrowDown"] * 5):
+    for key in (*["ArrowLeft"] * steps, "PageUp", "PageDown", "End", "ArrowDown", "Home"):
         page.keyboard.press(key)
         tried.append(drawn(page))
-    assert tried[0][0] == 0
-    assert tried[12][0] == pytest.approx(0.12)
-    assert tried[22][0] == 1 - 2**-24
-    assert {verdict for _, verdict in tried} == {"accepted", "rejected"}
-    assert [verdict for _, verdict in tried] == [judged(failed, value) for value, _ in tried]
+    values = [value for value, _ in tried]
+    walked = [failed.uniform - 0.01 * (step + 1) for step in range(steps)]
+    assert values[:steps] == pytest.approx(walked)
+    assert values[steps] == pytest.approx(walked[-1] + 0.1)
+    last = 1 - 2**-24
+    assert values[-3:] == [last, pytest.approx(last - 0.01), 0]
+    verdicts = [verdict for _, verdict in tried]
+    assert {"accepted", "rejected"} == set(verdicts[:steps])
+    assert verdicts == [judged(failed, value) for value in values]
 
 
 def test_dragging_flips_it_at_the_odds(page: Any, failed: Candidate) -> None:

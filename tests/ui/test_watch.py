@@ -2,65 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from specviz.analysis import metrics
 from specviz.store import load_trace
 from tests.test_houses import MODELS, loaded_by
+from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
 
-ROOT = Path(__file__).parent.parent.parent
 EMBEDDED = ROOT / "assets" / "pairs" / "tinystories"
 OPENINGS = ("app.py", "pages/watch.py")  # a cold server may run a page without the app
-
-
-@pytest.fixture(scope="module")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all, so that step costs are measured once."""
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(autouse=True)
-def home(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SPECVIZ_HOME", str(data_folder))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    yield
-    st.cache_resource.clear()  # ends the worker
-
-
-def opened(file: str = "app.py", **link: str) -> AppTest:
-    app = AppTest.from_file(ROOT / file, default_timeout=120)
-    for name, value in link.items():
-        app.query_params[name] = value
-    return sound(app.run())
-
-
-def sound(app: AppTest) -> AppTest:
-    assert [each.message for each in app.exception] == []
-    return app
-
-
-def sent(app: AppTest) -> dict[str, Any]:
-    """The data that the player was given."""
-    return json.loads(app.get("bidi_component")[0].proto.json)
-
-
-def until_over(app: AppTest, seconds: float = 120) -> dict[str, Any]:
-    """What the ticks of the page would do."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        data = sent(sound(app.run()))
-        if data["run"]["state"] in {"done", "stopped", "failed"} and not data["run"]["waiting"]:
-            return data
-        time.sleep(0.2)
-    raise AssertionError("the run did not end")
 
 
 @pytest.mark.parametrize("file", OPENINGS)
@@ -148,11 +98,7 @@ def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
     app = opened()
     app.text_area(key="prompt").set_value("word " * 3000)
     sound(app.button(key="run").click().run())
-    deadline = time.monotonic() + 60
-    while sent(sound(app.run()))["run"]["state"] != "failed":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    data = sent(app)
+    data = until_state(app, "failed")
     assert data["run"]["id"] == "recorded"
     assert data["run"]["waiting"]
     assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]

@@ -1,7 +1,7 @@
 """A long run fed to the player as a live one, at a steady pace, after a press on Start.
 
-The page says when it began, in seconds since 1970: round ``i`` happens ``(i + 1) / FED_ROUNDS_A_SECOND``
-later and goes to the player with the next tick.
+The page says when it began, in seconds since 1970: round ``i`` happens ``(i + 1) / FED_RATE``
+seconds later and goes to the player with the next tick.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.trace import Trace
 from specviz.ui.feed import Feed
 from specviz.ui.payload import Plain, Status, payload, payload_of_trace
 from specviz.ui.player import player_wish, show_player
-from tests.browser.long_runs import FED_ROUNDS_A_SECOND, fed_run, recorded
+from tests.browser.long_runs import FED_RATE, fed_run, recorded
 
 _TICK = 0.25  # seconds, as the Watch page has it
 _KEY = "player"
@@ -32,7 +32,7 @@ def _at_rest() -> Plain:
 
 
 def _happened(began: float) -> int:
-    return min(len(_run().rounds), int((time.time() - began) * FED_ROUNDS_A_SECOND))
+    return min(len(_run().rounds), int((time.time() - began) * FED_RATE))
 
 
 def _data(count: int) -> Plain:

@@ -1,0 +1,44 @@
+"""The page in bare mode: opened, clicked, and what it sent to the player."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def opened(file: str = "app.py", **link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / file, default_timeout=120)
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.run())
+
+
+def sound(app: AppTest) -> AppTest:
+    assert [each.message for each in app.exception] == []
+    return app
+
+
+def sent(app: AppTest) -> dict[str, Any]:
+    """The data that the player was given."""
+    return json.loads(app.get("bidi_component")[0].proto.json)
+
+
+def until_over(app: AppTest) -> dict[str, Any]:
+    data = until_state(app, "done")
+    assert not data["run"]["waiting"]
+    return data
+
+
+def until_state(app: AppTest, state: str, seconds: float = 120) -> dict[str, Any]:
+    """What the ticks of the page would do."""
+    deadline = time.monotonic() + seconds
+    while (data := sent(sound(app.run())))["run"]["state"] != state:
+        assert time.monotonic() < deadline, data["run"]
+        time.sleep(0.2)
+    return data

@@ -1,0 +1,82 @@
+"""Pairs of one's own: nothing is opened without a click; then checked, loaded and run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from tests.engine.models import write_pair
+from tests.ui.paging import opened, sound, until_over
+
+
+def until(app: AppTest, holds: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        sound(app.run())
+
+
+def words(app: AppTest) -> str:
+    said = [*app.success, *app.warning, *app.error, *app.caption]
+    return " ".join(str(each.value) for each in said)
+
+
+def own_pair(folder: Path) -> tuple[Path, Path]:
+    write_pair(folder)
+    return folder / "target", folder / "draft"
+
+
+def with_folders(target: Path | str, draft: Path | str) -> AppTest:
+    return opened(pair="Local", target_folder=str(target), draft_folder=str(draft))
+
+
+def test_two_folders_are_checked_loaded_and_run(tmp_path: Path) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    sound(app.button(key="check_pair").click().run())
+    until(app, lambda: "Same vocabulary" in words(app))
+    assert "Nothing to download" in words(app)
+    sound(app.button(key="load_pair").click().run())
+    app.slider(key="length").set_value(16)
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    trace = app.session_state["history"].current.trace
+    assert trace.pair.target.name == str(target)
+    assert len(trace.rounds) > 1
+
+
+def test_a_link_opens_no_folder(tmp_path: Path) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    assert app.session_state["history"].current.trace.pair.name == "tinystories"
+
+
+def test_a_pair_that_cannot_work_is_told_with_its_remedy(tmp_path: Path) -> None:
+    app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
+    sound(app.button(key="check_pair").click().run())
+    until(app, lambda: "does not exist" in words(app))
+    assert "Give a model folder or a Hub id." in words(app)
+
+
+def test_a_check_is_of_the_pair_that_is_named(tmp_path: Path) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    sound(app.button(key="check_pair").click().run())
+    until(app, lambda: "Same vocabulary" in words(app))
+    sound(app.text_input(key="draft_folder").set_value(str(target)).run())
+    assert "Same vocabulary" not in words(app)
+
+
+def test_unloading_and_loading_again() -> None:
+    app = opened(pair_panel="true")
+    until(app, lambda: "is loaded" in words(app))
+    sound(app.button(key="unload_pair").click().run())
+    until(app, lambda: "is loaded" not in words(app))
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "is loaded" in words(app))
