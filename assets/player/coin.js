@@ -17,12 +17,13 @@ function makeCoin(store, shown) {
   const told = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
   const element = make("div", "vd-coin", {}, [track, make("div", "vd-hint", {}, [told, back])]);
-  /** @param {number} uniform */
+  let drawn = 0;
+  /** The next key of the same frame goes on from here. @param {number} uniform */
   const suppose = (uniform) => {
     if (!store.selected) store.select(shown());
-    store.suppose(Math.max(0, Math.min(LAST_DRAW, uniform)));
+    drawn = Math.max(0, Math.min(LAST_DRAW, uniform));
+    store.suppose(drawn);
   };
-  let drawn = 0;
   dragAlong(track, handle, suppose);
   steerByKeys(handle, () => drawn, suppose);
   back.addEventListener("click", () => {

@@ -249,10 +249,11 @@ class Store {
     this.changed();
   }
 
-  /** Rounds have arrived, or the run has ended. */
+  /** Rounds have arrived, or the run has ended; what a lost message held may come after that. */
   grown() {
+    const { growing, rounds } = this.data;
     if (this.live) this.cursor = this.recording.end;
-    if (!this.data.growing) this.live = false;
+    if (!growing && this.recording.rounds.length >= rounds.total) this.live = false;
     this.changed();
   }
 

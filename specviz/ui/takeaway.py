@@ -10,21 +10,22 @@ from specviz.ui.history import History
 
 
 def show_downloads(history: History) -> None:
-    """The run on the stage, once it is at rest."""
-    shown = history.shown()
+    """The run on the stage, once all is at rest: until then it may be the one before."""
+    shown, run = history.shown(), history.current
+    resting = run is None or run.finished
     for label, name, kind in (
         ("Trace, JSON", "trace.json", "application/json"),
         ("Rounds, CSV", "rounds.csv", "text/csv"),
     ):
         st.download_button(
             label,
-            "" if shown.growing else history.file(shown, name),
+            history.file(shown, name) if resting else "",
             file_name=f"specviz-{shown.id[:8]}-{name}",
             mime=kind,
             key=f"download_{name.split('.', maxsplit=1)[0]}",
             type="tertiary",
             on_click="ignore",
-            disabled=shown.growing,
+            disabled=not resting,
         )
 
 

@@ -138,6 +138,26 @@ def test_rounds_sent_twice_do_no_harm_and_gaps_are_refused(blank: Any, trace: Tr
     assert taken == {"taken": [5, 3, 0, 0, 4], "same": True}
 
 
+def test_the_last_rounds_are_followed_though_they_come_after_the_end(
+    blank: Any, trace: Trace
+) -> None:
+    followed = blank.evaluate(
+        """(rounds) => {
+          const [store, recording] = [new Store(), new Recording('late')];
+          recording.append(0, rounds.slice(0, 3));
+          store.show(recording, {live: true, playing: false});
+          store.data = {growing: false, rounds: {total: 5}};
+          store.grown();
+          const waiting = store.live;
+          recording.append(3, rounds.slice(3, 5));
+          store.grown();
+          return [waiting, store.cursor === recording.starts[5], store.live];
+        }""",
+        round_items(trace.rounds),
+    )
+    assert followed == [True, True, False]
+
+
 # Counts
 
 

@@ -58,7 +58,7 @@ WATCH = """() => {
     const rows = [...document.querySelectorAll('[data-testid="round"]')]
       .map((row) => Number(row.dataset.index));
     if (rows.some((row, i) => i > 0 && row !== rows[i - 1] + 1)) seen.disorder += 1;
-    if (seen.rows.at(-1) !== rows.at(-1)) seen.rows.push(rows.at(-1));
+    if (rows.length && seen.rows.at(-1) !== rows.at(-1)) seen.rows.push(rows.at(-1));
     window.watching = requestAnimationFrame(note);
   };
   window.seen = seen;
@@ -122,6 +122,8 @@ def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
     wait_for_state(page, "running")
     wait_for_state(page, "done")
     page.wait_for_timeout(300)
+    if count_emitted(page) < len(fed_run().token_ids):
+        page.wait_for_timeout(2000)  # a message was lost: what it held comes again
     seen = page.evaluate("() => (cancelAnimationFrame(window.watching), window.seen)")
     origin = page.evaluate("() => performance.timeOrigin")
     began = float(page.inner_text(".st-key-began"))

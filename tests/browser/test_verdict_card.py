@@ -222,6 +222,15 @@ def test_keys_flip_the_verdict_where_they_should(page: Any, failed: Candidate) -
     assert verdicts == [judged(failed, value) for value in values]
 
 
+def test_keys_of_one_frame_all_count(page: Any, failed: Candidate) -> None:
+    page.eval_on_selector(
+        DRAW,
+        """(handle) => { for (let i = 0; i < 5; i++) handle.dispatchEvent(
+          new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true})); }""",
+    )
+    assert drawn(page)[0] == pytest.approx(failed.uniform - 0.05)
+
+
 def test_dragging_flips_it_at_the_odds(page: Any, failed: Candidate) -> None:
     track = page.locator(f"{CARD} .vd-track")
     track.scroll_into_view_if_needed()
