@@ -15,8 +15,8 @@ from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
 worker, tab, history = the_worker(), this_tab(), session_history()
 pair = worker.status()
-if pair.state == "none" and "woken" not in st.session_state:
-    worker.prepare(active_spec())
+if pair.state in {"none", "failed"} and "woken" not in st.session_state:
+    worker.prepare(active_spec(worker))
 st.session_state["woken"] = True
 
 with st.sidebar:
@@ -38,7 +38,7 @@ problem = refused(choices.prompt) if start or choices.restart else None
 if problem is not None:
     st.error(str(problem))
 elif start or choices.restart:
-    history.add(worker.submit(tab.id, active_spec(), choices.prompt, choices.config))
+    history.add(worker.submit(tab.id, active_spec(worker), choices.prompt, choices.config))
     st.rerun()
 elif stop and run is not None:
     run.stop()

@@ -18,7 +18,7 @@ import pandas as pd
 
 from specviz.intervals import Interval, Intervals, coins_interval, kind_interval, prompt_interval
 from specviz.theory.speed import speedup
-from specviz.trace import Baseline, Candidate, Round, Trace
+from specviz.trace import NOISE_LIMIT, Baseline, Candidate, Round, Trace
 
 __all__ = [
     "Interval",
@@ -32,8 +32,6 @@ __all__ = [
     "verdict_sentence",
     "why_sentence",
 ]
-
-NOISE_LIMIT = 0.05
 
 _CANDIDATE_COLUMNS = (
     "token_id", "text", "verdict", "tested", "draft_prob", "target_prob", "uniform", "odds",

@@ -11,8 +11,8 @@ bonus             the extra token from the target when every candidate was accep
 gamma             candidates drafted a round
 uniform           the number in [0, 1) that decided a verdict or a draw
 odds              min(1, target/draft) at a drafted token
-expected          the acceptance before the token was drawn: sum of min(draft, target)
-acceptance
+expected          the acceptance before the token was drawn: sum of min(draft, target), under
+acceptance        the over-acceptance rule of min(draft, target + epsilon)
 tau               tokens emitted a round, over whole rounds
 cut round         a round that the end of the text, a stop string or a limit kept short;
                   tau, token counts and times leave it out together
@@ -40,6 +40,7 @@ ResidualName = Literal["leftover", "target", "draft"]
 
 MAX_GAMMA = 64
 TOP_ALTERNATIVES = 10
+NOISE_LIMIT = 0.05  # a machine on which the same work drifts by more is called noisy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +256,11 @@ class StepCosts:
     draft: tuple[tuple[float, ...], ...]
     target: tuple[tuple[float, ...], ...]
     draft_next: tuple[float, ...] = ()
+    drift: float = 0.0  # of plain steps within the measurement: slowest part over fastest, less 1
+
+    @property
+    def noisy(self) -> bool:
+        return self.drift > NOISE_LIMIT
 
     def draft_step(self, context: float, tokens: int = 1) -> float:
         return _interpolate(self.contexts, self.draft[tokens - 1], context)

@@ -1,6 +1,11 @@
 // @ts-check
 // Acceptance: over the rounds so far, and by position in a round.
 
+const ACCEPTANCE_CAPTION =
+  "Line: share of the tested candidates accepted so far (α), with its 95 % band. Dashed: the share that their odds gave reason to expect before the draws.";
+const PLACES_CAPTION =
+  "Bars: share of all rounds in which this place was accepted. Dots: share of those tested, with a 95 % interval. Dashed: α over all places.";
+
 class AcceptanceChart {
   /** @param {Store} store */
   constructor(store) {
@@ -14,7 +19,7 @@ class AcceptanceChart {
     this.tally = new Tally(store.recording);
     this.x = linear(0, 1, 0, 1);
     this.y = linear(0, 1, 1, 0);
-    say(this.frame.caption, "α so far, with its 95 % band; dashed: as expected before the draws.");
+    say(this.frame.caption, ACCEPTANCE_CAPTION);
     seekOnClick(this.frame, store, (at) => this.roundNear(at));
     this.frame.explain((at) => this.tell(this.roundNear(at)));
   }
@@ -128,7 +133,7 @@ function shareTicks(low) {
 /** Words under each other. @param {Element} text @param {string[]} words @param {number} x */
 function stackWords(text, words, x) {
   refill(text, "tspan", words.length).forEach((line, i) => {
-    put(line, { x, dy: i ? 13 : 0 });
+    put(line, { x, dy: i ? "1.13em" : 0 });
     say(line, words[i]);
   });
 }
@@ -155,8 +160,7 @@ class PlacesChart {
     this.tally = new Tally(store.recording);
     this.slot = 1;
     this.x = linear(0, 1, 0, 1);
-    const words = "Dots: of those tested, with 95 % interval. Bars: of all rounds. Line: α.";
-    say(this.frame.caption, words);
+    say(this.frame.caption, PLACES_CAPTION);
     this.frame.explain((at) => this.tell(Math.round((at - this.x(0)) / this.slot)));
   }
 

@@ -80,8 +80,8 @@ class TokensChart {
 
 /** @param {number|null} alpha */
 function tokensCaption(alpha) {
-  const law = alpha === null ? "same α" : `α = ${share(alpha)}`;
-  return `Bars: whole rounds; violet: all accepted. Lines: geometric law, ${law}.`;
+  const law = alpha === null ? "" : ` of ${share(alpha)}`;
+  return `Bars: share of whole rounds that brought so many tokens; violet: every candidate accepted. Short lines: what the same α${law} at every place would give (the geometric law).`;
 }
 
 /** @param {Tally} tally @param {number[]} sizes */
@@ -93,7 +93,7 @@ function tokensWords(tally, sizes) {
 class TimesChart {
   /** @param {Store} store */
   constructor(store) {
-    this.frame = new ChartFrame("times", "Time a round", { ...PLAIN, right: 50 });
+    this.frame = new ChartFrame("times", "Time a round", PLAIN);
     this.now = this.frame.layer("ch-now-slot", "rect");
     this.layers = Object.fromEntries(
       ["draft", "verify", "other", "waste", "over"].map((name) => [
@@ -102,13 +102,11 @@ class TimesChart {
       ]),
     );
     this.layers.waste.style.fill = hatch(this.frame);
-    this.names = this.frame.layer("ch-labels");
     this.tally = new Tally(store.recording);
     this.first = 0; // round in view
     this.slot = 1;
     this.y = linear(0, 1, 1, 0);
-    const words = "Milliseconds; hatched: time spent drafting what was thrown away.";
-    say(this.frame.caption, words);
+    this.frame.caption.append(...timesCaption());
     seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
     this.frame.explain((at) => this.tell(this.indexAt(at)));
   }
@@ -149,7 +147,6 @@ class TimesChart {
     rounds.forEach((round, i) => this.addBar(paths, round, this.x(this.first + i)));
     for (const [name, d] of Object.entries(paths)) put(this.layers[name], { d });
     this.frame.drawBottom(roundTicks(this.first + 1, last), (at) => this.x(at - 0.5));
-    this.paintNames(rounds[rounds.length - 1], this.x(last) + 6);
     this.frame.describe(timesWords(this.tally));
   }
 
@@ -166,18 +163,6 @@ class TimesChart {
     paths.waste += boxPath(left, edges[1], width, (edges[0] - edges[1]) * wastedShare(round));
     const fits = this.y(timeEnds(round)[2]) >= top;
     if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
-  }
-
-  /** The kinds of time, named beside the last bar. @param {Round} round @param {number} x */
-  paintNames(round, x) {
-    const { top, bottom, right } = this.frame.box;
-    const ends = [0, ...timeEnds(round)];
-    const middles = [0, 1, 2].map((i) => this.y((ends[i] + ends[i + 1]) / 2) + 4);
-    const places = spread(middles, 14, top + 8, bottom);
-    refill(this.names, "text", 3).forEach((text, i) => {
-      put(text, { x: Math.min(x, right + 6), y: places[i] });
-      say(text, ["draft", "verify", "other"][i]);
-    });
   }
 
   /** The first round of a window round another. @param {number} index */
@@ -203,7 +188,7 @@ class TimesChart {
     const { draft, verify, other } = round.times;
     const lines = [
       `round ${index + 1}: ${milliseconds(draft + verify + other)}`,
-      `draft ${milliseconds(draft)}, verify ${milliseconds(verify)}, other ${milliseconds(other)}`,
+      `draft ${milliseconds(draft)}, target ${milliseconds(verify)}, other ${milliseconds(other)}`,
       `${percent(wastedShare(round))} of the drafting thrown away`,
     ];
     return { x: this.x(index + 0.5), text: lines.join("\n") };
@@ -214,6 +199,17 @@ class TimesChart {
 function timeEnds({ times }) {
   const { draft, verify, other } = times;
   return [draft, draft + verify, draft + verify + other].map((seconds) => 1000 * seconds);
+}
+
+/** @returns {Node[]} */
+function timesCaption() {
+  const parts = [
+    keyEntry("d", "draft"),
+    keyEntry("v", "target"),
+    keyEntry("o", "other"),
+    keyEntry("d wasted", "drafting that was thrown away"),
+  ];
+  return ["Milliseconds.", ...parts].flatMap((part) => [part, " "]);
 }
 
 let hatchesMade = 0;
@@ -230,5 +226,5 @@ function hatch(frame) {
 /** @param {Tally} tally */
 function timesWords({ phases, rounds }) {
   const [draft, verify, other] = phases.map((seconds) => milliseconds(seconds / rounds));
-  return `On average a round took ${draft} to draft, ${verify} to verify and ${other} besides.`;
+  return `On average a round took ${draft} to draft, ${verify} for the target to check and ${other} besides.`;
 }

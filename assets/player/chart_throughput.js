@@ -4,15 +4,18 @@
 /** Lines without numbers, while there are none. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 const NAME_LIFT = 12; // from a curve to the middle of its name
+const LEAST_APART = 0.03; // of the target alone's pace, for two lines to be drawn
 const LETTER = 6.4; // the width of one, about
 
 class ThroughputChart {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    const margins = { ...PLAIN, left: 40, right: 42 };
+    const margins = { ...PLAIN, left: 40, right: 42, top: 24 };
     this.frame = new ChartFrame("throughput", "Throughput: theory against observed", margins);
     this.times = this.frame.layer("ch-left");
+    this.title = this.frame.layer("ch-left", "text");
+    this.measured = this.frame.layer("ch-alone ch-faint", "line");
     this.alone = this.frame.layer("ch-alone", "line");
     this.chosen = this.frame.layer("ch-chosen", "line");
     this.ideal = this.frame.layer("ch-ideal", "path");
@@ -53,6 +56,7 @@ class ThroughputChart {
     const { left, right, top, bottom } = this.frame.box;
     const { x, y } = this;
     put(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
+    this.paintMeasured(shown);
     put(this.ideal, { d: this.curve(shown, shown.ideal) });
     put(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
     this.frame.svg.classList.toggle("ch-stale", shown.stale);
@@ -65,16 +69,25 @@ class ThroughputChart {
     this.frame.describe(throughputWords(shown));
   }
 
+  /** The target alone as this run timed it, where the step costs say something else. @param {Throughput} shown */
+  paintMeasured(shown) {
+    const { left, right } = this.frame.box;
+    const apart = measuredApart(shown);
+    this.measured.style.display = apart === null ? "none" : "";
+    if (apart === null) return;
+    put(this.measured, { x1: left, x2: right, y1: this.y(apart), y2: this.y(apart) });
+  }
+
   /** @param {Throughput} shown @param {number[]} rates */
   curve({ gammas }, rates) {
     return pathThrough(rates.map((rate, i) => [this.x(gammas[i]), this.y(rate)]));
   }
 
   /** @param {Throughput} shown */
-  paintAxes({ gammas, ideal, forecast, target, points }) {
+  paintAxes(shown) {
+    const { gammas, target } = shown;
     const { left, right, top, bottom } = this.frame.box;
-    const rates = [...ideal, ...(forecast ?? []), target, ...points.map((each) => each.rate)];
-    const steps = roundSteps(1.04 * Math.max(...rates), 5);
+    const steps = roundSteps(1.04 * highestRate(shown), 5);
     const highest = steps[steps.length - 1];
     this.x = linear(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
     this.y = linear(0, highest, bottom, top);
@@ -88,6 +101,8 @@ class ThroughputChart {
 
   /** The second axis: times the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
+    put(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
+    say(this.title, "× target alone (step costs)");
     const steps = roundSteps(highest / target, 4).filter(
       (step) => step && step * target <= highest,
     );
@@ -106,10 +121,11 @@ class ThroughputChart {
     points.forEach((each, i) => {
       const button = layer.children[i];
       button.classList.toggle("ch-current", each.current);
+      button.classList.toggle("ch-partial", each.partial);
       button.classList.toggle("ch-leftward", this.leftward(each.gamma));
       button.style.left = `${this.x(each.gamma)}px`;
       button.style.top = `${this.y(each.rate)}px`;
-      button.ariaLabel = `${each.label}: ${shortNumber(each.rate)} tokens a second`;
+      button.ariaLabel = pointWords(each);
       button.dataset.name = each.current ? `this run ${shortNumber(each.rate)}` : "";
     });
   }
@@ -158,21 +174,53 @@ class ThroughputChart {
 /** @param {Throughput|null} shown */
 function throughputCaption(shown) {
   if (!shown) return "Tokens a second over γ.";
-  const { stale, forecast, extrapolated } = shown;
-  if (stale) return "Over γ. The settings have changed: greyed until the new run’s figures arrive.";
-  const whence = extrapolated
-    ? "from the step costs and this run’s α"
-    : "neither curve knows this run";
-  return `Tokens a second over γ${forecast ? `, ${whence}` : ""}. Short line: the present round.`;
+  const words = ["Tokens a second over γ.", curveWords(shown)];
+  if (!shown.stale) words.push("Short line: the present round.");
+  if (shown.noisy)
+    words.push(
+      "Step costs were measured while the machine was busy: measure again under The pair.",
+    );
+  return words.join(" ");
+}
+
+/** Whence the curves come. @param {Throughput} shown */
+function curveWords({ stale, forecast, extrapolated }) {
+  if (stale)
+    return "Curves: from step costs, with other settings than chosen now: greyed until a run with these.";
+  if (!forecast) return "Curve: from step costs.";
+  return extrapolated
+    ? "Curves: from step costs and this run’s α."
+    : "Curves: from step costs and other texts; neither knows this run.";
+}
+
+/** @param {RunPoint} point */
+function pointWords({ label, rate, partial }) {
+  const words = `${label}: ${shortNumber(rate)} tokens a second`;
+  return partial ? `${words}, in a run that was broken off` : words;
+}
+
+/** The measured target alone, where it differs enough to be drawn. @param {Throughput} shown @returns {number|null} */
+function measuredApart({ target, measured_target: measured }) {
+  if (!measured || Math.abs(measured / target - 1) <= LEAST_APART) return null;
+  return measured;
 }
 
 /** @param {Throughput} shown */
-function throughputWords({ target, points, gammas, forecast }) {
+function highestRate(shown) {
+  const { ideal, forecast, target, points } = shown;
+  const runs = points.map((each) => each.rate);
+  return Math.max(...ideal, ...(forecast ?? []), target, measuredApart(shown) ?? 0, ...runs);
+}
+
+/** @param {Throughput} shown */
+function throughputWords({ target, measured_target: measured, points, gammas, forecast }) {
   const own = points.find((each) => each.current);
   const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens a second.`;
   const best = forecast && gammas[forecast.indexOf(Math.max(...forecast))];
   const ahead = best && `The forecast is highest at γ ${best}.`;
-  const rest = [`The target alone: ${shortNumber(target)}.`, `Runs shown: ${points.length}.`];
+  const timed = measured ? `, measured ${shortNumber(measured)}` : "";
+  const alone = `The target alone: by step costs ${shortNumber(target)}${timed}.`;
+  const rest = [alone, `Runs shown: ${points.length}.`];
   return [run, ahead, ...rest].filter(Boolean).join(" ");
 }
 
@@ -184,11 +232,19 @@ function gammaTicks(gammas) {
 }
 
 /** @param {Throughput} shown */
-function namedLines({ gammas, ideal, forecast, target, extrapolated }) {
+function namedLines(shown) {
+  const { gammas, ideal, forecast, target, extrapolated } = shown;
+  const measured = measuredApart(shown);
+  const alone = `target alone${measured === null ? "" : ", step costs"} ${shortNumber(target)}`;
   const lines = [
     { name: "ideal", rates: ideal },
-    { name: `target alone ${shortNumber(target)}`, rates: gammas.map(() => target) },
+    { name: alone, rates: gammas.map(() => target) },
   ];
+  if (measured !== null)
+    lines.push({
+      name: `target alone, measured ${shortNumber(measured)}`,
+      rates: gammas.map(() => measured),
+    });
   if (forecast) lines.push({ name: extrapolated ? "extrapolated" : "forecast", rates: forecast });
   return lines;
 }

@@ -1,11 +1,14 @@
 // @ts-check
 // The live charts. Each is built once and updated: `fill` when there is more to show, at most
-// twice a second while a run decodes, which needs the processor itself; `mark` when the cursor moves. Figures are those of all rounds received.
+// twice a second while a run decodes, which needs the processor itself; `mark` when the cursor
+// moves. Figures are those of all rounds received.
 
 /**
  * @typedef {{gammas: number[], ideal: number[], forecast: number[]|null, extrapolated: boolean,
- *   stale: boolean, target: number, chosen: number|null, points: RunPoint[]}} Throughput
- * @typedef {{gamma: number, rate: number, label: string, current: boolean}} RunPoint
+ *   stale: boolean, target: number, measured_target: number|null, noisy: boolean,
+ *   chosen: number|null, points: RunPoint[]}} Throughput
+ * @typedef {{gamma: number, rate: number, label: string, current: boolean,
+ *   partial: boolean}} RunPoint
  * @typedef {{frame: ChartFrame, fill: (tally: Tally, charts: any) => boolean,
  *   mark: (round: number) => void}} Chart  `fill` tells whether there was anything to show
  */
@@ -82,12 +85,13 @@ class Charts {
     this.marked = null;
   }
 
-  /** @param {number} round -1 before the first is over */
+  /** What is in view moves with the cursor, its marks stay hidden. @param {number} round -1 before the first is over */
   mark(round) {
     if (round === this.marked) return;
     this.marked = round;
     this.element.classList.toggle("ch-unmarked", round < 0);
-    if (round >= 0) for (const chart of this.visible) chart.mark(round);
+    if (!this.tally.rounds) return;
+    for (const chart of this.visible) chart.mark(Math.max(0, round));
   }
 
   close() {
@@ -144,35 +148,6 @@ class Pace {
 function lastWhole(recording, cursor) {
   const { round } = recording.place(cursor);
   return recording.rounds.length && cursor >= recording.starts[round + 1] ? round : round - 1;
-}
-
-/**
- * Lets work through every so often, and calls back for what had to wait.
- * @param {() => void} again
- */
-function makePace(again) {
-  let last = -Infinity;
-  let timer = 0;
-  let urgent = true;
-  return {
-    /** @param {boolean} wanted @returns {boolean} whether to do it now */
-    due(wanted) {
-      if (!wanted && !urgent) return false;
-      const left = last + FILL_EVERY - performance.now();
-      if (left > 0 && !urgent) {
-        timer ||= window.setTimeout(() => ((timer = 0), again()), left);
-        return false;
-      }
-      last = performance.now();
-      urgent = false;
-      return true;
-    },
-    hurry() {
-      urgent = true;
-      again();
-    },
-    close: () => clearTimeout(timer),
-  };
 }
 
 /**

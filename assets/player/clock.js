@@ -58,6 +58,16 @@ class LaneClock {
   }
 }
 
+/** One unit for all times of a clock. @param {number} longest seconds @returns {"s"|"ms"} */
+function unitFor(longest) {
+  return longest < 1 ? "ms" : "s";
+}
+
+/** @param {number} seconds @param {"s"|"ms"} unit */
+function timeIn(seconds, unit) {
+  return unit === "ms" ? milliseconds(seconds) : `${seconds.toFixed(2)}\u00a0s`;
+}
+
 /** How many entries of an ascending list are at most a value. @param {number[]} list @param {number} value */
 function countUpTo(list, value) {
   let low = 0;

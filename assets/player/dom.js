@@ -64,6 +64,11 @@ function milliseconds(seconds) {
   return `${ms.toFixed(ms < 10 ? 1 : 0)}\u00a0ms`;
 }
 
+/** A colour and what it stands for. @param {string} kind of swatch @param {string} word */
+function keyEntry(kind, word) {
+  return make("span", "entry", {}, [make("u", `swatch ${kind}`), word]);
+}
+
 /** A button. @param {string} name @param {string} text @param {() => void} act @param {Record<string, string>} [attributes] */
 function button(name, text, act, attributes = {}) {
   const element = make("button", name, { type: "button", ...attributes }, [text]);

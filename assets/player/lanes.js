@@ -27,7 +27,8 @@ function brush(canvas, width, height) {
 
 /**
  * The stretch of the clock that is in view.
- * @typedef {{from: number, span: number, width: number, now: number, ink: Record<string, string>}} View
+ * @typedef {{from: number, span: number, width: number, now: number, unit: "s"|"ms",
+ *   ink: Record<string, string>}} View
  */
 
 /** @param {View} view @param {number} seconds */
@@ -109,7 +110,8 @@ function paintTarget(pen, view, sums) {
 function finish(pen, view, total) {
   const left = across(view, total) + 8;
   if (total === 0 || total > view.now * (1 + 1e-9) || left > view.width - 48) return;
-  const words = left < 8 ? `done at ${milliseconds(total)}` : milliseconds(total);
+  const time = timeIn(total, view.unit);
+  const words = left < 8 ? `done at ${time}` : time;
   pen.fillStyle = view.ink.ink;
   pen.textAlign = "left";
   pen.fillText(words, Math.max(0, left), BAR.top + 11);
@@ -121,11 +123,11 @@ function paintScale(pen, view) {
   if (view.now === 0 && view.span <= 1e-3) return;
   const step = scaleStep((view.span * 76) / view.width);
   pen.fillStyle = view.ink.soft;
-  const unit = step >= 0.2 ? 1 : 1000;
+  const factor = view.unit === "s" ? 1 : 1000;
   for (let at = Math.ceil(view.from / step) * step; at <= view.from + view.span; at += step) {
     const left = across(view, at);
     pen.fillRect(left, 0, 1, 4);
-    const words = `${Number((at * unit).toFixed(3))} ${unit === 1 ? "s" : "ms"}`;
+    const words = `${Number((at * factor).toFixed(3))} ${view.unit}`;
     pen.textAlign = left < 8 ? "left" : left > view.width - 24 ? "right" : "center";
     pen.fillText(words, left, 15);
   }
@@ -178,6 +180,7 @@ class Lanes {
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
+    this.noisy = false;
     this.sums = [0];
     this.drawn = "";
     this.spoken = "";
@@ -196,11 +199,11 @@ class Lanes {
   }
 
   draw() {
-    const { recording, cursor } = this.store;
+    const { recording, cursor, underWay } = this.store;
     const width = this.fast.canvas.parentElement.clientWidth;
     this.learn();
     const state = [recording.id, recording.end, this.clock.total, this.sums.length, cursor, width];
-    state.push(theme(this.element));
+    state.push(theme(this.element), this.noisy, underWay, this.missing());
     if (width === 0 || state.join() === this.drawn) return;
     this.drawn = state.join();
     this.paint(this.look(width));
@@ -213,6 +216,7 @@ class Lanes {
     const timed = lanes?.speculative?.length === recording.rounds.length ? lanes.speculative : null;
     if (!this.clock.fits(recording, timed)) this.clock = new LaneClock(recording, timed);
     const alone = lanes?.target ?? null;
+    this.noisy = Boolean(lanes?.noisy);
     if (alone === this.alone) return;
     this.alone = alone;
     this.sums = sumsOf(alone ?? []);
@@ -243,7 +247,7 @@ class Lanes {
     const span = Math.min(this.total, (this.total * width) / (LEAST_STEP * tokens)) || 1e-3;
     const now = this.now();
     const from = Math.max(0, Math.min(now - 0.62 * span, this.total - span));
-    return { from, span, width, now, ink: laneInk(this.element) };
+    return { from, span, width, now, unit: unitFor(this.total), ink: laneInk(this.element) };
   }
 
   /** @param {View} view */
@@ -254,7 +258,7 @@ class Lanes {
     playhead(fast, view, LANE_HEIGHT);
     const plain = this.pen(this.plain.canvas, view, LANE_HEIGHT);
     paintTarget(plain, view, this.sums);
-    playhead(plain, view, LANE_HEIGHT - 4);
+    if (this.alone) playhead(plain, view, LANE_HEIGHT - 4);
     paintScale(this.pen(this.scale, view, 18), view);
     this.paintStrip(view);
     this.count(view);
@@ -292,27 +296,41 @@ class Lanes {
     this.fast.tell(recording.tokens[round + over] ?? 0);
     this.plain.count.hidden = !this.alone;
     if (this.alone) this.plain.tell(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
-    const note = this.alone || !recording.rounds.length ? "" : "measured after the run";
+    const note = this.missing();
     if (this.plain.note.textContent !== note) this.plain.note.textContent = note;
+  }
+
+  /** What stands in place of the target alone. */
+  missing() {
+    const { recording, data } = this.store;
+    if (this.alone || !recording.rounds.length) return "";
+    const own = recording.id === data.run?.id;
+    if (own && UNDER_WAY.includes(data.run.state)) return "measured after the run";
+    const broken = own && ["stopped", "failed"].includes(data.run.state);
+    return broken ? "not measured: the run did not end by itself" : "not measured";
   }
 
   /** The outcome, once the cursor is at the end. */
   say() {
-    const { recording, cursor, data } = this.store;
-    const over = cursor >= recording.end && recording.end > 0 && !data.growing && this.alone;
+    const { recording, cursor, underWay } = this.store;
+    const over = cursor >= recording.end && recording.end > 0 && !underWay && this.alone;
     const words = over ? this.outcome() : "";
     if (this.result.textContent !== words) this.result.textContent = words;
+    this.result.classList.toggle("unsure", this.noisy);
     const spoken = `Two lanes on one clock. ${words || "Speculative decoding above, the target alone below."}`;
     if (spoken !== this.spoken) this.picture.setAttribute("aria-label", spoken);
     this.spoken = spoken;
   }
 
+  /** Both times in one unit; a winner only where the machine was quiet. */
   outcome() {
     const fast = this.clock.total;
     const plain = this.sums[this.sums.length - 1];
-    const apart = milliseconds(Math.abs(plain - fast));
-    const verdict = plain > fast ? `${apart} sooner` : `${apart} later: the race is lost`;
-    return `speculative ${milliseconds(fast)}, target alone ${milliseconds(plain)}: ${verdict}`;
+    const unit = unitFor(this.total);
+    const both = `speculative ${timeIn(fast, unit)}, target alone ${timeIn(plain, unit)}`;
+    if (this.noisy) return `${both} (noisy machine)`;
+    const apart = timeIn(Math.abs(plain - fast), unit);
+    return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: the race is lost`}`;
   }
 
   /** @param {MouseEvent} event */
@@ -334,6 +352,11 @@ function theme(element) {
   return element.closest(".sv")?.getAttribute("data-theme") ?? "";
 }
 
+/** The reader's text size, in pixels. */
+function rootSize() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
 /** The colours of now. @param {Element} element @returns {Record<string, string>} */
 function laneInk(element) {
   const style = getComputedStyle(element);
@@ -347,20 +370,17 @@ function laneInk(element) {
     soft: read("--soft"),
     line: read("--line"),
     accent: read("--accent"),
-    font: `11px ${style.fontFamily}`,
+    font: `${0.6875 * rootSize()}px ${style.fontFamily}`,
   };
 }
 
 function makeLaneKey() {
-  const parts = [
-    ["d", "draft"],
-    ["v", "target"],
-    ["o", "other"],
-  ];
-  const entries = parts.map(([kind, word]) =>
-    make("span", "entry", {}, [make("u", `swatch ${kind}`), word]),
-  );
-  return make("div", "key", {}, [...entries, make("span", "entry", {}, [make("u", "swatch t"), "tokens land"])]);
+  return make("div", "key", {}, [
+    keyEntry("d", "draft"),
+    keyEntry("v", "target"),
+    keyEntry("o", "other"),
+    keyEntry("t", "tokens land"),
+  ]);
 }
 
 /** @param {Store} store */

@@ -108,6 +108,11 @@ function luminance(colour, probe) {
   return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
 }
 
+/** Whether another run is to take the stage. @param {any} run */
+function awaited(run) {
+  return Boolean(run?.waiting) && ["loading", "queued"].includes(run.state);
+}
+
 class Stage {
   /** @param {HTMLElement} parent */
   constructor(parent) {
@@ -164,7 +169,7 @@ class Stage {
     const { store } = this;
     const empty = store.recording.rounds.length === 0 && store.recording.prompt.length === 0;
     this.player.dataset.empty = String(empty);
-    this.element.dataset.waiting = String(Boolean(store.data.run?.waiting));
+    this.element.dataset.waiting = String(awaited(store.data.run));
     for (const view of Object.values(this.views)) view.draw();
     this.loop.wake();
   }
@@ -184,9 +189,8 @@ class Stage {
   /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */
   admit(recording, state) {
     const { store } = this;
-    const { growing } = store.data;
     if (recording.rounds.length === 0 && state !== "running") return store.changed();
-    if (growing) return store.show(recording, { live: true, playing: false });
+    if (store.underWay) return store.show(recording, { live: true, playing: false });
     store.show(recording, { live: false, playing: state === "recorded" });
     if (state !== "recorded") store.seek(recording.end);
   }

@@ -19,6 +19,8 @@
  * @typedef {{round: number, place: number}} Spot  place: candidate's index, or their number: the extra
  */
 
+const UNDER_WAY = ["loading", "queued", "running"];
+
 const SPEEDS = ["0.25", "0.5", "1", "2", "4", "true", "instant"];
 
 /** Milliseconds of each kind of event at speed 1. */
@@ -210,6 +212,11 @@ class Store {
     return this.playing && this.due > 0 ? 1 - this.due / this.wait : 0;
   }
 
+  /** Whether more rounds may come; a run that is done awaits only its forecast. */
+  get underWay() {
+    return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state);
+  }
+
   /** @param {() => void} watcher @returns {() => void} to stop watching */
   watch(watcher) {
     this.watchers.add(watcher);
@@ -251,9 +258,9 @@ class Store {
 
   /** Rounds have arrived, or the run has ended; what a lost message held may come after that. */
   grown() {
-    const { growing, rounds } = this.data;
     if (this.live) this.cursor = this.recording.end;
-    if (!growing && this.recording.rounds.length >= rounds.total) this.live = false;
+    const whole = this.recording.rounds.length >= this.data.rounds.total;
+    if (!this.underWay && whole) this.live = false;
     this.changed();
   }
 
@@ -346,7 +353,7 @@ class Store {
       this.halt = null;
       this.playing = false;
     }
-    if (this.cursor >= this.recording.end && !this.data.growing) this.playing = false;
+    if (this.cursor >= this.recording.end && !this.underWay) this.playing = false;
     if (this.cursor !== before || !this.playing) this.changed();
   }
 

@@ -49,8 +49,6 @@ const TURN = {
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
 
-/** A whole round, as it comes in live. */
-
 /** One round on the page. */
 class Row {
   /** @param {Round} round @param {number} index */

@@ -42,7 +42,8 @@ function toldApart(one, other) {
   /** @param {number} digits */
   const blurred = (digits) => {
     const [first, second] = [share(one, digits), share(other, digits)];
-    return (one !== other && first === second) || (one < 1 && Number(first) === 1);
+    const certain = (one < 1 && Number(first) === 1) || (other < 1 && Number(second) === 1);
+    return certain || (one !== other && first === second);
   };
   let digits = 2;
   while (digits < 8 && blurred(digits)) digits += 1;

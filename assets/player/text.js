@@ -20,7 +20,7 @@ function landedBy(round, step) {
 /** Where the line ends on which a token does; a line end belongs to the line that it ends. @param {HTMLElement} token */
 function lineBottom(token) {
   const pieces = token.getClientRects();
-  const ends = token.textContent?.endsWith("\n");
+  const ends = token.textContent?.endsWith("\n") || token.classList.contains("end");
   return (pieces[ends ? 0 : pieces.length - 1] ?? token.getBoundingClientRect()).bottom;
 }
 
@@ -63,17 +63,17 @@ class Column {
     this.blocks.push({ element, start: this.count - tokens.length });
   }
 
-  /** @param {string} text @param {Fate} fate @returns {HTMLElement} */
-  push(text, fate) {
+  /** @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text */
+  push(text, fate, ends) {
     if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
     const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
     const token = make("span", name, { "data-testid": "token", "data-state": fate });
     token.textContent = seen(text);
     this.gapped = /\s$/.test(text);
+    if (ends) markEnd(token);
     token.dataset.at = String(this.count);
     this.last.element.insertBefore(token, this.caret);
     this.count += 1;
-    return token;
   }
 
   /** Those of the last block. @returns {HTMLElement[]} */
@@ -100,6 +100,12 @@ class Column {
     const token = element.children[index - start];
     return token === this.caret ? undefined : /** @type {HTMLElement|undefined} */ (token);
   }
+}
+
+/** Drawn as a quiet mark with a line end after it; what it says stays as it is. @param {HTMLElement} token */
+function markEnd(token) {
+  token.classList.add("end");
+  token.title = seen(token.textContent ?? "");
 }
 
 /** A candidate leaves its row for the text. @param {Element} from @param {Element} to */
@@ -189,7 +195,13 @@ class TextPane {
 
   prompt() {
     const { prompt } = this.store.recording;
-    for (const text of prompt.slice(this.column.count)) this.column.push(text, "prompt");
+    for (const text of prompt.slice(this.column.count)) this.push(text, "prompt");
+  }
+
+  /** @param {string} text @param {Fate} fate */
+  push(text, fate) {
+    const ends = this.store.data.end_texts ?? [];
+    this.column.push(text, fate, ends.includes(text));
   }
 
   learn() {
@@ -216,7 +228,7 @@ class TextPane {
     column.cut(wanted);
     while (column.count < wanted) {
       const { text, fate } = this.landed[column.count - prompt];
-      column.push(text, fate);
+      this.push(text, fate);
     }
     if (wanted < before) this.follower.following = true;
     this.follower.settle();

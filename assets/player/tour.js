@@ -50,11 +50,13 @@ function landing(round) {
 /** @param {Candidate} candidate @returns {(Node|string)[]} */
 function question(candidate) {
   const odds = Math.min(1, candidate.target / candidate.draft);
+  const [told] = toldApart(odds, candidate.uniform);
+  const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
   return [
     make("b", "", {}, ["Accept or reject "]),
     quoted(candidate.text),
     make("b", "", {}, ["?"]),
-    ` The small model gave it ${percent(candidate.draft)}, the large one only ${percent(candidate.target)}: it stays with probability ${share(odds)}. A number between 0 and 1 is drawn; below ${share(odds)} it stays.`,
+    ` The small model gave it ${draft}, the large one only ${target}: it stays with probability ${told}. A number between 0 and 1 is drawn; below ${told} it stays.`,
   ];
 }
 
@@ -62,9 +64,10 @@ function question(candidate) {
 function answer(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
+  const [drawn] = toldApart(candidate.uniform, odds);
   const reply = guess ? `Not this time.${unlikely}` : "You were right.";
   return [
-    make("b", "", {}, [`The draw was ${share(candidate.uniform)}: rejected. `]),
+    make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
     `${reply} The tokens after it fall with it, and the large model puts its own in their place.`,
   ];
 }
@@ -217,27 +220,40 @@ class Tour {
       this.element.focus({ preventScroll: true });
   }
 
-  /** Beside the row that it speaks of: below it, or above where there is no room. */
+  /**
+   * Beside the row that it speaks of: below it, or above. Where it would cover the row it goes
+   * under the player's buttons, and stays there.
+   */
   anchor() {
-    const stage = this.element.offsetParent;
+    const stage = this.element.offsetParent ?? this.element.parentElement;
     const row = stage?.querySelector('.round[data-now="true"]');
-    if (!stage || !row) return;
-    const chip = spokenOf(row);
+    if (!stage || !row || this.element.dataset.side === "docked") return;
     const frame = stage.getBoundingClientRect();
     const place = row.getBoundingClientRect();
+    const height = this.element.offsetHeight;
     const below = place.bottom - frame.top + 10;
-    const fits = below + this.element.offsetHeight < frame.height - 8;
-    const top = fits ? below : Math.max(8, place.top - frame.top - this.element.offsetHeight - 10);
+    const above = place.top - frame.top - height - 10;
+    const fits = below + height < frame.height - 8;
+    if (!fits && above < 8) return this.dock();
     this.element.dataset.side = fits ? "below" : "above";
-    this.element.style.top = `${top}px`;
-    const left = place.left - frame.left + 14;
-    const most = frame.width - this.element.offsetWidth - 12;
-    const tip = chip.getBoundingClientRect();
-    const middle = tip.left - frame.left + tip.width / 2;
-    const start = Math.max(12, Math.min(left, most));
+    this.element.style.top = `${fits ? below : above}px`;
+    this.lean(frame, place, spokenOf(row).getBoundingClientRect());
+  }
+
+  dock() {
+    this.element.dataset.side = "docked";
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Sideways, with its tip at the chip. @param {DOMRect} frame @param {DOMRect} row @param {DOMRect} chip */
+  lean(frame, row, chip) {
+    const width = this.element.offsetWidth;
+    const most = frame.width - width - 12;
+    const start = Math.max(12, Math.min(row.left - frame.left + 14, most));
+    const middle = chip.left - frame.left + chip.width / 2;
+    const tip = Math.max(16, Math.min(middle - start, width - 16));
     this.element.style.left = `${start}px`;
-    const inside = Math.max(16, Math.min(middle - start, this.element.offsetWidth - 16));
-    this.element.style.setProperty("--tip", `${inside}px`);
+    this.element.style.setProperty("--tip", `${tip}px`);
   }
 }
 

@@ -92,15 +92,16 @@ class Transport {
     const { recording, cursor } = store;
     const { round } = recording.place(cursor);
     const total = recording.rounds.length;
+    const left = store.underWay && !store.live && total > 0;
     const where = total ? `round ${round + 1} of ${total}` : "no rounds yet";
-    const state = [where, cursor, recording.end, this.playWord(), store.speed, store.live].join();
+    const state = [where, cursor, recording.end, this.playWord(), store.speed, left].join();
     if (state === this.shown) return;
     this.shown = state;
     this.where.textContent = where;
     this.play.textContent = this.playWord();
     this.play.disabled = total === 0;
     this.drawSeek(where);
-    this.live.hidden = !store.data.growing || store.live || total === 0;
+    this.live.hidden = !left;
     if (this.speed.value !== store.speed) this.speed.value = store.speed;
   }
 
@@ -114,9 +115,9 @@ class Transport {
   }
 
   playWord() {
-    const { playing, live, cursor, recording, data } = this.store;
+    const { playing, live, cursor, recording, underWay } = this.store;
     if (playing || live) return "Pause";
-    return cursor >= recording.end && recording.end > 0 && !data.growing ? "Replay" : "Play";
+    return cursor >= recording.end && recording.end > 0 && !underWay ? "Replay" : "Play";
   }
 
   close() {}

@@ -25,6 +25,7 @@ from specviz.trace import RunConfig, StepCosts
 MAX_TOKENS = 17
 _LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a later one costs
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
+_PARTS = 4  # of the plain steps, to see whether the machine held still
 _PLAIN_STEPS = 4  # plain steps for each repeat of the rest
 
 
@@ -34,12 +35,13 @@ def measure_step_costs(
     """The table for this pair under this sampling, at the given context lengths."""
     with memory_errors(pair.device):
         columns = [_StepBench(pair, config, context).measure(repeats) for context in contexts]
-    draft_rows = tuple(zip(*(draft for draft, _ in columns), strict=True))
+    draft_rows = tuple(zip(*(draft for draft, _, _ in columns), strict=True))
     return StepCosts(
         contexts=tuple(contexts),
         draft=draft_rows[:2],
-        target=tuple(zip(*(target for _, target in columns), strict=True)),
+        target=tuple(zip(*(target for _, target, _ in columns), strict=True)),
         draft_next=draft_rows[2] if draft_rows else (),
+        drift=max(drift for _, _, drift in columns),
     )
 
 
@@ -68,17 +70,21 @@ class _StepBench:
             for tokens in range(2, MAX_TOKENS + 1)
         }
 
-    def measure(self, repeats: int) -> tuple[list[float], list[float]]:
-        """Medians: draft steps, if any (first of one token, first of two, later); target steps."""
+    def measure(self, repeats: int) -> tuple[list[float], list[float], float]:
+        """Medians: draft steps, if any (first of one token, first of two, later); target steps.
+
+        Then the drift of the plain steps.
+        """
         self._round_robin(2)
         phases, verifications = self._round_robin(repeats)
         plain = [self._plain_step() for _ in range(_PLAIN_STEPS * repeats)]
+        drift = _drift(plain)
         target = [median(plain), *(median(verifications[n]) for n in sorted(verifications))]
         if self._drafter is None:
-            return [], target
+            return [], target, drift
         one, two, longer = (median(times) for times in phases)
         later = max(1e-9, (longer - one) / _LATER_STEPS)
-        return [one, two, later], target
+        return [one, two, later], target, drift
 
     def _round_robin(self, repeats: int) -> tuple[list[list[float]], dict[int, list[float]]]:
         """A draft phase, a verification, in turn; each kind of phase meets each verification."""
@@ -129,3 +135,10 @@ class _StepBench:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
+
+def _drift(seconds: Sequence[float]) -> float:
+    """The slowest part of a measurement over its fastest, less 1, by their medians."""
+    size = len(seconds) // _PARTS
+    parts = [median(seconds[i * size : (i + 1) * size]) for i in range(_PARTS)]
+    return max(parts) / min(parts) - 1.0

@@ -19,7 +19,7 @@ class Outcome:
     token_ids: list[int]
     draft_probs: list[float]
     target_probs: list[float]
-    expected: list[float]  # sum of min(draft, target) at each candidate's position
+    expected: list[float]  # acceptance at each position before its candidate is drawn
     num_accepted: int
     extra_id: int
     extra_draft_prob: float
@@ -64,7 +64,7 @@ class TargetPass:
             uniforms[EXTRA_SLOT],
         )
         at, extra = decision.num_accepted, decision.extra
-        expected = torch.minimum(proposal.probs, probs[:count]).sum(-1)
+        expected = self._rule.expected(proposal.probs, probs[:count])
         draft_row = proposal.probs[at.clamp(max=count - 1)] if count else probs[0]
         parts = (
             proposal.token_ids,

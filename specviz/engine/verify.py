@@ -31,6 +31,10 @@ class Rule(Protocol):
         """Unnormalised law [..., vocabulary] of the token after a rejection."""
         ...
 
+    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        """Chance [...] that a candidate yet to be drawn from [..., vocabulary] will stand."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Lossless:
@@ -43,6 +47,9 @@ class Lossless:
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
         return (target_probs - draft_probs).clamp_(min=0.0)
+
+    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        return torch.minimum(draft_probs, target_probs).sum(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,9 @@ class OverAccept:
         if self.source == "draft":
             return draft_probs.clone()
         return (target_probs - draft_probs).clamp_(min=0.0)
+
+    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        return torch.minimum(draft_probs, target_probs + self.epsilon).sum(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ def round_items(rounds: Sequence[Round]) -> list[Plain]:
     return [_round(entry) for entry in rounds]
 
 
-def lanes(trace: Trace) -> Plain | None:
+def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
     """Both lanes as they were timed; None where the target alone was not.
 
     The lengths of the speculative rounds are the mean of the timed repeats; how a round
@@ -33,6 +33,7 @@ def lanes(trace: Trace) -> Plain | None:
         return None
     totals = repeats or [entry.times.decode for entry in trace.rounds]
     return {
+        "noisy": noisy,
         "speculative": [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)],
         "target": [_significant(seconds) for seconds in target],
     }

@@ -24,18 +24,20 @@ class Figure:
     help: str = ""
 
 
-def summary(trace: Trace, metrics: Metrics, *, sentence: str | None = None) -> dict[str, Any]:
+def summary(
+    trace: Trace, metrics: Metrics, *, sentence: str | None = None, growing: bool = False
+) -> dict[str, Any]:
     """What the player shows above itself; ``sentence`` while there is no verdict yet."""
     return {
         "sentence": sentence or verdict_sentence(metrics, trace),
         "because": "" if sentence else why_sentence(metrics),
         "lamp": _lamp(metrics),
-        "figures": [_plain(each) for each in headline_figures(trace, metrics)],
+        "figures": [_plain(each) for each in headline_figures(trace, metrics, growing=growing)],
         "finer": [_plain(each) for each in finer_figures(trace, metrics)],
     }
 
 
-def headline_figures(trace: Trace, m: Metrics) -> list[Figure]:
+def headline_figures(trace: Trace, m: Metrics, *, growing: bool = False) -> list[Figure]:
     return [
         Figure(
             id="alpha-observed",
@@ -59,7 +61,7 @@ def headline_figures(trace: Trace, m: Metrics) -> list[Figure]:
             label="Speedup",
             value=m.speedup_observed,
             shown=_times(m.speedup_observed),
-            note=_speedup_note(m),
+            note=_speedup_note(m, growing),
             help="time of the target alone along the same words / time of the speculative run, "
             f"without prefill{_rates(m)}.",
         ),
@@ -84,7 +86,7 @@ def finer_figures(trace: Trace, m: Metrics) -> list[Figure]:
             value=m.alpha_expected,
             shown=_share(m.alpha_expected, 3),
             note="before the draw",
-            help="mean of Σ min(draft, target) over the "
+            help=f"mean of Σ {_overlap(trace)} over the "
             f"{m.num_tested} tested positions: the odds before each token was drawn.",
         ),
         _interval("coins", "this run's coins", m.intervals.coins),
@@ -191,6 +193,10 @@ def finer_figures(trace: Trace, m: Metrics) -> list[Figure]:
     ]
 
 
+def _overlap(trace: Trace) -> str:
+    return "min(draft, target)" if trace.config.lossless else "min(draft, target + ε)"
+
+
 def _interval(name: str, label: str, interval: Interval | None) -> Figure:
     shown = _NONE if interval is None else f"{_share(interval.low)}–{_share(interval.high)}"
     meaning = {
@@ -219,12 +225,11 @@ def _tau_help(trace: Trace, m: Metrics) -> str:
     )
 
 
-def _speedup_note(m: Metrics) -> str:
+def _speedup_note(m: Metrics, growing: bool) -> str:
     if m.speedup_observed is None:
-        return "not measured yet"
-    forecast = _NONE if m.speedup_forecast is None else _times(m.speedup_forecast)
-    ideal = "" if m.speedup_ideal is None else f" · ideal {_times(m.speedup_ideal)}"
-    return f"forecast {forecast}{ideal}"
+        return "measured after the run" if growing else "not measured"
+    known = {"forecast": m.speedup_forecast, "ideal": m.speedup_ideal}
+    return " · ".join(f"{name} {_times(v)}" for name, v in known.items() if v is not None)
 
 
 def _throughput_note(m: Metrics) -> str:

@@ -16,16 +16,22 @@ _CONTEXTS = (32, 256, 1024)
 _MARGIN = 32  # tokens that the longest verification may need beyond the context
 
 
+def kept_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
+    return load_value(_KIND, costs_key(pair, config), StepCosts)
+
+
 def step_costs(pair: Pair, config: RunConfig, *, fresh: bool = False) -> StepCosts:
-    """The kept table, or one measured now (a few seconds) and kept."""
-    key = costs_key(pair, config)
-    kept = None if fresh else load_value(_KIND, key, StepCosts)
+    """The kept table, or one measured now (a few seconds) and kept.
+
+    A table measured on a noisy machine is kept too, and says so.
+    """
+    kept = None if fresh else kept_costs(pair, config)
     if kept is not None:
         return kept
     from specviz.engine.costs import measure_step_costs
 
     measured = measure_step_costs(pair, _plain_settings(config), contexts=_contexts(pair))
-    save_value(_KIND, key, measured)
+    save_value(_KIND, costs_key(pair, config), measured)
     return measured
 
 

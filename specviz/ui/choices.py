@@ -120,18 +120,20 @@ def _more_settings(*, has_chat: bool, max_context: int | None) -> dict[str, Any]
 
 
 def _choose_drafter() -> str:
-    names = {"model": "The draft model", "prompt-lookup": "Prompt lookup (no model)"}
     return st.selectbox(
-        "Drafter", list(names), format_func=names.__getitem__, key="drafter", bind=_LINKED,
+        "Drafter", ["model", "prompt-lookup"], key="drafter", bind=_LINKED,
         on_change=_ask_restart,
+        help="The draft model; or prompt lookup, which copies what followed the same words "
+        "earlier and needs no model.",
     )  # fmt: skip
 
 
 def _choose_rule() -> dict[str, Any]:
-    names = {"lossless": "Lossless", "over-accept": "Over-acceptance (lossy)"}
     rule = st.selectbox(
-        "Verification rule", list(names), format_func=names.__getitem__, key="rule", bind=_LINKED,
+        "Verification rule", ["lossless", "over-accept"], key="rule", bind=_LINKED,
         on_change=_ask_restart,
+        help="Lossless: the text follows the target's law exactly. Over-accept is LOSSY: it "
+        "lets more candidates stand than the target would.",
     )  # fmt: skip
     if rule == "lossless":
         return {"rule": rule}

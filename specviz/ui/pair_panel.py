@@ -12,15 +12,24 @@ from specviz.pairing import KnownPair, PairCheck, PairSpec, known_pairs
 from specviz.worker.client import Check, Worker
 
 _LINKED = "query-params"
-_LOADED = "pair spec"
+_ASKED = "pair asked for"
+_READY = "pair that was ready"
 _CHECK = "pair check"
 _SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
 _OWN = "other ids"
 
 
-def active_spec() -> PairSpec:
-    """The pair that runs use: the embedded one until another is loaded by a click."""
-    return st.session_state.get(_LOADED, PairSpec())
+def active_spec(worker: Worker) -> PairSpec:
+    """The pair that runs use: the embedded one until another is loaded by a click.
+
+    One that could not be loaded gives way to the one before it.
+    """
+    before = st.session_state.get(_READY, PairSpec())
+    asked = st.session_state.get(_ASKED, before)
+    status = worker.status()
+    if status.spec == asked and status.state == "ready":
+        st.session_state[_READY] = asked
+    return before if status.spec == asked and status.state == "failed" else asked
 
 
 def show_pair_panel(worker: Worker) -> None:
@@ -62,7 +71,9 @@ def _title(pair: KnownPair) -> str:
 
 
 def _show_actions(worker: Worker, wished: PairSpec) -> None:
-    if wished == active_spec() and (_at_work(worker) or worker.status().state == "ready"):
+    status = worker.status()
+    loading = worker.preparing and wished == active_spec(worker)
+    if loading or (status.state == "ready" and status.spec == wished):
         return
     if not wished.embedded:
         if st.button("Check", key="check_pair", width="stretch"):
@@ -71,14 +82,9 @@ def _show_actions(worker: Worker, wished: PairSpec) -> None:
         if asked and asked[0] == wished:
             _show_check(asked[1])
     if st.button(f"Load {_short(wished)}", key="load_pair", width="stretch"):
-        st.session_state[_LOADED] = wished
+        st.session_state[_ASKED] = wished
         worker.prepare(wished)
         st.rerun()
-
-
-def _at_work(worker: Worker) -> bool:
-    state = worker.status().state
-    return state == "loading" or (state == "none" and worker.busy)
 
 
 def _short(spec: PairSpec) -> str:
@@ -116,29 +122,43 @@ def _report(found: PairCheck) -> None:
 
 
 def _show_status(worker: Worker) -> None:
-    @st.fragment(run_every=0.5 if _at_work(worker) else None)
+    preparing = worker.preparing
+
+    @st.fragment(run_every=0.5 if preparing else None)
     def panel() -> None:
-        status = worker.status()
-        if _at_work(worker):
+        if worker.preparing:
             _show_progress(worker)
-        elif status.state == "failed" and status.error is not None:
-            st.error(str(status.error))
-        elif status.state == "ready":
-            memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
-            name = status.spec.label if status.spec else "the pair"
-            st.caption(f"{name} is loaded{memory}")
-            with st.container(horizontal=True):
-                if st.button("Unload", key="unload_pair", type="tertiary"):
-                    worker.unload()
-                if st.button(
-                    "Measure again", key="measure_again", type="tertiary",
-                    help="Step costs are kept from an earlier time. Measure them again if the "
-                    "machine was busy then: forecast, c and v follow from them.",
-                ):  # fmt: skip
-                    worker.prepare(active_spec(), fresh=True)
-                    st.rerun()
+        elif preparing:
+            st.rerun()  # the ticks end
+        else:
+            _show_rest(worker)
 
     panel()
+
+
+def _show_rest(worker: Worker) -> None:
+    status = worker.status()
+    if status.state == "failed" and status.error is not None and _is_ours(status.spec):
+        st.error(str(status.error))
+    elif status.state == "ready":
+        memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
+        name = status.spec.label if status.spec else "the pair"
+        st.caption(f"{name} is loaded{memory}")
+        with st.container(horizontal=True):
+            st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
+            st.button(
+                "Measure again", key="measure_again", type="tertiary",
+                on_click=lambda: worker.prepare(active_spec(worker), fresh=True),
+                help="Step costs are kept from an earlier time. Measure them again if the "
+                "machine was busy then: forecast, c and v follow from them.",
+            )  # fmt: skip
+    else:
+        st.caption("No pair is loaded.")
+
+
+def _is_ours(spec: PairSpec | None) -> bool:
+    """Asked for by this tab, or the one that every tab begins with."""
+    return spec in (st.session_state.get(_ASKED), PairSpec())
 
 
 def _show_progress(worker: Worker) -> None:

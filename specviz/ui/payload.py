@@ -15,6 +15,8 @@ from specviz.worker.messages import Outlook
 
 Tour = Literal["ask", "force", "never"]
 Plain = dict[str, Any]
+# How the families that the engine knows write the end of a text.
+_END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Point:
     rate: float
     label: str
     current: bool
+    partial: bool  # the run was broken off
 
 
 def payload(
@@ -53,6 +56,7 @@ def payload(
     tour: Tour = "never",
 ) -> Plain:
     """Everything the player shows; of the rounds those from ``start`` on."""
+    figures = figures or metrics(trace)
     return {
         "run": _run(trace, status),
         "prompt": list(trace.prompt.token_texts),
@@ -61,9 +65,10 @@ def payload(
             "items": round_items(trace.rounds[start:]),
             "total": len(trace.rounds),
         },
-        "lanes": lanes(trace),
-        "summary": summary(trace, figures or metrics(trace), sentence=status.sentence),
-        "charts": {"throughput": _throughput(curves, points, trace.config, chosen)},
+        "lanes": lanes(trace, noisy=bool(figures.noisy)),
+        "summary": summary(trace, figures, sentence=status.sentence, growing=growing),
+        "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
+        "end_texts": _END_TEXTS,
         "growing": growing,
         "tour": tour,
     }
@@ -102,6 +107,7 @@ def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
         rate=figures.tokens_per_second,
         label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
         current=current,
+        partial=trace.finish == "stopped",
     )
 
 
@@ -126,7 +132,8 @@ def _run(trace: Trace, status: Status) -> Plain:
 def _throughput(
     curves: ThroughputCurves | None,
     points: Sequence[Point],
-    config: RunConfig,
+    trace: Trace,
+    figures: Metrics,
     chosen: RunConfig | None,
 ) -> Plain | None:
     if curves is None:
@@ -136,11 +143,19 @@ def _throughput(
         "ideal": [round(rate, 2) for rate in curves.ideal],
         "forecast": [round(rate, 2) for rate in curves.forecast],
         "extrapolated": curves.extrapolated,
-        "stale": chosen is not None and _sampled(chosen) != _sampled(config),
+        "stale": chosen is not None and _sampled(chosen) != _sampled(trace.config),
         "target": round(curves.target, 2),
+        "measured_target": figures.baseline_tokens_per_second,
+        "noisy": trace.step_costs is not None and trace.step_costs.noisy,
         "chosen": chosen.gamma if chosen is not None else None,
         "points": [
-            {"gamma": p.gamma, "rate": p.rate, "label": p.label, "current": p.current}
+            {
+                "gamma": p.gamma,
+                "rate": p.rate,
+                "label": p.label,
+                "current": p.current,
+                "partial": p.partial,
+            }
             for p in points
         ],
     }

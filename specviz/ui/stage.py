@@ -14,11 +14,13 @@ import streamlit as st
 from specviz.trace import RunConfig, Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
+from specviz.ui.pair_panel import active_spec
 from specviz.ui.payload import Point, Status, Tour, curves_of, payload, point_of
 from specviz.ui.player import player_wish, show_player
 from specviz.worker.client import Run, Worker
 
 _KEY = "player"
+_POINT_ROUNDS = 10  # with fewer, a pace says little
 _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
@@ -41,10 +43,8 @@ def is_busy(worker: Worker, history: History) -> bool:
     run = history.current
     if run is not None and (not run.finished or history.awaits_outlook(run)):
         return True
-    status = worker.status()
-    if status.state == "ready":
-        return run is None and status.progress is not None
-    return status.state == "loading" or (status.state == "none" and worker.busy)
+    measuring = run is None and worker.status().progress is not None
+    return worker.preparing or measuring
 
 
 def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> dict[str, Any]:
@@ -66,38 +66,47 @@ def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) 
 def _status(worker: Worker, shown: Shown, run: Run | None) -> Status:
     if run is None:
         return _recorded_status(worker, shown)
-    waiting = run.id != shown.id
+    on_stage = run.id == shown.id
     state = run.state
     return Status(
         id=shown.id,
         state=state,
-        label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if not waiting else run.spec.label}",
+        label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if on_stage else run.spec.label}",
         detail=run.error.culprit if run.error else _detail(run),
         remedy=run.error.remedy if run.error else "",
-        sentence=None if waiting else _sentence(shown.trace, run),
-        waiting=waiting,
+        sentence=_sentence(shown.trace, run) if on_stage else _meanwhile(shown, run),
+        waiting=not on_stage and not run.finished,
     )
 
 
 _STATE_WORDS = {
-    "loading": "loading",
+    "loading": "starting",
     "queued": "waiting",
     "running": "live",
     "stopped": "stopped",
-    "done": "live",
+    "done": "done",
     "failed": "failed",
 }
 
 
+def _meanwhile(shown: Shown, run: Run) -> str:
+    """While, or because, the run has no round: what the stage shows in its stead."""
+    there = "the recorded run" if shown.id == RECORDED else "the run before"
+    if not run.finished:
+        return f"Below, until it starts: {there}."
+    return f"The run ended before its first round. Below: {there}."
+
+
 def _recorded_status(worker: Worker, shown: Shown) -> Status:
-    status = worker.status()
-    if status.state == "failed" and status.error is not None:
+    status, spec = worker.status(), active_spec(worker)
+    detail, remedy = "press Run to load a pair", ""
+    if worker.preparing:
+        detail = status.progress.text if status.progress else "loading the pair"
+    elif status.spec == spec and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
-    elif status.state == "ready":
+    elif status.spec == spec and status.state == "ready":
         measuring = f"; {status.progress.text}" if status.progress else ""
-        detail, remedy = f"the pair is ready: press Run{measuring}", ""
-    else:
-        detail, remedy = status.progress.text if status.progress else "loading the pair", ""
+        detail = f"the pair is ready: press Run{measuring}"
     return Status(
         id=RECORDED,
         state="recorded",
@@ -110,18 +119,19 @@ def _recorded_status(worker: Worker, shown: Shown) -> Status:
 def _detail(run: Run) -> str:
     if run.state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
-    return run.detail
+    return "" if run.rounds else run.detail
 
 
 def _sentence(trace: Trace, run: Run) -> str | None:
     rounds = len(trace.rounds)
     plural = "" if rounds == 1 else "s"
+    tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
     if run.state == "running":
-        if run.detail:
-            return f"{run.detail[0].upper()}{run.detail[1:]}…"
-        return f"{len(trace.token_ids)} tokens in {rounds} round{plural} so far."
-    if run.state in {"stopped", "failed"}:
+        return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
+    if run.state == "stopped":
         return f"Stopped after {rounds} round{plural}, so there is no verdict."
+    if run.state == "failed":
+        return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None
 
 
@@ -133,7 +143,7 @@ def _place(trace: Trace) -> str:
 
 def _points(history: History, shown: Shown) -> list[Point]:
     seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
-    if not any(each.id == shown.id for each in seen):
-        seen.append(shown)
+    seen = [each for each in seen if each.figures.num_whole_rounds >= _POINT_ROUNDS]
+    seen = [each for each in seen if each.id != shown.id] + [shown]
     made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]

@@ -8,14 +8,16 @@ import streamlit as st
 
 from specviz.ui.history import History
 
+_LEFT_OUT = {"prompt", "tour", "more", "pair_panel"}  # no settings of a run
+
 
 def show_downloads(history: History) -> None:
     """The run on the stage, once all is at rest: until then it may be the one before."""
     shown, run = history.shown(), history.current
     resting = run is None or run.finished
     for label, name, kind in (
-        ("Trace, JSON", "trace.json", "application/json"),
-        ("Rounds, CSV", "rounds.csv", "text/csv"),
+        ("Download the trace (JSON)", "trace.json", "application/json"),
+        ("Download the rounds (CSV)", "rounds.csv", "text/csv"),
     ):
         st.download_button(
             label,
@@ -42,8 +44,9 @@ def _link(prompt: str | None) -> str:
     settings = [
         f"{quote(name)}={quote(value)}"
         for name, value in st.query_params.items()
-        if name not in {"prompt", "tour"}
+        if name not in _LEFT_OUT
     ]
     if prompt is not None:
         settings.append(f"prompt={quote(prompt)}")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, "&".join(settings), ""))
+    path = parts.path or "/"
+    return urlunsplit((parts.scheme, parts.netloc, path, "&".join(settings), ""))

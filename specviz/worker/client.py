@@ -82,6 +82,15 @@ class Worker:
         with self._lock:
             return self._wanted is not None or any(True for _ in self._tickets())
 
+    @property
+    def preparing(self) -> bool:
+        """Whether a pair is being loaded or let go, or will be before anything else."""
+        with self._lock:
+            active = self._active.request if self._active else None
+            asked = isinstance(active, PrepareRequest | UnloadRequest)
+            waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
+            return self._status.state == "loading" or self._wanted is not None or asked or waits
+
     def start(self) -> None:
         with self._lock:
             if self._link is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specviz.lab.calibration import step_costs
+from specviz.lab.calibration import kept_costs, step_costs
 from specviz.lab.forecast import kept_profile, measure_profile
 from specviz.pairing import PairSpec, Progress
 from specviz.trace import RunConfig, Trace
@@ -35,8 +35,11 @@ class CostsTask:
     fresh: bool
 
     def do(self, pair: Pair, send: Send) -> None:
+        kept = kept_costs(pair, self.config)
+        if kept is not None and not (self.fresh or kept.noisy):
+            return
         send(Doing(progress=Progress(stage="measuring", text="measuring step costs")))
-        step_costs(pair, self.config, fresh=self.fresh)
+        step_costs(pair, self.config, fresh=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

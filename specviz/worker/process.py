@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
+from specviz.lab.calibration import kept_costs
 from specviz.lab.measured import MeasuredRun, measured_run
 from specviz.pairing import PairCheck, PairSpec, Progress
 from specviz.trace import Trace
@@ -102,7 +103,8 @@ class Process:
         self._send(RunRecord(run_id=request.id, record=_without_rounds(record)))
 
     def _begin(self, request: RunRequest, pair: Pair) -> MeasuredRun:
-        self._tell("measuring step costs")
+        if kept_costs(pair, request.config) is None:
+            self._tell("measuring step costs")
         with self._until_stopped(request):
             run = measured_run(pair, request.prompt, request.config, baseline=request.baseline)
         record = run.trace()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from specviz.engine import plain
-from specviz.engine.costs import MAX_TOKENS, measure_step_costs
+from specviz.engine.costs import MAX_TOKENS, _drift, measure_step_costs
 from specviz.trace import RunConfig
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.spies import watch
@@ -59,3 +59,9 @@ def test_a_table_up_to_the_end_of_the_context() -> None:
     table = measure_step_costs(pair, RunConfig(), contexts=(64 - MAX_TOKENS,), repeats=1)
     assert table.target[-1][0] > 0.0
     assert torch.tensor(table.target).isfinite().all()
+
+
+def test_drift_is_that_of_the_slowest_part() -> None:
+    assert _drift([1.0] * 48) == 0.0
+    assert _drift([1.0] * 12 + [1.3] * 12 + [1.0] * 24) == pytest.approx(0.3)
+    assert _drift([1.0, 1.0, 9.0] * 16) == 0.0  # a few long steps are no drift

@@ -360,3 +360,14 @@ def test_over_acceptance_by_nothing_is_lossless(draft: np.ndarray, target: np.nd
         OverAccept(0.0).accepts(uniforms, own, theirs), Lossless().accepts(uniforms, own, theirs)
     )
     assert torch.equal(OverAccept(0.0).residual(own, theirs), Lossless().residual(own, theirs))
+
+
+def test_the_acceptance_before_the_draw_knows_the_rule() -> None:
+    draft, target = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.2, 0.3, 0.5])
+    assert Lossless().expected(draft, target).item() == pytest.approx(0.7)
+    # min(.5, .3) + min(.3, .4) + min(.2, .6): what b = min(1, (target + epsilon) / draft) gives.
+    assert OverAccept(0.1).expected(draft, target).item() == pytest.approx(0.8)
+    accepts = torch.clamp((target + 0.1) / draft, max=1.0)
+    assert OverAccept(0.1).expected(draft, target).item() == pytest.approx(
+        (draft * accepts).sum().item()
+    )

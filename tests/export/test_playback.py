@@ -58,7 +58,7 @@ def test_an_extra_and_its_absence() -> None:
 
 
 def test_without_the_target_alone_there_are_no_lanes() -> None:
-    assert lanes(make_trace(["ar"])) is None
+    assert lanes(make_trace(["ar"]), noisy=False) is None
 
 
 def test_lanes_are_the_means_of_their_blocks() -> None:
@@ -66,7 +66,7 @@ def test_lanes_are_the_means_of_their_blocks() -> None:
         target=([0.01, 0.03, 0.02], [0.03, 0.03, 0.02]), speculative=([0.014], [0.028])
     )
     trace = make_trace([make_round("aa", times=(0.002, 0.004, 0.001))], baseline=blocks)
-    both = lanes(trace)
+    both = lanes(trace, noisy=False)
     assert both is not None
     assert both["target"] == pytest.approx([0.02, 0.03, 0.02])
     # 7 ms watched became 21 ms in the mean of the repeats: the parts keep their shares.
@@ -75,7 +75,7 @@ def test_lanes_are_the_means_of_their_blocks() -> None:
 
 def test_a_lane_has_one_entry_a_round_and_a_token() -> None:
     trace = full_trace()
-    both = lanes(trace)
+    both = lanes(trace, noisy=False)
     assert both is not None
     assert len(both["speculative"]) == len(trace.rounds)
     assert len(both["target"]) == len(trace.token_ids)

@@ -16,8 +16,10 @@ import pytest
 from specviz.engine.costs import MAX_TOKENS, measure_step_costs
 from specviz.engine.pair import Pair
 from specviz.lab.calibration import costs_key, step_costs
+from specviz.store import load_value, save_value
 from specviz.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
+from tests.traces import make_costs
 
 GREEDY = RunConfig(temperature=0.0)
 WARM = RunConfig(temperature=0.7)
@@ -135,3 +137,10 @@ def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:
     same = replace(WARM, temperature=1.3, gamma=2, seed=8, max_new_tokens=9, ignore_eos=True)
     assert costs_key(pair, same) == costs_key(pair, WARM)
     assert costs_key(pair, replace(WARM, top_k=5)) == costs_key(pair, replace(WARM, top_k=50))
+
+
+def test_a_noisy_table_is_kept_and_says_so() -> None:
+    quiet, noisy = make_costs(), replace(make_costs(), drift=0.2)
+    assert (quiet.noisy, noisy.noisy) == (False, True)
+    assert save_value("step-costs", "some key", noisy)
+    assert load_value("step-costs", "some key", StepCosts) == noisy

@@ -9,7 +9,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from tests.engine.models import write_pair
-from tests.ui.paging import opened, sound, until_over
+from tests.ui.paging import opened, sent, sound, until_over
 
 
 def until(app: AppTest, holds: Callable[[], bool], seconds: float = 60) -> None:
@@ -77,6 +77,27 @@ def test_unloading_and_loading_again() -> None:
     app = opened(pair_panel="true")
     until(app, lambda: "is loaded" in words(app))
     sound(app.button(key="unload_pair").click().run())
-    until(app, lambda: "is loaded" not in words(app))
+    until(app, lambda: "No pair is loaded" in words(app))
     sound(app.button(key="load_pair").click().run())
     until(app, lambda: "is loaded" in words(app))
+
+
+def test_a_pair_that_cannot_be_loaded_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
+    until(app, lambda: "is loaded" in words(app))
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "does not exist" in words(app))
+    assert app.button(key="load_pair").label == "Load this pair"  # to try again
+    app.slider(key="length").set_value(16)
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    assert app.session_state["history"].current.trace.pair.name == "tinystories"
+
+
+def test_the_failure_of_another_tab_is_not_told(tmp_path: Path) -> None:
+    app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
+    sound(app.button(key="load_pair").click().run())
+    until(app, lambda: "does not exist" in words(app))
+    other = opened()
+    assert "nowhere" not in words(other)
+    assert "nowhere" not in str(sent(other))

@@ -100,7 +100,8 @@ def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
     sound(app.button(key="run").click().run())
     data = until_state(app, "failed")
     assert data["run"]["id"] == "recorded"
-    assert data["run"]["waiting"]
+    assert not data["run"]["waiting"]
+    assert data["summary"]["sentence"].endswith("Below: the recorded run.")
     assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]
     assert data["run"]["remedy"]
 
