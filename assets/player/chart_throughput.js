@@ -5,7 +5,7 @@
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 const NAME_LIFT = 12; // from a curve to the middle of its name
 const LEAST_APART = 0.03; // of the target alone's pace, for two lines to be drawn
-const LETTER = 6.4; // the width of one, about
+const LETTER = 0.4; // the width of one, about, in the reader's text size
 
 class ThroughputChart {
   /** @param {Store} store */
@@ -144,7 +144,7 @@ class ThroughputChart {
     );
     const taken = [...curves.flat(), ...points.flatMap((each) => this.spotsOf(each))];
     refill(this.names, "text", lines.length).forEach((text, i) => {
-      const half = (LETTER * lines[i].name.length) / 2;
+      const half = (LETTER * rootSize() * lines[i].name.length) / 2;
       const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
       taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
       put(text, { x, y: y + 4, "text-anchor": "middle" });

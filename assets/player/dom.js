@@ -64,6 +64,11 @@ function milliseconds(seconds) {
   return `${ms.toFixed(ms < 10 ? 1 : 0)}\u00a0ms`;
 }
 
+/** The reader's text size, in pixels. */
+function rootSize() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
 /** A colour and what it stands for. @param {string} kind of swatch @param {string} word */
 function keyEntry(kind, word) {
   return make("span", "entry", {}, [make("u", `swatch ${kind}`), word]);

@@ -352,11 +352,6 @@ function theme(element) {
   return element.closest(".sv")?.getAttribute("data-theme") ?? "";
 }
 
-/** The reader's text size, in pixels. */
-function rootSize() {
-  return parseFloat(getComputedStyle(document.documentElement).fontSize);
-}
-
 /** The colours of now. @param {Element} element @returns {Record<string, string>} */
 function laneInk(element) {
   const style = getComputedStyle(element);

@@ -281,6 +281,8 @@ def test_certainty_is_not_claimed(blank: Any) -> None:
         (0.4301, 0.4304, [".4301", ".4304"]),
         (0.9999, 1, [".9999", "1.0000"]),
         (0.5, 0.5, [".50", ".50"]),
+        (0.3, 0.9951, [".300", ".995"]),
+        (0.9951, 0.3, [".995", ".300"]),
     ],
 )
 def test_two_numbers_are_told_apart(blank: Any, one: float, other: float, told: list[str]) -> None:

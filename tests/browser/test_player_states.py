@@ -1,0 +1,269 @@
+"""The player on a page of its own, fed by hand: what it says in each state of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.trace import RunConfig, Trace
+from specviz.ui.payload import Plain, payload_of_trace
+from specviz.ui.player import player_source
+from tests.browser.long_runs import recorded, repeated
+from tests.browser.reading import next_frame, seek
+from tests.traces import make_round, make_trace
+
+RESULT = '[data-testid="lanes"] .result'
+NOTE = '[data-testid="lanes"] .note >> nth=1'
+LIVE = '[aria-label="Follow the run"]'
+THROUGHPUT = ".ch-throughput"
+TOUR = '[data-testid="tour"]'
+END = "<|endoftext|>"
+
+MOUNT = """(data) => {
+  const parentElement = document.querySelector('#stage');
+  mountPlayer({data, parentElement, setStateValue: () => {}});
+}"""
+
+# The text size of each kind of element that holds words.
+SIZES = """() => Object.fromEntries([...document.querySelectorAll('.sv *')]
+  .filter((each) => each.firstChild?.nodeType === Node.TEXT_NODE)
+  .map((each) => [`${each.parentElement.getAttribute('class')} ${each.getAttribute('class')}`,
+    parseFloat(getComputedStyle(each).fontSize)]))"""
+
+Feed = Callable[..., Any]
+
+
+@pytest.fixture
+def feed(browser: Any) -> Iterator[Feed]:
+    """Shows data to the player, on a new page or on the one that is open."""
+    source, style = player_source()
+    contexts: list[Any] = []
+
+    def show(data: Plain, page: Any = None, *, width: int = 1140, root: str = "16px") -> Any:
+        if page is None:
+            context = browser.new_context(viewport={"width": width, "height": 860})
+            contexts.append(context)
+            page = context.new_page()
+            page.route("http://player.test/", lambda route: route.fulfill(body=""))
+            page.goto("http://player.test/")  # a page that may keep things
+            page.set_content(f"<html style='font-size:{root}'><body><div id=stage></div>")
+            page.add_style_tag(content=style)
+            page.add_script_tag(content=source.replace("export default", "window.mountPlayer ="))
+        page.evaluate(MOUNT, data)
+        next_frame(page)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+
+
+def data_of(trace: Trace, state: str = "done", **others: Any) -> Plain:
+    return payload_of_trace(trace, run_id="own", state=state, label=state) | others
+
+
+def in_state(data: Plain, state: str, *, growing: bool, waiting: bool = False) -> Plain:
+    return {**data, "run": {**data["run"], "state": state, "waiting": waiting}, "growing": growing}
+
+
+def words(page: Any, selector: str) -> str:
+    return str(page.inner_text(selector)).replace("\u00a0", " ")
+
+
+# Lanes
+
+
+def timed(speculative: float, target: float, *, noisy: bool) -> Plain:
+    """One round on the lanes' clock, in seconds."""
+    lanes = {
+        "speculative": [{"draft": 0, "verify": speculative, "other": 0}],
+        "target": [target],
+        "noisy": noisy,
+    }
+    return data_of(make_trace(["r"]), lanes=lanes)
+
+
+@pytest.mark.parametrize(
+    ("speculative", "target", "told"),
+    [
+        (0.545, 0.782, "speculative 545 ms, target alone 782 ms: 237 ms sooner"),
+        (0.782, 0.545, "speculative 782 ms, target alone 545 ms: 237 ms later: the race is lost"),
+        (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.96 s sooner"),
+    ],
+)
+def test_the_lanes_tell_both_times_in_one_unit(
+    feed: Feed, speculative: float, target: float, told: str
+) -> None:
+    page = feed(timed(speculative, target, noisy=False))
+    assert words(page, RESULT) == told
+    assert page.eval_on_selector(RESULT, "e => getComputedStyle(e).fontWeight") == "600"
+
+
+def test_a_noisy_machine_has_no_winner(feed: Feed) -> None:
+    page = feed(timed(0.782, 0.545, noisy=True))
+    assert words(page, RESULT) == "speculative 782 ms, target alone 545 ms (noisy machine)"
+    assert page.eval_on_selector(RESULT, "e => getComputedStyle(e).fontWeight") == "400"
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        ("running", "measured after the run"),
+        ("stopped", "not measured: the run did not end by itself"),
+        ("failed", "not measured: the run did not end by itself"),
+        ("recorded", "not measured"),
+    ],
+)
+def test_why_the_target_alone_is_missing(feed: Feed, state: str, note: str) -> None:
+    page = feed(data_of(recorded(), state, lanes=None))
+    assert words(page, NOTE) == note
+
+
+# Charts
+
+
+def test_the_window_of_times_follows_the_cursor_to_the_start(feed: Feed) -> None:
+    page = feed(data_of(repeated(recorded(), 4)))
+    first = ".ch-times .ch-bottom text >> nth=0"
+    assert page.text_content(first) != "round 1"
+    seek(page, 0)
+    assert page.text_content(first) == "round 1"
+    assert page.is_hidden(".ch-times .ch-now-slot")
+
+
+def test_kinds_of_time_are_named_by_their_colours(feed: Feed) -> None:
+    page = feed(data_of(recorded()))
+    pairs = page.eval_on_selector_all(
+        ".ch-times .entry, .lanes .entry",
+        "all => all.map(e => [e.textContent, getComputedStyle(e.firstChild).backgroundColor])",
+    )
+    names = {name: {colour for word, colour in pairs if word == name} for name, _ in pairs}
+    assert {"draft", "target", "other"} < set(names)
+    assert all(len(colours) == 1 for colours in names.values())
+
+
+def throughput(**changes: Any) -> Plain:
+    data = data_of(recorded())
+    chart = data["charts"]["throughput"]
+    assert chart is not None
+    return {**data, "charts": {"throughput": {**chart, **changes}}}
+
+
+@pytest.mark.parametrize(("factor", "drawn"), [(1.02, False), (1.2, True), (0.8, True)])
+def test_the_measured_target_alone_is_a_line_of_its_own(
+    feed: Feed, factor: float, drawn: bool
+) -> None:
+    target = throughput()["charts"]["throughput"]["target"]
+    page = feed(throughput(measured_target=factor * target))
+    names = page.text_content(f"{THROUGHPUT} svg")
+    assert ("target alone, measured" in names) == drawn
+    display = page.eval_on_selector(f"{THROUGHPUT} .ch-faint", "e => getComputedStyle(e).display")
+    assert (display != "none") == drawn
+    assert "× target alone (step costs)" in names
+    assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
+
+
+def test_noisy_step_costs_are_told(feed: Feed) -> None:
+    busy = "Step costs were measured while the machine was busy: measure again under The pair."
+    page = feed(throughput(noisy=True))
+    assert busy in words(page, f"{THROUGHPUT} .ch-caption")
+    feed(throughput(noisy=False), page)
+    page.wait_for_timeout(600)  # charts fill twice a second
+    assert busy not in words(page, f"{THROUGHPUT} .ch-caption")
+
+
+def test_a_run_broken_off_is_a_hollow_point(feed: Feed) -> None:
+    point = throughput()["charts"]["throughput"]["points"][0]
+    page = feed(throughput(points=[point, {**point, "current": False, "partial": True}]))
+    styles = page.eval_on_selector_all(
+        f"{THROUGHPUT} .ch-point",
+        "all => all.map(e => getComputedStyle(e, '::before'))"
+        ".map(s => [s.borderStyle, parseFloat(s.width)])",
+    )
+    (whole, size), (partial, smaller) = styles
+    assert (whole, partial) == ("solid", "dashed")
+    assert smaller < size
+    assert "broken off" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
+
+
+# States
+
+
+def test_live_goes_when_the_run_is_over(feed: Feed) -> None:
+    whole = data_of(recorded())
+    page = feed(in_state(whole, "running", growing=True))
+    assert page.is_hidden(LIVE)
+    page.click('[data-testid="play"]')
+    next_frame(page)
+    assert page.is_visible(LIVE)
+    feed(in_state(whole, "done", growing=True), page)  # the forecast is still to come
+    assert page.is_hidden(LIVE)
+
+
+@pytest.mark.parametrize(
+    ("state", "grey"), [("loading", True), ("queued", True), ("stopped", False), ("failed", False)]
+)
+def test_only_a_run_to_come_greys_the_player(feed: Feed, state: str, grey: bool) -> None:
+    page = feed(in_state(data_of(recorded()), state, growing=False, waiting=True))
+    filtered = page.eval_on_selector(
+        '[data-testid="player"]', "e => getComputedStyle(e).filter !== 'none'"
+    )
+    assert filtered == grey
+
+
+# Text
+
+
+def ended() -> Trace:
+    """A text that goes on after its end."""
+    entry = make_round("aaa")
+    end = replace(entry.candidates[0], text=END)
+    return make_trace([replace(entry, candidates=(end, *entry.candidates[1:])), "aaa"])
+
+
+def test_the_end_of_a_text_is_a_mark_and_a_line_end(feed: Feed) -> None:
+    page = feed(data_of(ended(), end_texts=[END]))
+    mark, after = page.query_selector_all(
+        '[data-testid="text-pane"] .word:not([data-state="prompt"])'
+    )[:2]
+    assert (mark.text_content(), mark.get_attribute("title")) == (END, END)
+    shown = mark.evaluate("e => getComputedStyle(e, '::before').content")
+    assert "end of text" in shown
+    assert after.bounding_box()["y"] > mark.bounding_box()["y"]
+    assert END in words(page, '[data-testid="round"]')
+
+
+def test_no_text_is_an_end_without_being_named(feed: Feed) -> None:
+    data = data_of(ended())
+    del data["end_texts"]
+    assert feed(data).query_selector(".word.end") is None
+
+
+@pytest.mark.parametrize("width", [1140, 420])
+def test_the_readers_text_size_is_heeded(feed: Feed, width: int) -> None:
+    usual = feed(data_of(recorded()), width=width).evaluate(SIZES)
+    large = feed(data_of(recorded()), width=width, root="20px")
+    sizes = large.evaluate(SIZES)
+    assert usual
+    for name, size in usual.items():
+        assert sizes[name] == pytest.approx(1.25 * size), name
+    assert large.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+# The first minute
+
+
+def test_the_question_does_not_cover_its_row(feed: Feed) -> None:
+    entry = make_round("r")
+    wordy = replace(entry.candidates[0], text="verylong" * 20)  # no room beside the row
+    trace = make_trace([replace(entry, candidates=(wordy,))], config=RunConfig(gamma=1))
+    page = feed(data_of(trace, "recorded", tour="force"), width=420)
+    page.wait_for_selector(f"{TOUR}:has-text('Accept or reject')", timeout=10_000)
+    next_frame(page)
+    row = page.locator('[data-now="true"]').bounding_box()
+    tour = page.locator(TOUR).bounding_box()
+    assert tour["y"] >= row["y"] + row["height"] or tour["y"] + tour["height"] <= row["y"]
+    assert tour["y"] + tour["height"] <= 860
