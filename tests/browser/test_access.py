@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Server
+from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import ROUND
 
 SERIOUS = {"serious", "critical"}
@@ -28,8 +28,8 @@ def serious_violations(page: Any) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_violation(server: Server, open_page: Callable[..., Any], scheme: str) -> None:
     page = open_page(server.url, scheme=scheme)
-    page.wait_for_selector(ROUND)
-    page.click('[data-testid="play"]')  # at rest
+    wait_for_pair(page)  # at rest: Streamlit pales what it is about to draw anew
+    page.click('[data-testid="play"]')
     page.locator('[data-testid="seek"]').focus()
     page.keyboard.press("End")
     page.wait_for_timeout(600)
