@@ -12,11 +12,14 @@ DEV_READY := $(VENV)/.dev-ready
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
+# Tests in two processes, each with one thread; then those that drive a browser, which needs a
+# core of its own, by themselves.
 test: lint browser
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore=tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
 
 check: lint
-	$(BIN)/pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow" --ignore=tests/browser
 
 # The browser tests drive Debian's own Chromium; without it they are skipped, and say so.
 browser:

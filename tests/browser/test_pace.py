@@ -17,7 +17,7 @@ from tests.browser.conftest import ROOT, Server, wait_for_pair, wait_for_state
 from tests.browser.reading import click_run, download_trace
 
 PACE_RATIO = 0.95
-REPEATS = 3
+REPEATS = 2
 LENGTH = 400
 
 
