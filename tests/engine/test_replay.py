@@ -55,7 +55,7 @@ def replay(entry: Round, settings: RunConfig, draft: np.ndarray, target: np.ndar
         assert candidate.uniform == uniforms[verdict_slot(position)]
         assert candidate.draft_prob == own[candidate.token_id] > 0.0
         assert candidate.target_prob == theirs[candidate.token_id]
-        shared = np.minimum(own.astype(float), theirs.astype(float)).sum()
+        shared = np.minimum(own.astype(float), theirs.astype(float) + settings.epsilon).sum()
         assert candidate.expected_acceptance == pytest.approx(shared, abs=1e-5)
         if settings.drafter == "model":
             drawn = oracle.draw(own.astype(float).tolist(), uniforms[draft_slot(position)])

@@ -95,6 +95,7 @@ def test_a_process_that_cannot_start_is_not_tried_for_ever(
     monkeypatch.setattr(sys, "executable", program)
     run, check = new_worker.submit("a", spec, PROMPT, SHORT), new_worker.check(spec)
     finish(run)
+    wait_until(lambda: check.done)
     assert run.state == "failed"
     assert run.error is not None
     assert "could not start" in run.error.culprit
