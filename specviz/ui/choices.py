@@ -47,7 +47,7 @@ def choose_run(*, has_chat: bool, max_context: int | None) -> Choices:
     return Choices(prompt=prompt, config=config, restart=asked and st.session_state["live"])
 
 
-def prompt_kind(preset: Preset) -> str:
+def _preset_name(preset: Preset) -> str:
     return f"{preset.kind} · {preset.title}"
 
 
@@ -56,7 +56,7 @@ def _ask_restart() -> None:
 
 
 def _choose_prompt() -> str:
-    presets = {prompt_kind(preset): preset for preset in read_presets()}
+    presets = {_preset_name(preset): preset for preset in read_presets()}
     linked = st.query_params.get("prompt")
     names = list(presets)
     first = _OWN if linked is not None else names[0]

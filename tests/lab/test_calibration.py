@@ -139,7 +139,7 @@ def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:
     assert costs_key(pair, replace(WARM, top_k=5)) == costs_key(pair, replace(WARM, top_k=50))
 
 
-def test_a_noisy_table_is_kept_and_says_so() -> None:
+def test_a_table_remembers_that_its_machine_was_noisy() -> None:
     quiet, noisy = make_costs(), replace(make_costs(), drift=0.2)
     assert (quiet.noisy, noisy.noisy) == (False, True)
     assert save_value("step-costs", "some key", noisy)
