@@ -19,12 +19,20 @@ if pair.state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker))
 st.session_state["woken"] = True
 
+tour = "force" if st.query_params.get("tour") == "1" else "ask"
+head = st.container(horizontal=True, vertical_alignment="center", key="head")
+stage = st.container()
+fresh = history.current is None
+if fresh:  # the recorded run moves while the browser still fetches the widgets' parts
+    with stage:
+        show_stage(worker, history, None, tour)
+
 with st.sidebar:
     choices = choose_run(has_chat=pair.has_chat, max_context=pair.max_context)
     with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker)
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
+with head:
     with st.container(key="title", gap=None):
         st.title("Watch a pair think ahead", anchor=False)
         st.caption("A small draft model guesses a few tokens; the large one checks them at once.")
@@ -43,8 +51,9 @@ elif start or choices.restart:
 elif stop and run is not None:
     run.stop()
 
-tour = "force" if st.query_params.get("tour") == "1" else "ask"
-show_stage(worker, history, choices.config, tour)
+if not fresh:
+    with stage:
+        show_stage(worker, history, choices.config, tour)
 
 with st.container(horizontal=True, key="takeaway"):
     show_downloads(history)

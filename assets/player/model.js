@@ -246,7 +246,8 @@ class Store {
   /** Another run takes the stage. @param {Recording} recording @param {{live: boolean, playing: boolean}} how */
   show(recording, how) {
     this.recording = recording;
-    this.cursor = how.live ? recording.end : 0;
+    // What plays by itself shows its first candidate at once.
+    this.cursor = how.live ? recording.end : Number(how.playing);
     this.live = how.live;
     this.playing = how.playing;
     this.selected = null;

@@ -11,9 +11,17 @@ from contextvars import ContextVar
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 _ROOT = Path(__file__).parent.parent.parent
 _STYLE = _ROOT / "assets" / "shell.css"
+_THEORY = {
+    "speed": "Speed",
+    "rejections": "Rejections",
+    "bias": "Bias or speed",
+    "misleading": "When the formula misleads",
+    "claims": "Claims",
+}
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 
@@ -23,19 +31,32 @@ def open_shell() -> None:
     )
     st.html(_STYLE)
     st.logo(_ROOT / "assets" / "logo.svg", size="large")
-    watch = _ROOT / "pages" / "watch.py"
-    page = st.navigation(
-        [
-            st.Page(watch, title="Watch", url_path="start", default=True),
-            # The default page lives at / alone; a link to /watch should open it too.
-            st.Page(watch, title="Watch", url_path="watch", visibility="hidden"),
-        ]
-    )
+    page = st.navigation(_pages())
     token = _inside.set(True)
     try:
         page.run()
     finally:
         _inside.reset(token)
+
+
+def _pages() -> dict[str, list[StreamlitPage]]:
+    watch = _ROOT / "pages" / "watch.py"
+    return {
+        "": [
+            st.Page(watch, title="Watch", url_path="start", default=True),
+            # The default page lives at / alone; a link to /watch should open it too.
+            st.Page(watch, title="Watch", url_path="watch", visibility="hidden"),
+        ],
+        "Theory": [_page(name, title) for name, title in _THEORY.items() if _file(name).exists()],
+    }
+
+
+def _file(name: str) -> Path:
+    return _ROOT / "pages" / f"{name}.py"
+
+
+def _page(name: str, title: str) -> StreamlitPage:
+    return st.Page(_file(name), title=title, url_path=name)
 
 
 def require_shell() -> None:

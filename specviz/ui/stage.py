@@ -24,7 +24,7 @@ _POINT_ROUNDS = 10  # with fewer, a pace says little
 _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
-def show_stage(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> None:
+def show_stage(worker: Worker, history: History, chosen: RunConfig | None, tour: Tour) -> None:
     """Draw the player where the caller stands, and keep it fed."""
     busy = is_busy(worker, history)
 
@@ -47,7 +47,9 @@ def is_busy(worker: Worker, history: History) -> bool:
     return worker.preparing or measuring
 
 
-def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) -> dict[str, Any]:
+def stage_data(
+    worker: Worker, history: History, chosen: RunConfig | None, tour: Tour
+) -> dict[str, Any]:
     shown, run = history.shown(), history.current
     wish = player_wish(_KEY)
     return payload(
@@ -56,7 +58,7 @@ def stage_data(worker: Worker, history: History, chosen: RunConfig, tour: Tour) 
         start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_points(history, shown),
-        chosen=chosen if run else None,
+        chosen=chosen,
         figures=shown.figures,
         growing=shown.growing,
         tour=tour if run is None else "never",
