@@ -1,0 +1,52 @@
+"""The look that every figure shares. Text and grid colours come from the page's theme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """One meaning each, readable on light and on dark; what differs also differs by shape."""
+
+    exact: str = "#2f7fc2"
+    simulated: str = "#c9862b"
+    measured: str = "#1a9c76"
+    draft: str = "#d1932f"
+    target: str = "#4a80b5"
+    accepted: str = "#1a9c76"
+    rejected: str = "#d9622b"
+    recovered: str = "#3d8fd1"
+    bonus: str = "#a163c7"
+    muted: str = "#8a93a0"
+    ink: str = "#7b8593"
+    forbidden: str = "rgba(217, 98, 43, 0.12)"
+
+
+COLOURS = Colours()
+SERIES = ("#2f7fc2", "#d1932f", "#a163c7", "#1a9c76", "#d9622b", "#8a93a0")
+
+
+def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
+    """An empty figure in the house layout."""
+    made = go.Figure()
+    made.update_layout(
+        height=height,
+        margin={"l": 56, "r": 16, "t": 34, "b": 46},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        dragmode=False,
+        hovermode="closest",
+        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "title": None},
+    )
+    made.update_xaxes(title_text=x_title, zeroline=False, title_standoff=8)
+    made.update_yaxes(title_text=y_title, zeroline=False, title_standoff=8)
+    return made
+
+
+def see_through(colour: str, share: float) -> str:
+    """A hex colour with some transparency, for bands."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {share:g})"

@@ -1,0 +1,65 @@
+"""What the theory pages are built of: laws typeset, charts that say what they are, settings.
+
+Every setting is in the link, so that a claim can open a chart exactly where it flips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import plotly.graph_objects as go
+import streamlit as st
+
+Provenance = Literal["exact", "simulated", "measured", "reported"]
+_MARKS: dict[Provenance, str] = {
+    "exact": ":blue-badge[exact]",
+    "simulated": ":orange-badge[simulated]",
+    "measured": ":green-badge[measured]",
+    "reported": ":gray-badge[reported]",
+}
+
+
+def show_heading(title: str, lead: str) -> None:
+    with st.container(key="title", gap=None):
+        st.title(title, anchor=False)
+        st.caption(lead)
+
+
+def show_law(latex: str, symbols: Mapping[str, str], source: str) -> None:
+    """A formula, what its letters mean, and where it comes from.
+
+    ``symbols`` maps a letter in LaTeX to its meaning.
+    """
+    with st.container(border=True, key=None, gap="small"):
+        st.latex(latex)
+        meanings = "; ".join(f"${letter}$ {meaning}" for letter, meaning in symbols.items())
+        st.caption(f"{meanings}.  \n{source}" if meanings else source)
+
+
+def show_chart(
+    figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: object
+) -> object:
+    """A chart under a line that says what in it is exact, simulated, measured or reported.
+
+    ``options`` go to ``st.plotly_chart`` (``on_select`` and the like), whose answer is returned.
+    """
+    marks = " ".join(_MARKS[each] for each in provenance)
+    st.caption(f"{marks} {note}")
+    return st.plotly_chart(
+        figure, key=key, config={"displayModeBar": False, "scrollZoom": False}, **options
+    )
+
+
+def slider(
+    label: str, low: float, high: float, default: float, *, key: str, step: float, hint: str = ""
+) -> float:
+    """A number on a slider, kept in the link under its key."""
+    return st.slider(
+        label, low, high, default, step, key=key, help=hint or None, bind="query-params"
+    )
+
+
+def whole_slider(label: str, low: int, high: int, default: int, *, key: str, hint: str = "") -> int:
+    """A whole number on a slider, kept in the link under its key."""
+    return st.slider(label, low, high, default, 1, key=key, help=hint or None, bind="query-params")
