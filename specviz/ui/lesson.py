@@ -6,7 +6,7 @@ Every setting is in the link, so that a claim can open a chart exactly where it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -38,8 +38,8 @@ def show_law(latex: str, symbols: Mapping[str, str], source: str) -> None:
 
 
 def show_chart(
-    figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: object
-) -> object:
+    figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: Any
+) -> Any:
     """A chart under a line that says what in it is exact, simulated, measured or reported.
 
     ``options`` go to ``st.plotly_chart`` (``on_select`` and the like), whose answer is returned.
