@@ -39,6 +39,10 @@ class TraceError(SpecvizError):
     """A saved trace that cannot be read."""
 
 
+class TheoryError(SpecvizError):
+    """A distribution or a setting that a formula cannot take."""
+
+
 class TrainingError(SpecvizError):
     """A training run that cannot start or go on."""
 

@@ -347,7 +347,8 @@ def _alternatives(made: Alternatives) -> str | None:
 def _candidate(made: Candidate) -> str | None:
     if made.draft_prob <= 0:
         return "was drafted at a probability that is not above 0"
-    chances = (made.draft_prob, made.target_prob, made.uniform, made.expected_acceptance)
+    chances = [made.draft_prob, made.target_prob, made.uniform, made.expected_acceptance]
+    chances += [each for each in (made.overlap, made.bias) if each is not None]
     return _outside("chances", chances)
 
 

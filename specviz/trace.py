@@ -13,6 +13,9 @@ uniform           the number in [0, 1) that decided a verdict or a draw
 odds              min(1, target/draft) at a drafted token
 expected          the acceptance before the token was drawn: sum of min(draft, target), under
 acceptance        the over-acceptance rule of min(draft, target + epsilon)
+overlap           sum of min(draft, target) whatever the rule; 1 - overlap is the distance (total
+                  variation) of draft and target
+bias              distance of the law of the token emitted at a tested position from the target
 tau               tokens emitted a round, over whole rounds
 cut round         a round that the end of the text, a stop string or a limit kept short;
                   tau, token counts and times leave it out together
@@ -125,6 +128,9 @@ class Candidate:
     uniform: float
     expected_acceptance: float
     insight: Insight | None = None  # None with the record off
+    # Recorded for a lossy rule only: the lossless one has the expected acceptance and 0.
+    overlap: float | None = None
+    bias: float | None = None
 
     @property
     def odds(self) -> float:

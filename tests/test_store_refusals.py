@@ -131,6 +131,8 @@ BAD_FIELDS: dict[str, tuple[object, str]] = {
     f"{FIRST}.target_prob": ("0.5", 'target_prob is "0.5", not a number'),
     f"{FIRST}.draft_prob": (0, "drafted at a probability that is not above 0"),
     f"{FIRST}.expected_acceptance": (1.5, "outside 0 to 1"),
+    f"{FIRST}.overlap": (-0.1, "outside 0 to 1"),
+    f"{FIRST}.bias": (1.5, "outside 0 to 1"),
     f"{FIRST}.token_id": (2**70, "token_id is out of range"),
     "rounds.0.index": (True, "rounds[0].index is true, not a whole number"),
     "rounds.0.cut": ("bored", 'rounds[0].cut is "bored"'),

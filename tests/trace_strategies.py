@@ -66,6 +66,8 @@ CANDIDATES = st.builds(
     uniform=CHANCES,
     expected_acceptance=CHANCES,
     insight=st.none() | INSIGHTS,
+    overlap=st.none() | CHANCES,
+    bias=st.none() | CHANCES,
 )
 EXTRAS = st.builds(
     Extra,

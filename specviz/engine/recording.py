@@ -6,15 +6,26 @@ All positions are handled at once, and one transfer brings the result to the hos
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
 from specviz.engine.drafting import Proposal
 from specviz.engine.text import TokenTable
+from specviz.engine.verify import Lossless, Rule
 from specviz.trace import TOP_ALTERNATIVES, Alternatives, Insight
 
 _BLOCK = 64
 _BLOCKS_FROM = 512  # below this many blocks, sorting a row at once is as fast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the record adds to one candidate; nothing with the record off."""
+
+    insight: Insight | None = None
+    overlap: float | None = None
+    bias: float | None = None
 
 
 class Recorder:
@@ -27,6 +38,24 @@ class Recorder:
         self._table = table
         self._temperature = temperature
         self._space: torch.Tensor | None = None
+
+    @torch.inference_mode()
+    def sights(
+        self,
+        rule: Rule,
+        proposal: Proposal,
+        target_logits: torch.Tensor,
+        target_probs: torch.Tensor,
+    ) -> list[Sight]:
+        """One a candidate; a lossy rule is held against the run's own distributions."""
+        insights = self.insights(proposal, target_logits, target_probs)
+        losses = _losses(rule, proposal.probs, target_probs[: len(insights)])
+        if losses is None:
+            return [Sight(insight=each) for each in insights]
+        return [
+            Sight(insight=insight, overlap=min(1.0, overlap), bias=bias)
+            for insight, overlap, bias in zip(insights, *losses, strict=True)
+        ]
 
     @torch.inference_mode()
     def insights(
@@ -95,6 +124,14 @@ class Recorder:
             )
             for i in range(count)
         ]
+
+
+def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> list[list[float]] | None:
+    """Overlap and bias [2][count] of a lossy rule's positions."""
+    bias = rule.bias(draft, target)
+    if bias is None:
+        return None
+    return torch.stack((Lossless().expected(draft, target), bias)).tolist()
 
 
 def _facts(

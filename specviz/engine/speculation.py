@@ -19,7 +19,7 @@ from specviz.engine.drafting import Drafter, ModelDrafter, PromptLookupDrafter, 
 from specviz.engine.endings import Ending, Endings, room_for
 from specviz.engine.memory import memory_errors
 from specviz.engine.pair import Pair
-from specviz.engine.recording import Recorder
+from specviz.engine.recording import Recorder, Sight
 from specviz.engine.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
 from specviz.engine.target_pass import Checked, Outcome, TargetPass
 from specviz.engine.verify import Rule, make_rule
@@ -29,7 +29,6 @@ from specviz.trace import (
     CutReason,
     Extra,
     Finish,
-    Insight,
     Prefill,
     Prompt,
     Round,
@@ -60,6 +59,7 @@ class Speculation(Iterator[Round]):
         self._history = list(prompt_ids)
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
+        self._rule = rule or make_rule(config)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
         self._index = 0
@@ -67,9 +67,7 @@ class Speculation(Iterator[Round]):
         with memory_errors(pair.device):
             self._drafter = drafter or _make_drafter(pair, config, self._capacity, self._sampler)
             self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
-            self._pass = TargetPass(
-                self._target, self._sampler, rule or make_rule(config), pair.device
-            )
+            self._pass = TargetPass(self._target, self._sampler, self._rule, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
 
     @property
@@ -153,11 +151,12 @@ class Speculation(Iterator[Round]):
         self._index += 1
         return entry
 
-    def _look(self, proposal: Proposal, checked: Checked) -> list[Insight] | None:
+    def _look(self, proposal: Proposal, checked: Checked) -> list[Sight]:
         """What both models thought, with the record on."""
-        if not self.config.record or not proposal.token_ids.shape[0]:
-            return None
-        return self._recorder.insights(proposal, checked.logits, checked.probs)
+        count = proposal.token_ids.shape[0]
+        if not self.config.record or not count:
+            return [Sight()] * count
+        return self._recorder.sights(self._rule, proposal, checked.logits, checked.probs)
 
     def _conclude(self, ending: Ending) -> None:
         if ending.finish is not None:
@@ -169,7 +168,7 @@ class Speculation(Iterator[Round]):
         outcome: Outcome,
         ending: Ending,
         uniforms: np.ndarray,
-        sights: list[Insight] | None,
+        sights: list[Sight],
     ) -> tuple[Candidate, ...]:
         draws = uniforms[verdict_slot(0) :: 2].tolist()
         return tuple(
@@ -181,7 +180,9 @@ class Speculation(Iterator[Round]):
                 target_prob=outcome.target_probs[i],
                 uniform=draws[i],
                 expected_acceptance=min(1.0, outcome.expected[i]),
-                insight=sights[i] if sights else None,
+                insight=sights[i].insight,
+                overlap=sights[i].overlap,
+                bias=sights[i].bias,
             )
             for i, token_id in enumerate(outcome.token_ids)
         )

@@ -35,6 +35,10 @@ class Rule(Protocol):
         """Chance [...] that a candidate yet to be drawn from [..., vocabulary] will stand."""
         ...
 
+    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor | None:
+        """Distance [...] of the emitted token's law from the target; None where it is always 0."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Lossless:
@@ -50,6 +54,9 @@ class Lossless:
 
     def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
         return torch.minimum(draft_probs, target_probs).sum(-1)
+
+    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> None:
+        del draft_probs, target_probs
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,13 @@ class OverAccept:
 
     def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
         return torch.minimum(draft_probs, target_probs + self.epsilon).sum(-1)
+
+    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        accepted = torch.minimum(draft_probs, target_probs + self.epsilon)
+        rejected = (1.0 - accepted.sum(-1, keepdim=True)).clamp_(min=0.0)
+        recovered = self.residual(draft_probs, target_probs)
+        recovered *= rejected / recovered.sum(-1, keepdim=True).clamp(min=1e-30)
+        return (accepted + recovered - target_probs).abs().sum(-1) / 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

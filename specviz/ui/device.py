@@ -16,6 +16,11 @@ class Tab:
 
     id: str
 
+    @property
+    def series(self) -> str:
+        """The session of the runs that one page starts one after the other."""
+        return f"{self.id}:series"
+
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
@@ -26,7 +31,8 @@ def the_worker() -> Worker:
 
 
 def _release(tab: Tab) -> None:
-    the_worker().release(tab.id)
+    for session in (tab.id, tab.series):
+        the_worker().release(session)
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=_release)
@@ -37,5 +43,6 @@ def _this_tab() -> Tab:
 def this_tab() -> Tab:
     """Says that the tab lives; when it closes, its runs end after a grace."""
     tab = _this_tab()
-    the_worker().keep(tab.id)
+    for session in (tab.id, tab.series):
+        the_worker().keep(session)
     return tab

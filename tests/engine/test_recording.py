@@ -14,10 +14,13 @@ from specviz.engine.drafting import Proposal
 from specviz.engine.recording import Recorder, top_of
 from specviz.engine.sampling import Sampler, one_hot
 from specviz.engine.text import TokenTable
+from specviz.store import trace_from_json, trace_to_json
 from specviz.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
+from tests.engine.playing import config, llama_pair, play
 from tests.engine.spies import watch
+from tests.traces import make_trace
 
 
 @pytest.mark.parametrize("size", [1, 7, 10, 320, 2_559, 2_560, 2_623, 32_000, 50_257, 128_256])
@@ -143,3 +146,50 @@ def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.Mon
             assert 0.0 < insight.draft_prob < 1.0
             assert len(insight.target_top.probs) == TOP_ALTERNATIVES
             assert insight.target_entropy > 0.1
+
+
+LOSSY: tuple[dict[str, Any], ...] = (
+    {"epsilon": 0.05, "residual": "leftover"},
+    {"epsilon": 0.3, "residual": "target"},
+    {"epsilon": 0.1, "residual": "draft", "top_k": 12},
+    {"epsilon": 0.1, "residual": "target", "drafter": "prompt-lookup"},
+    {"epsilon": 0.2, "residual": "leftover", "temperature": 0.0},
+    {"epsilon": 0.2, "residual": "draft", "temperature": 0.0},
+)
+
+
+@pytest.mark.parametrize("sampling", LOSSY, ids=str)
+def test_a_lossy_rule_records_its_overlap_and_bias(
+    sampling: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = watch(monkeypatch)
+    settings = config(rule="over-accept", gamma=3, max_new_tokens=30, **sampling)
+    biases: list[float] = []
+    for entry in play(llama_pair("lean"), settings):
+        proposal, _, checked = notes.passes[entry.index]
+        for i, candidate in enumerate(entry.candidates):
+            own, theirs = proposal.probs[i].double().numpy(), checked.probs[i].double().numpy()
+            law = oracle.emitted_law(own, theirs, settings.epsilon, settings.residual)
+            bias = oracle.total_variation(law, theirs)
+            shared = float(np.minimum(own, theirs).sum())
+            assert candidate.overlap == pytest.approx(shared, abs=1e-6)
+            assert candidate.bias == pytest.approx(bias, abs=1e-6)
+            biases.append(bias)
+    assert max(biases) > 0.01
+
+
+@pytest.mark.parametrize(
+    "sampling", [{}, {"rule": "over-accept", "epsilon": 0.1, "record": False}], ids=str
+)
+def test_without_loss_or_record_nothing_is_said_of_bias(sampling: dict[str, Any]) -> None:
+    rounds = play(llama_pair("lean"), config(max_new_tokens=12, **sampling))
+    candidates = [each for entry in rounds for each in entry.candidates]
+    assert candidates
+    assert {(each.overlap, each.bias) for each in candidates} == {(None, None)}
+
+
+def test_a_lossy_record_survives_its_file() -> None:
+    settings = config(rule="over-accept", epsilon=0.1, max_new_tokens=12)
+    trace = make_trace(play(llama_pair("lean"), settings), config=settings)
+    assert all(each.bias is not None for entry in trace.rounds for each in entry.candidates)
+    assert trace_from_json(trace_to_json(trace)) == trace

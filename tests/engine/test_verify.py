@@ -306,6 +306,34 @@ def test_over_acceptance_has_the_reference_losses(
     np.testing.assert_allclose(law, by_hand, atol=1e-12)
 
 
+@given(laws(6), laws(6), st.sampled_from([0.0, 1e-3, 0.1, 0.5, 1.0]), st.sampled_from([*SOURCES]))
+def test_the_bias_is_the_distance_of_the_emitted_law(
+    draft: np.ndarray,
+    target: np.ndarray,
+    epsilon: float,
+    source: Literal["leftover", "target", "draft"],
+) -> None:
+    law = oracle.emitted_law(draft, target, epsilon, source)
+    distance = oracle.total_variation(law, target)
+    rule, own, theirs = OverAccept(epsilon, source), torch.tensor(draft), torch.tensor(target)
+    assert rule.bias(own, theirs).item() == pytest.approx(distance, abs=1e-12)
+    assert rule.bias(own.float(), theirs.float()).item() == pytest.approx(distance, abs=1e-6)
+    assert (own.numpy() == draft).all()  # read, not used up
+    assert (theirs.numpy() == target).all()
+
+
+@pytest.mark.parametrize("epsilon", REF5)
+def test_the_bias_has_the_reference_values(epsilon: float) -> None:
+    rows = torch.from_numpy(REF5_DRAFT).expand(2, -1), torch.from_numpy(REF5_TARGET).expand(2, -1)
+    for source, place in SOURCES.items():
+        found = OverAccept(epsilon, source).bias(*rows).tolist()
+        assert found == pytest.approx([REF5[epsilon][place]] * 2, abs=1e-12)
+
+
+def test_the_lossless_rule_has_no_bias_to_record() -> None:
+    assert Lossless().bias(torch.from_numpy(REF5_DRAFT), torch.from_numpy(REF5_TARGET)) is None
+
+
 @pytest.mark.parametrize("epsilon", REF5)
 def test_rejections_and_the_smallest_loss_add_up_to_the_distance(epsilon: float) -> None:
     rejected, law = rule_law(OverAccept(epsilon), REF5_DRAFT, REF5_TARGET)
