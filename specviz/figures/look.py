@@ -31,19 +31,20 @@ SERIES = ("#2f7fc2", "#d1932f", "#a163c7", "#1a9c76", "#d9622b", "#8a93a0")
 
 def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
     """An empty figure in the house layout."""
-    made = go.Figure()
-    made.update_layout(
-        height=height,
-        margin={"l": 56, "r": 16, "t": 34, "b": 46},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        dragmode=False,
-        hovermode="closest",
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "title": None},
+    axis = {"zeroline": False}
+    return go.Figure(
+        layout={
+            "height": height,
+            "margin": {"l": 56, "r": 16, "t": 34, "b": 46},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "dragmode": False,
+            "hovermode": "closest",
+            "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
+            "xaxis": {"title": {"text": x_title, "standoff": 8}, **axis},
+            "yaxis": {"title": {"text": y_title, "standoff": 8}, **axis},
+        }
     )
-    made.update_xaxes(title_text=x_title, zeroline=False, title_standoff=8)
-    made.update_yaxes(title_text=y_title, zeroline=False, title_standoff=8)
-    return made
 
 
 def see_through(colour: str, share: float) -> str:

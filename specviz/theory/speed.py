@@ -6,7 +6,8 @@ one pass over gamma + 1 tokens. Chances and costs outside their range are a call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,49 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return total
 
 
+def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
+    """E_0 to E_gamma: candidates still to be accepted once k were, E_k = alpha (1 + E_(k+1)).
+
+    The recursion of v2rockets/sd_optimization, which ends at E_gamma = 0.
+    """
+    assert 0.0 <= alpha <= 1.0, alpha
+    left = np.zeros(gamma + 1)
+    for place in reversed(range(gamma)):
+        left[place] = alpha * (1.0 + left[place + 1])
+    return left
+
+
+def expected_accepted(alpha: float, gamma: int) -> float:
+    """Candidates accepted a round: the recursion's closed form alpha (1 - alpha**g) / (1 - alpha).
+
+    One less than the tokens a round; at alpha 1 the limit, gamma.
+    """
+    assert 0.0 <= alpha <= 1.0, alpha
+    if alpha in {0.0, 1.0}:
+        return alpha * gamma
+    # expm1 keeps the digits that 1 - alpha**gamma would lose near 1.
+    return alpha * -math.expm1(gamma * math.log(alpha)) / (1.0 - alpha)
+
+
+def round_time(gamma: int, draft_time: float, verify_time: float) -> float:
+    """One cycle of v2rockets/sd_optimization: gamma draft steps and one verification."""
+    return gamma * draft_time + verify_time
+
+
+def generation_speed(alpha: float, gamma: int, draft_time: float, verify_time: float) -> float:
+    """Tokens per unit of time: the tokens of a cycle over its time (v2rockets/sd_optimization)."""
+    return expected_tokens(alpha, gamma) / round_time(gamma, draft_time, verify_time)
+
+
+def operations_factor(alpha: float, gamma: int, draft_operations: float) -> float:
+    """Arithmetic done per token, in target steps: Leviathan et al. 2023, theorem 3.11.
+
+    ``draft_operations`` is one draft step's arithmetic over one target step's. Speculation
+    buys time with arithmetic: the factor is 1 or more at any alpha below 1.
+    """
+    return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
+
+
 def speedup(alpha: float, gamma: int, draft_cost: float, verify_cost: float = 1.0) -> float:
     """Times as fast as the target alone: Leviathan et al. 2023, theorem 3.8.
 
@@ -66,6 +110,105 @@ def best_gamma(
         if value > greatest * (1.0 + _TIE):
             best, greatest = gamma, value
     return best, greatest
+
+
+def speedups(
+    alphas: NDArray[np.float64],
+    draft_costs: NDArray[np.float64],
+    verify_cost: float = 1.0,
+    max_gamma: int = 64,
+) -> NDArray[np.float64]:  # [max_gamma + 1, *broadcast]
+    """`speedup` at gamma 0, 1, ..., ``max_gamma``, at every pair of an alpha and a cost."""
+    assert verify_cost > 0.0, verify_cost
+    chances, costs = np.broadcast_arrays(alphas, draft_costs)
+    made = np.ones((max_gamma + 1, *chances.shape))
+    tokens = np.ones(chances.shape)
+    for gamma in range(1, max_gamma + 1):
+        tokens = 1.0 + chances * tokens
+        made[gamma] = tokens / (gamma * costs + verify_cost)
+    return made
+
+
+def best_gammas(
+    alphas: NDArray[np.float64],
+    draft_costs: NDArray[np.float64],
+    verify_cost: float = 1.0,
+    max_gamma: int = 64,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """`best_gamma` at every pair of an alpha and a cost: the gammas, and their speedups."""
+    made = speedups(alphas, draft_costs, verify_cost, max_gamma)
+    best = (made >= made.max(axis=0) / (1.0 + _TIE)).argmax(axis=0)
+    return best, np.take_along_axis(made, best[None], axis=0)[0]
+
+
+def least_reaching(rising: Callable[[float], float], goal: float) -> float | None:
+    """The least number in [0, 1] at which a rising function reaches the goal, by bisection."""
+    if rising(1.0) < goal:
+        return None
+    low, high = 0.0, 1.0
+    if rising(low) >= goal:
+        return low
+    while (middle := (low + high) / 2) not in {low, high}:
+        low, high = (low, middle) if rising(middle) >= goal else (middle, high)
+    return high
+
+
+def alpha_for_speedup(
+    goal: float,
+    draft_cost: float,
+    verify_cost: float = 1.0,
+    *,
+    gamma: int | None = None,
+    max_gamma: int = 64,
+) -> float | None:
+    """The least alpha with which some gamma from 1 to ``max_gamma`` reaches the speedup.
+
+    With ``gamma`` given, that gamma alone. None if even alpha 1 falls short.
+    """
+    gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
+
+    def greatest(alpha: float) -> float:
+        return max(speedup(alpha, each, draft_cost, verify_cost) for each in gammas)
+
+    return least_reaching(greatest, goal)
+
+
+def break_even_alpha(
+    draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
+) -> float | None:
+    """The alpha above which speculation pays. With verify_cost 1 it is c itself, at gamma 1."""
+    return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
+
+
+def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
+    """If each round knew beforehand where to stop, and drafted what will be accepted alone.
+
+    1 / (1 - alpha + c alpha) with verify_cost 1: the tokens are Leviathan et al. 2023,
+    section 3.5 (1 / (1 - alpha) a round); the time of them, alpha / (1 - alpha) draft steps
+    and a verification a round, is worked out here. Infinite at alpha 1 and c 0.
+    """
+    assert 0.0 <= alpha <= 1.0, alpha
+    spent = (1.0 - alpha) * verify_cost + alpha * draft_cost
+    return 1.0 / spent if spent > 0.0 else math.inf
+
+
+def tokens_by_position(alphas: Sequence[float]) -> float:
+    """Tokens a round if acceptance differs by place: 1 + alpha_1 + alpha_1 alpha_2 + ...
+
+    ``alphas`` holds, for each place, the chance of acceptance once all before it were
+    accepted; so the sum is exact, whatever the dependence between places.
+    """
+    assert all(0.0 <= alpha <= 1.0 for alpha in alphas), alphas
+    return 1.0 + float(np.cumprod(np.asarray(alphas, dtype=np.float64)).sum())
+
+
+def speedup_by_position(
+    alphas: Sequence[float], draft_cost: float, verify_cost: float = 1.0
+) -> float:
+    """`speedup` with an acceptance for each of its len(alphas) candidates."""
+    if not alphas:
+        return 1.0
+    return tokens_by_position(alphas) / (len(alphas) * draft_cost + verify_cost)
 
 
 def expected_rounds(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> float:

@@ -31,7 +31,7 @@ def open_shell() -> None:
     )
     st.html(_STYLE)
     st.logo(_ROOT / "assets" / "logo.svg", size="large")
-    page = st.navigation(_pages())
+    page = st.navigation(_pages(), position="top")
     token = _inside.set(True)
     try:
         page.run()

@@ -1,0 +1,148 @@
+"""Bias or speed: what accepting too much buys, and what it costs."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.errors import TheoryError  # noqa: E402
+from specviz.figures.tradeoff import (  # noqa: E402
+    areas_chart,
+    blocks_chart,
+    drafts_chart,
+    law_chart,
+    pareto_plane,
+)
+from specviz.theory import blocks, multidraft, tradeoff  # noqa: E402
+from specviz.theory.examples import EXAMPLES, Example  # noqa: E402
+from specviz.ui.bars import show_bars  # noqa: E402
+from specviz.ui.bias import Settings, Simulation, run_simulation  # noqa: E402
+from specviz.ui.bias_words import (  # noqa: E402
+    bars_in_words,
+    biased_runs,
+    blocks_in_words,
+    drafts_in_words,
+    plane_in_words,
+    run_dots,
+    run_in_words,
+    show_bias_laws,
+    state_in_words,
+)
+from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.lesson import show_chart, show_heading, slider, whole_slider  # noqa: E402
+
+SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
+
+
+def show_position(example: Example) -> Settings:
+    """The bars and the plane, side by side."""
+    with st.sidebar:
+        epsilon = slider("Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01)
+        lenience = slider("Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05)
+        threshold = slider("Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01)
+        paused = st.toggle("Pause the simulation", key="bias_pause", bind="query-params")
+    left, right = st.columns([6, 7], gap="medium")
+    with left:
+        said = st.container()
+        draft, target = show_bars(example.draft, example.target, example.labels, key="bias_bars")
+        st.caption(f"Drag a bar by its top, or use the arrow keys. {example.source}")
+    settings = Settings(
+        draft=draft, target=target, epsilon=epsilon, lenience=lenience, threshold=threshold
+    )
+    said.markdown(bars_in_words(settings, example.labels))
+    with right:
+        st.markdown(plane_in_words(settings))
+        run_simulation(settings, paused, lambda simulation: draw_plane(simulation, paused))
+    return settings
+
+
+def draw_plane(simulation: Simulation, paused: bool) -> None:
+    settings = simulation.settings
+    marks = [each.mark() for each in settings.policies()]
+    plane = pareto_plane(settings.distance, marks, simulation.landings(), height=370)
+    note = state_in_words(simulation, paused)
+    show_chart(plane, note, "exact", "simulated", key="bias_plane")
+
+
+def show_output(settings: Settings, example: Example) -> None:
+    areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
+    opt, uno, *_ = settings.policies()
+    left, right = st.columns(2, gap="medium")
+    with left:
+        note = "Rejected and accepted in excess are together the distance of the models."
+        show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
+    with right:
+        laws = {opt.name: opt.emitted, uno.name: uno.emitted}
+        note = "What is emitted, against the target."
+        show_chart(law_chart(example.labels, settings.target, laws), note, "exact", key="bias_laws")
+
+
+def show_blocks(settings: Settings) -> None:
+    left, right = st.columns([5, 8], gap="medium")
+    with left:
+        gamma = whole_slider("γ up to", 1, 10, 6, key="bias_gamma")
+    curves = blocks.accepted_curves(settings.draft, settings.target, gamma)
+    left.markdown(blocks_in_words(curves))
+    note = "Every position has the two laws above. Sun et al. 2024."
+    with right:
+        show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
+
+
+def show_drafts(settings: Settings) -> None:
+    left, right = st.columns([5, 8], gap="medium")
+    with left:
+        most = whole_slider("Drafts up to", 1, 8, 6, key="bias_drafts")
+    curves = multidraft.acceptance_curves(settings.draft, settings.target, most)
+    left.markdown(drafts_in_words(curves))
+    note = "SpecTr, Sequoia and Hu et al. 2025 for the other rules; drafts are drawn from above."
+    with right:
+        show_chart(drafts_chart(curves), note, "exact", key="bias_zoo")
+
+
+def show_runs() -> None:
+    runs = biased_runs(session_history())
+    if not runs:
+        st.info(
+            "No run of this session used the over-acceptance rule. Choose it on the Watch page, "
+            "run, and come back: each of its tokens becomes a dot here."
+        )
+        return
+    trace = runs[-1].trace
+    left, right = st.columns([5, 8], gap="medium")
+    left.markdown(run_in_words(trace))
+    plane = pareto_plane(1.0, dots=run_dots(trace), unit=", as a share of the token's own TV")
+    note = "One dot for each tested token of the newest such run, from the models' own chances."
+    with right:
+        show_chart(plane, note, "measured", "exact", key="bias_run")
+
+
+show_heading(
+    "Bias or speed", "Reject less and the text drifts from the target: the exact exchange rate."
+)
+with st.sidebar:
+    names = {each.name: each for each in EXAMPLES}
+    chosen = st.selectbox("The bars start from", names, key="bias_example", bind="query-params")
+example = names[chosen]
+settings = show_position(example)
+section = st.segmented_control(
+    "More of the same pair",
+    SECTIONS,
+    default=SECTIONS[0],
+    key="bias_section",
+    bind="query-params",
+    label_visibility="collapsed",
+)
+try:
+    if section == "Whole blocks":
+        show_blocks(settings)
+    elif section == "Several drafts":
+        show_drafts(settings)
+    elif section == "Your runs":
+        show_runs()
+    else:
+        show_output(settings, example)
+except TheoryError as problem:
+    st.error(str(problem))
+st.subheader("The laws", anchor=False)
+show_bias_laws()

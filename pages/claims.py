@@ -1,0 +1,49 @@
+"""Claims: what is said of speculative decoding, worked out, and where it flips."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.theory.claims import RunName  # noqa: E402
+from specviz.ui.claim_cards import all_claims, choose_claims, show_cards, tally  # noqa: E402
+from specviz.ui.claim_runs import session_claim_runs  # noqa: E402
+from specviz.ui.claim_theorems import show_theorems  # noqa: E402
+from specviz.ui.device import the_worker, this_tab  # noqa: E402
+from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.pair_panel import active_spec  # noqa: E402
+
+worker, tab, history, runs = the_worker(), this_tab(), session_history(), session_claim_runs()
+
+
+def start(run: RunName, asker: str) -> None:
+    runs.start(run, asker, worker, tab, history)
+
+
+show_heading(
+    "What is claimed, worked out",
+    "Sentences of a guide, an overview and a README: quoted, computed, and taken to where they "
+    "turn.",
+)
+claims = all_claims()
+st.caption(f"Pair for the runs: {active_spec(worker).label}. It is loaded first if need be.")
+cards, theorems = st.tabs(
+    ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
+)
+
+with cards:
+    st.markdown(f"{len(claims)} sentences: {tally(claims)}")
+    shown = choose_claims(claims, runs.asked_by if runs.busy else "")
+    if shown:
+        show_cards(shown, runs, start)
+    else:
+        st.info("No claim has this source and this verdict. Leave one of the two out.")
+    st.caption(
+        "A verdict says whether the sentence is true in all, some or none of the cases tried. "
+        "p = draft, q = target (Yin et al.); Leviathan et al. have them the other way round."
+    )
+
+with theorems:
+    show_theorems(runs, start)

@@ -1,0 +1,43 @@
+"""When the formula misleads: clusters, tails, batches, temperature, and estimates of α."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.misleading_parts import (  # noqa: E402
+    show_batch,
+    show_clustering,
+    show_estimates,
+    show_tail,
+    show_temperature,
+)
+from specviz.ui.points import session_runs  # noqa: E402
+
+show_heading(
+    "When the formula misleads",
+    "It takes acceptance to be independent and alike, verification to be free, and means to do.",
+)
+clusters, tail, batch, temperature, estimates = st.tabs(
+    ["Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α"],
+    key="misleading_tab",
+    bind="query-params",
+)
+if clusters.open:
+    with clusters:
+        show_clustering()
+if tail.open:
+    with tail:
+        show_tail()
+if batch.open:
+    with batch:
+        show_batch()
+if temperature.open:
+    with temperature:
+        show_temperature()
+if estimates.open:
+    with estimates:
+        show_estimates(session_runs(session_history()))

@@ -1,0 +1,45 @@
+"""Rejections: how many there are, exactly, and what would make them fewer."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.errors import TheoryError  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.rejections import (  # noqa: E402
+    choose_setting,
+    rejections_sentence,
+    show_bound,
+    show_one_draft,
+    show_one_place,
+    show_several_drafts,
+)
+
+show_heading(
+    "Rejections", "Each costs a pass of the target. Their number is known without simulating it."
+)
+chosen = choose_setting()
+try:
+    st.markdown(rejections_sentence(chosen))
+    one, several, place, bound = st.tabs(
+        ["One draft", "Several drafts", "At one place", "The bound"],
+        key="rejections_tab",
+        bind="query-params",
+    )
+    if one.open:
+        with one:
+            show_one_draft(chosen)
+    if several.open:
+        with several:
+            show_several_drafts(chosen)
+    if place.open:
+        with place:
+            show_one_place()
+    if bound.open:
+        with bound:
+            show_bound(chosen)
+except TheoryError as problem:
+    st.error(str(problem))
+st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")

@@ -1,0 +1,45 @@
+"""Speed: what acceptance, the two costs and γ are worth in time."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.points import session_runs  # noqa: E402
+from specviz.ui.speed_parts import (  # noqa: E402
+    choose_setting,
+    show_map,
+    show_over_gamma,
+    show_papers,
+    show_recursion,
+    speed_sentence,
+)
+
+show_heading("Speed", "Four numbers decide whether drafting pays, and how many tokens to draft.")
+chosen = choose_setting()
+st.markdown(speed_sentence(chosen))
+
+over_gamma, over_costs, recursion, papers = st.tabs(
+    ["Over γ", "Over α and c", "Tokens a round", "What papers measured"],
+    key="speed_tab",
+    bind="query-params",
+)
+if over_gamma.open:
+    with over_gamma:
+        show_over_gamma(chosen)
+if over_costs.open:
+    with over_costs:
+        show_map(chosen, session_runs(session_history()))
+if recursion.open:
+    with recursion:
+        show_recursion(chosen)
+if papers.open:
+    with papers:
+        show_papers()
+st.caption(
+    "Papers disagree on letters: Yin et al. 2024 write p for the draft and q for the target, "
+    "Leviathan et al. 2023 the other way round. Here they are called draft and target."
+)

@@ -1,0 +1,35 @@
+"""Sentences of three sources held against the theory: quoted, worked out, and where they flip.
+
+Every number comes from the theory's functions when `claims` is called. A verdict says whether
+the sentence is true in all, some or none of the cases that its function names.
+"""
+
+from __future__ import annotations
+
+from specviz.theory.claims.claim import (
+    GUIDE,
+    OPTIMIZATION,
+    OVERVIEW,
+    Chart,
+    Claim,
+    Figure,
+    RunName,
+    Source,
+    Verdict,
+)
+from specviz.theory.claims.machines import machine_claims
+from specviz.theory.claims.rates import rate_claims
+from specviz.theory.claims.rules import rule_claims
+from specviz.theory.claims.texts import text_claims
+
+__all__ = [
+    "GUIDE", "OPTIMIZATION", "OVERVIEW",
+    "Chart", "Claim", "Figure", "RunName", "Source", "Verdict", "claims",
+]  # fmt: skip
+
+
+def claims() -> tuple[Claim, ...]:
+    """Those of the guide first, then of the overview, then of the README."""
+    made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims())
+    order = (GUIDE, OVERVIEW, OPTIMIZATION)
+    return tuple(sorted(made, key=lambda claim: order.index(claim.source)))

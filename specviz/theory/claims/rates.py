@@ -1,0 +1,213 @@
+"""The guide's sentences on acceptance, draft length and what they bring."""
+
+from __future__ import annotations
+
+from specviz.theory.claims.claim import GUIDE, Claim, Figure, crossing, judged, speed_chart
+from specviz.theory.estimates import alpha_from_drafted
+from specviz.theory.speed import (
+    alpha_for_speedup,
+    best_gamma,
+    break_even_alpha,
+    expected_accepted,
+    expected_tokens,
+    speedup,
+)
+
+_COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # c, from a draft two orders smaller to a third
+_ROUND = "Tokens a round"  # a tab of the Speed page
+_ALPHAS = (0.3, 0.6, 0.9)
+_GEMMA_TARGET, _GEMMA_DRAFT = 8.54, 2.51  # billions of parameters, the guide's own pair
+_GEMMA_GAMMA = 10  # num_assistant_tokens in the guide's listing
+
+
+def rate_claims() -> tuple[Claim, ...]:
+    return (
+        _counted_acceptance(),
+        _bands(),
+        _draft_lengths(),
+        _acceptance_length(),
+        _six_tokens(),
+        _two_to_three_times(),
+        _ten_times_fewer(),
+    )
+
+
+def _counted_acceptance() -> Claim:
+    gamma, accepted = 5, 3.0
+    share = accepted / gamma
+    alpha, two = alpha_from_drafted(share, gamma), alpha_from_drafted(share, 2)
+    return Claim(
+        id="counted-acceptance",
+        source=GUIDE,
+        quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
+        verdict=judged([abs(alpha - share) < 0.01]),
+        finding=f"{share:.1f} is accepted over drafted. Candidates behind a rejection were never "
+        f"tested, so three accepted of five mean α = {alpha:.4f}. Put into the usual formula, "
+        f"{share:.1f} gives {expected_tokens(share, gamma):.3f} tokens a round, not the "
+        f"{1 + accepted:.0f} (the extra one included) that the example began with.",
+        flip=f"The two agree only at γ 1, where every candidate is tested. Already at γ 2 the "
+        f"same share of {share:.1f} means α = {two:.3f}.",
+        figures=(
+            Figure(label="accepted / drafted", value=share),
+            Figure(label="α", value=alpha, form=".4f"),
+            Figure(label="τ from 0.6", value=expected_tokens(share, gamma), form=".3f"),
+        ),
+        chart=speed_chart("Tokens a round at this α", _ROUND, alpha=alpha, gamma=gamma),
+        run="estimates",
+    )
+
+
+def _bands() -> Claim:
+    excellent = [best_gamma(0.7, c)[1] >= 2 for c in _COSTS]
+    poor = [best_gamma(0.4, c)[1] < 1.5 for c in _COSTS]
+    turn = crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69)
+    low_cheap, high_dear = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
+    return Claim(
+        id="acceptance-bands",
+        source=GUIDE,
+        quote="High acceptance rate (α ≥ 0.7): Signifies excellent speedup … Medium acceptance "
+        "rate (α = 0.5–0.7): Indicates good speedup … Low acceptance rate (α < 0.5): Suggests poor "
+        "speedup",
+        verdict=judged([*excellent, *poor]),
+        finding=f"α says nothing without c. At the best γ, α 0.40 with c 0.01 gives "
+        f"{low_cheap:.2f} times; α 0.70 with c 0.30 only {high_dear:.2f}. Drafting pays exactly "
+        "if α > c (with v = 1). Here “excellent” is read as twice as fast, “poor” as under "
+        "1.5 times; the guide gives no numbers.",
+        flip=f"α 0.70 stops doubling the speed at c = {turn:.3f}.",
+        figures=(
+            Figure(label="α 0.40, c 0.01", value=low_cheap, unit="×"),
+            Figure(label="α 0.70, c 0.30", value=high_dear, unit="×"),
+            Figure(label="flips at c", value=turn, form=".3f"),
+        ),
+        chart=speed_chart("Speedup at the flip", alpha=0.7, c=turn),
+        run="speed",
+    )
+
+
+def _draft_lengths() -> Claim:
+    high = [7 <= best_gamma(alpha, c)[0] <= 10 for alpha in (0.7, 0.8, 0.9) for c in _COSTS]
+    low = [3 <= best_gamma(alpha, c)[0] <= 5 for alpha in (0.3, 0.4, 0.5) for c in _COSTS]
+    longest = crossing(lambda c: best_gamma(0.8, c)[0] - 10.5, 0.001, 0.5)
+    shortest = crossing(lambda c: best_gamma(0.8, c)[0] - 6.5, 0.001, 0.5)
+    low_best, high_best = best_gamma(0.5, 0.1)[0], best_gamma(0.9, 0.1)[0]
+    return Claim(
+        id="draft-lengths",
+        source=GUIDE,
+        quote="High α: Employ a larger γ (7–10 tokens) … Low α: Opt for a smaller γ (3–5 tokens)",
+        verdict=judged([*high, *low]),
+        finding=f"The direction is right, the numbers belong to one range of c. At c = 0.10 the "
+        f"best γ is {high_best} for α 0.90 but {low_best} for α 0.50, "
+        f"{best_gamma(0.3, 0.1)[0]} for α 0.30, and {best_gamma(0.3, 0.3)[0]} (do not draft) for "
+        f"α 0.30 at c = 0.30. The rule is right in {sum(high) + sum(low)} of the "
+        f"{len(high) + len(low)} cases tried here.",
+        flip=f"For α 0.80 the best γ lies within 7–10 only from c = {longest:.3f} to "
+        f"c = {shortest:.3f}.",
+        figures=(
+            Figure(label="best γ, α 0.90, c 0.10", value=high_best, form=".0f"),
+            Figure(label="best γ, α 0.50, c 0.10", value=low_best, form=".0f"),
+            Figure(label="flips at c", value=shortest, form=".3f"),
+        ),
+        chart=speed_chart("Speedup over γ at the flip", alpha=0.8, c=shortest, gamma=7),
+        run="speed",
+    )
+
+
+def _acceptance_length() -> Claim:
+    alpha, gamma = 0.6, 5
+    emitted = expected_tokens(alpha, gamma)
+    accepted = expected_accepted(alpha, gamma)
+    gaps = [expected_tokens(each, gamma) - expected_accepted(each, gamma) for each in _ALPHAS]
+    return Claim(
+        id="acceptance-length",
+        source=GUIDE,
+        quote="Acceptance Length (τ) … This metric represents the average number of tokens "
+        "actually accepted per round. A theoretical formula governs this",
+        verdict=judged([abs(emitted - accepted) < 0.01]),
+        finding=f"A matter of wording that shifts every figure by one. The usual formula, "
+        f"(1 − α^(γ+1)) / (1 − α), counts the extra token too: {emitted:.3f} emitted a round at "
+        f"α 0.60 and γ 5, of which {accepted:.3f} were accepted.",
+        flip=f"Never: emitted less accepted is {max(gaps):.0f} at every α and γ.",
+        figures=(
+            Figure(label="emitted a round", value=emitted, form=".3f"),
+            Figure(label="accepted a round", value=accepted, form=".3f"),
+        ),
+        chart=speed_chart("Tokens a round", _ROUND, alpha=alpha, gamma=gamma),
+        run="estimates",
+    )
+
+
+def _six_tokens() -> Claim:
+    half = crossing(lambda alpha: alpha**5 - 0.5, 0.0, 1.0)
+    return Claim(
+        id="six-tokens",
+        source=GUIDE,
+        quote="… if K=5 and all drafts are accepted, you obtain six tokens from a single target "
+        "forward pass.",
+        verdict=judged(expected_tokens(1.0, gamma) == gamma + 1 for gamma in range(1, 17)),
+        finding=f"K accepted and the bonus token: {expected_tokens(1.0, 5):.0f} for K = 5. It is "
+        f"the most a round can give, not what it usually gives: at α 0.80 it happens in "
+        f"{100 * 0.8**5:.0f} % of rounds, and a round gives {expected_tokens(0.8, 5):.2f} on "
+        "average.",
+        flip=f"Half of all rounds reach it from α = {half:.3f}.",
+        figures=(
+            Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
+            Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
+            Figure(label="half of rounds from α", value=half, form=".3f"),
+        ),
+        chart=speed_chart("Tokens a round at the flip", _ROUND, alpha=half, gamma=5),
+        run="estimates",
+    )
+
+
+def _two_to_three_times() -> Claim:
+    alpha, gamma = 0.6, 5
+    costs = (0.0, *_COSTS)
+    turn = crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0)
+    twice = alpha_for_speedup(2.0, 0.1)
+    return Claim(
+        id="two-to-three-times",
+        source=GUIDE,
+        quote="… speculative decoding can achieve 2–3× speedups with robust acceptance rates "
+        "(α ≥ 0.6, γ ≥ 5).",
+        verdict=judged(2 <= speedup(alpha, gamma, c) <= 3 for c in costs),
+        finding=f"At α 0.60 and γ 5 a draft that costs nothing gives "
+        f"{speedup(alpha, gamma, 0.0):.3f} times, c 0.05 gives "
+        f"{speedup(alpha, gamma, 0.05):.3f}, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}. "
+        f"Twice as fast at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
+        flip=f"α 0.60 with γ 5 falls below twice as fast at c = {turn:.4f}.",
+        figures=(
+            Figure(label="c 0", value=speedup(alpha, gamma, 0.0), form=".3f", unit="×"),
+            Figure(label="c 0.10", value=speedup(alpha, gamma, 0.1), form=".3f", unit="×"),
+            Figure(label="flips at c", value=turn, form=".4f"),
+        ),
+        chart=speed_chart("Speedup at the flip", alpha=alpha, c=turn, gamma=gamma),
+        run="speed",
+    )
+
+
+def _ten_times_fewer() -> Claim:
+    ratio, cost = _GEMMA_TARGET / _GEMMA_DRAFT, _GEMMA_DRAFT / _GEMMA_TARGET
+    even = break_even_alpha(cost, gamma=_GEMMA_GAMMA)
+    twice = alpha_for_speedup(2.0, cost, gamma=_GEMMA_GAMMA)
+    assert even is not None
+    assert twice is not None
+    return Claim(
+        id="ten-times-fewer",
+        source=GUIDE,
+        quote="At least 10× fewer parameters than the target model. An overly large draft model "
+        "will slow down token generation, negating the intended benefit.",
+        verdict=judged([best_gamma(0.6, 0.1)[1] > 1, best_gamma(0.6, cost)[1] <= 1]),
+        finding=f"What counts is c, the time of a step, and parameters only stand in for it. The "
+        f"guide’s own pair, Gemma 2B and 7B, differs {ratio:.1f} times: if steps cost as "
+        f"parameters do, c = {cost:.3f}, and its γ {_GEMMA_GAMMA} gains nothing below "
+        f"α = {even:.3f} and needs α = {twice:.3f} to double. A shorter draft would still gain: "
+        f"{best_gamma(0.6, cost)[1]:.2f} times at α 0.60 with γ {best_gamma(0.6, cost)[0]}.",
+        flip=f"The guide’s demonstration begins to gain at α = {even:.3f}.",
+        figures=(
+            Figure(label="c of Gemma 2B / 7B", value=cost, form=".3f"),
+            Figure(label="gains from α", value=even, form=".3f"),
+            Figure(label="doubles from α", value=twice, form=".3f"),
+        ),
+        chart=speed_chart("The guide’s pair at the flip", alpha=even, c=cost, gamma=_GEMMA_GAMMA),
+        run="speed",
+    )

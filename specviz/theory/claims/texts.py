@@ -1,0 +1,210 @@
+"""Sentences on what is written: temperature, tasks, hard stretches, the choice of a draft."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specviz.theory.claims.claim import (
+    GUIDE,
+    OPTIMIZATION,
+    Chart,
+    Claim,
+    Figure,
+    crossing,
+    judged,
+    speed_chart,
+)
+from specviz.theory.clustering import StickyText, tokens_per_round
+from specviz.theory.papers import LEVIATHAN, LeviathanRow
+from specviz.theory.speed import best_gamma, expected_tokens, generation_speed, speedup
+from specviz.theory.temperature import overlap
+
+# Two laws over five tokens whose overlap is U-shaped in the temperature.
+_DRAFT_LOGITS = np.log([0.4, 0.3, 0.15, 0.1, 0.05])
+_TARGET_LOGITS = np.log([0.6, 0.15, 0.1, 0.1, 0.05])
+
+# Spec-Bench leaderboard: Vicuna-7B, greedy, batch 1, A100; times as fast as the target alone.
+_DRAFT_MODEL = {"translation": 1.13, "summarisation": 1.62, "conversation": 1.66}
+_COPYING = {"translation": 1.04, "summarisation": 2.43}
+
+
+def text_claims() -> tuple[Claim, ...]:
+    return (_high_temperature(), _grounded_tasks(), _balance(), _small_n(), _one_probability())
+
+
+def _overlap(temperature: float) -> float:
+    return overlap(_DRAFT_LOGITS, _TARGET_LOGITS, temperature)
+
+
+def _high_temperature() -> Claim:
+    pairs = [(row, _at(row, 1)) for row in LEVIATHAN if row.temperature == 0]
+    falls = [hot.alpha < cold.alpha for cold, hot in pairs]
+    heats = np.linspace(0.05, 2.0, 196)
+    lowest = float(heats[int(np.argmin([_overlap(float(heat)) for heat in heats]))])
+    turn = crossing(lambda heat: _overlap(heat) - _overlap(0.2), lowest, 3.0)
+    return Claim(
+        id="high-temperature",
+        source=GUIDE,
+        quote="Its efficacy diminishes with high-temperature sampling, common in creative writing "
+        "applications.",
+        verdict=judged([*falls, _overlap(2.0) < _overlap(1.0)]),
+        finding=f"True from T = 0 to 1 in all {sum(falls)} of Leviathan’s T5 rows "
+        f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}). No law: as "
+        f"T grows without end both models become uniform and α tends to 1. On a five-token "
+        f"example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
+        f"{_overlap(1.0):.3f} at 1 and {_overlap(2.0):.3f} at 2.",
+        flip=f"In that example α is lowest at T = {lowest:.2f} and back at its value of T 0.2 at "
+        f"T = {turn:.2f}.",
+        figures=(
+            Figure(label="α at T 0.2", value=_overlap(0.2), form=".3f"),
+            Figure(label=f"α at T {lowest:.2f}", value=_overlap(lowest), form=".3f"),
+            Figure(label="α at T 2", value=_overlap(2.0), form=".3f"),
+        ),
+        chart=Chart(
+            page="misleading",
+            label="α over the temperature",
+            settings=(
+                ("misleading_tab", "Temperature"),
+                ("misleading_temperature", round(lowest, 2)),
+            ),
+        ),
+        run="temperature",
+    )
+
+
+def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
+    """The same task and draft at this temperature."""
+    return next(
+        each
+        for each in LEVIATHAN
+        if (each.task, each.draft, each.temperature) == (row.task, row.draft, temperature)
+    )
+
+
+def _grounded_tasks() -> Claim:
+    small = [row for row in LEVIATHAN if row.draft == "T5-small" and row.temperature == 0]
+    translated, summarised = (row.measured for row in small)
+    talk = _DRAFT_MODEL["conversation"]
+    return Claim(
+        id="grounded-tasks",
+        source=GUIDE,
+        quote="Tasks heavily reliant on input grounding, such as translation or summarization, "
+        "exhibit greater speedups …",
+        verdict=judged(
+            [
+                _DRAFT_MODEL["translation"] > talk,
+                _DRAFT_MODEL["summarisation"] > talk,
+                _COPYING["summarisation"] > _DRAFT_MODEL["summarisation"],
+            ]
+        ),
+        finding=f"It depends on the drafter. Reported by Spec-Bench for Vicuna-7B with a draft "
+        f"model: translation {_DRAFT_MODEL['translation']:.2f} times, summarisation "
+        f"{_DRAFT_MODEL['summarisation']:.2f}, conversation {talk:.2f}. Copying from the prompt: "
+        f"summarisation {_COPYING['summarisation']:.2f}, translation "
+        f"{_COPYING['translation']:.2f}. Leviathan’s drafts, fine-tuned on the task: translation "
+        f"{translated}, summarisation {summarised}. None of these is worked out here.",
+        flip="It turns with the drafter, not with the task. Run the embedded pair on several kinds "
+        "of prompt to see what its own draft does.",
+        figures=(
+            Figure(label="translation, draft model", value=_DRAFT_MODEL["translation"], unit="×"),
+            Figure(label="conversation", value=talk, unit="×"),
+            Figure(label="summary, copied", value=_COPYING["summarisation"], unit="×"),
+        ),
+        chart=speed_chart("What papers measured", "What papers measured"),
+        run="kinds",
+        basis="reported",
+    )
+
+
+def _balance() -> Claim:
+    rows = [row for row in LEVIATHAN if row.task == "EnDe" and row.temperature == 0]
+    speeds = {row.draft: speedup(row.alpha, row.gamma, row.c) for row in rows}
+    best = max(rows, key=lambda row: speeds[row.draft])
+    quickest, surest = min(rows, key=lambda row: row.c), max(rows, key=lambda row: row.alpha)
+    turn = crossing(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
+    return Claim(
+        id="balance",
+        source=OPTIMIZATION,
+        quote="The draft model should find a balance between model size (Ts) and acceptance "
+        "probability (P) to get high speed ups",
+        verdict=judged([best is not quickest, best is not surest]),
+        finding=f"Leviathan’s three drafts for translation: {quickest.draft} "
+        f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f} times by the "
+        f"formula, {best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}, "
+        f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}. The "
+        f"best is neither the fastest nor the surest. Measured, {quickest.draft} was ahead "
+        f"({quickest.measured} against {best.measured}).",
+        flip=f"The surest draft would match the best if its step cost c = {turn:.3f}.",
+        figures=tuple(
+            Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
+        ),
+        chart=speed_chart("The surest draft at the flip", alpha=surest.alpha, c=turn),
+        run="speed",
+    )
+
+
+def _small_n() -> Claim:
+    slow = [best_gamma(alpha, c)[0] <= 10 for alpha in (0.3, 0.5, 0.7, 0.8) for c in (0.1, 0.3)]
+    fast = best_gamma(0.95, 0.01)[0] > 10
+    turn = crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5)
+    hidden = max(generation_speed(0.3, n, 0.5, 1.0) for n in range(1, 11))
+    return Claim(
+        id="small-n",
+        source=OPTIMIZATION,
+        quote="Optimal number of speculated tokens (N) stays small unless your draft model have "
+        "both very high acceptance rate and very fast generation",
+        verdict=judged([*slow, fast]),
+        finding=f"The best γ is {best_gamma(0.7, 0.1)[0]} at α 0.70, c 0.10; "
+        f"{best_gamma(0.9, 0.1)[0]} at α 0.90, c 0.10; {best_gamma(0.95, 0.01)[0]} at α 0.95, "
+        f"c 0.01. The project’s plot begins at N = 1 and so hides the answer 0: at α 0.30 and "
+        f"c 0.50 its best N gives {hidden:.4f} times, slower than not drafting.",
+        flip=f"At α 0.90 the best γ passes 10 when c falls below {turn:.3f}.",
+        figures=(
+            Figure(label="α 0.70, c 0.10", value=best_gamma(0.7, 0.1)[0], form=".0f"),
+            Figure(label="α 0.95, c 0.01", value=best_gamma(0.95, 0.01)[0], form=".0f"),
+            Figure(label="best N ≥ 1 at α 0.30, c 0.50", value=hidden, form=".4f", unit="×"),
+        ),
+        chart=speed_chart("Speedup over γ at the flip", alpha=0.9, c=turn),
+        run="speed",
+    )
+
+
+def _one_probability() -> Claim:
+    gamma = 5
+    sticky = _sticky(0.8)
+    formula = expected_tokens(sticky.mean_alpha, gamma)
+    exact = tokens_per_round(sticky, gamma)
+    mixed = tokens_per_round(_sticky(0.0), gamma)
+    turn = crossing(lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99)
+    return Claim(
+        id="one-probability",
+        source=OPTIMIZATION,
+        quote="… the expected number of additional tokens that can be successfully speculated when "
+        "attempting to speculate N tokens ahead, given an overall acceptance probability P.",
+        verdict=judged([abs(mixed - formula) < 1e-9, abs(exact - formula) < 0.01 * formula]),
+        finding=f"Right if every candidate has the same chance, whatever came before. In real text "
+        f"easy and hard stretches follow each other: with the same mean α of "
+        f"{sticky.mean_alpha:.2f} and neighbours correlated by 0.8, a round of γ 5 gives "
+        f"{exact:.4f} tokens, where the formula says {formula:.4f}.",
+        flip=f"It is 5 % too high from a correlation of {turn:.2f} on (chances 0.95 and 0.45, six "
+        "tenths easy).",
+        figures=(
+            Figure(label="formula", value=formula, form=".4f"),
+            Figure(label="exact, correlated", value=exact, form=".4f"),
+            Figure(label="5 % off from", value=turn),
+        ),
+        chart=Chart(
+            page="misleading",
+            label="Tokens a round over the correlation",
+            settings=(
+                ("misleading_tab", "Clusters"),
+                ("misleading_stickiness", round(turn, 2)),
+                ("misleading_gamma", gamma),
+            ),
+        ),
+        run="estimates",
+    )
+
+
+def _sticky(stickiness: float) -> StickyText:
+    return StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=stickiness)

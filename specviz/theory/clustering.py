@@ -1,0 +1,92 @@
+"""Tokens a round where acceptance clusters: easy and hard stretches of a text.
+
+The state of the text, easy or hard, is a Markov chain over its tokens; a candidate is
+accepted with the chance of its state. With one mean acceptance, how the states follow each
+other changes the tokens a round at any finite gamma, and changes nothing at an infinite one:
+the expected rejections of Yin et al. 2024, theorem 1, know only the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.errors import ConfigError
+from specviz.theory.speed import expected_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StickyText:
+    """Acceptance on easy and on hard tokens, the share of easy ones, and how they cluster.
+
+    ``stickiness`` is the correlation of neighbouring tokens' states: 0 mixes them freely, at 1
+    a state never changes.
+    """
+
+    easy: float
+    hard: float
+    easy_share: float
+    stickiness: float
+
+    def __post_init__(self) -> None:
+        for name in ("easy", "hard", "easy_share", "stickiness"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ConfigError(f"{name} is {value:g}.", remedy="Give a number from 0 to 1.")
+
+    @property
+    def mean_alpha(self) -> float:
+        """The token average: what accepted / tested tends to as gamma grows."""
+        return self.easy_share * self.easy + (1.0 - self.easy_share) * self.hard
+
+    @property
+    def changes(self) -> NDArray[np.float64]:  # [2, 2], from row to column
+        shares = np.array([self.easy_share, 1.0 - self.easy_share])
+        return (1.0 - self.stickiness) * np.tile(shares, (2, 1)) + self.stickiness * np.eye(2)
+
+
+def tokens_per_round(text: StickyText, gamma: float) -> float:
+    """Exact tokens a round in the long run; ``gamma`` may be `math.inf`.
+
+    Tokens from either state at a round's start, weighted by how often rounds start there.
+    """
+    if gamma == math.inf:
+        # Rounds then end at rejections alone, and a token is rejected with 1 - mean.
+        return 1.0 / (1.0 - text.mean_alpha) if text.mean_alpha < 1.0 else math.inf
+    if text.stickiness == 1.0 or text.easy_share in {0.0, 1.0}:
+        return unmixed_tokens(text, gamma)
+    tokens, starts = _one_round(text, int(gamma))
+    to_hard, to_easy = starts[0, 1], starts[1, 0]
+    return float((to_easy * tokens[0] + to_hard * tokens[1]) / (to_easy + to_hard))
+
+
+def unmixed_tokens(text: StickyText, gamma: float) -> float:
+    """The limit of stretches without end: rounds add up, so tokens a round are a harmonic mean."""
+    return 1.0 / (
+        text.easy_share / expected_tokens(text.easy, int(gamma))
+        + (1.0 - text.easy_share) / expected_tokens(text.hard, int(gamma))
+    )
+
+
+def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
+    """If whole rounds were easy or hard in these shares: above the formula at the mean (Jensen)."""
+    return text.easy_share * expected_tokens(text.easy, gamma) + (
+        1.0 - text.easy_share
+    ) * expected_tokens(text.hard, gamma)
+
+
+def _one_round(
+    text: StickyText, gamma: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
+    """Tokens of a round by its first token's state, and the law of the next round's state."""
+    chances, changes = np.array([text.easy, text.hard]), text.changes
+    alive = np.eye(2)  # row: the start; column: the state here, all before accepted
+    tokens, starts = np.zeros(2), np.zeros((2, 2))
+    for _ in range(gamma):
+        tokens += alive.sum(axis=1)
+        starts += alive * (1.0 - chances) @ changes
+        alive = alive * chances @ changes
+    return tokens + alive.sum(axis=1), starts + alive @ changes

@@ -1,0 +1,58 @@
+"""Small pairs of distributions with a source, for pages and tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Two distributions over the same few tokens, and where they come from."""
+
+    name: str
+    labels: tuple[str, ...]
+    draft: tuple[float, ...]
+    target: tuple[float, ...]
+    source: str
+
+
+_GUIDE = (
+    "A practical guide's example, “discovered a breakthrough”: it gives the two chances of the "
+    "drafted token; how the rest is shared out is ours."
+)
+
+# The third token of the guide's example: 0.5 by the draft, 0.2 by the target, which says "new".
+WORKED_EXAMPLE = Example(
+    name="breakthrough",
+    labels=("breakthrough", "new", "method", "planet", "way"),
+    draft=(0.50, 0.20, 0.10, 0.15, 0.05),
+    target=(0.20, 0.45, 0.15, 0.10, 0.10),
+    source=_GUIDE,
+)
+
+# Its first token: 0.6 by the draft, 0.8 by the target.
+SURE_EXAMPLE = Example(
+    name="discovered",
+    labels=("discovered", "made", "found", "saw"),
+    draft=(0.60, 0.20, 0.15, 0.05),
+    target=(0.80, 0.10, 0.08, 0.02),
+    source=_GUIDE,
+)
+
+REF5 = Example(
+    name="five tokens",
+    labels=("A", "B", "C", "D", "E"),
+    draft=(0.50, 0.20, 0.15, 0.10, 0.05),
+    target=(0.25, 0.30, 0.10, 0.25, 0.10),
+    source="Chosen so that Σ min(draft, target) is 0.7 and no chance is zero.",
+)
+
+SWAPPED = Example(
+    name="two tokens",
+    labels=("A", "B"),
+    draft=(2 / 3, 1 / 3),
+    target=(1 / 3, 2 / 3),
+    source="Two tokens, on which block verification gains from γ = 2 on (Sun et al. 2024).",
+)
+
+EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED)

@@ -1,0 +1,163 @@
+"""Several drafts for one position: the chance that one of k candidates is accepted.
+
+Every rule here but the naive one is lossless. Candidates are independent draws from the draft,
+unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.errors import TheoryError
+from specviz.theory.tradeoff import Chances, Law, law_pair
+
+_ZERO = 1e-15
+_MAX_ORDERS = 400_000
+_HALVINGS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """For k = 1, 2, …: the chance that one of k candidates is accepted, rule by rule."""
+
+    naive: tuple[float, ...]
+    recursive: tuple[float, ...]
+    k_sequential: tuple[float, ...]
+    optimal: tuple[float, ...]
+    without_replacement: tuple[float, ...]
+    top: tuple[float, ...]
+
+
+def acceptance_curves(draft: Chances, target: Chances, most: int) -> Curves:
+    ks = range(1, most + 1)
+    return Curves(
+        naive=tuple(naive(draft, target, k) for k in ks),
+        recursive=tuple(recursive(draft, target, k) for k in ks),
+        k_sequential=tuple(k_sequential(draft, target, k)[0] for k in ks),
+        optimal=tuple(optimal(draft, target, k) for k in ks),
+        without_replacement=without_replacement(draft, target, most),
+        top=tuple(top(draft, target, k) for k in ks),
+    )
+
+
+def naive(draft: Chances, target: Chances, k: int) -> float:
+    """Draw from the target and see whether it is among the drafts: sum target (1-(1-draft)^k)."""
+    drafted, wanted = law_pair(draft, target)
+    return float(wanted @ (1.0 - (1.0 - drafted) ** k))
+
+
+def recursive(draft: Chances, target: Chances, k: int) -> float:
+    """Recursive rejection: 1 - r_1 ... r_k, r_m the TV of the m-th residual from the draft.
+
+    SpecInfer (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
+    """
+    drafted, rest = law_pair(draft, target)
+    missed = 1.0
+    for _ in range(k):
+        left = np.maximum(rest - drafted, 0.0)
+        total = float(left.sum())
+        if total <= _ZERO:
+            return 1.0
+        missed, rest = missed * total, left / total
+    return 1.0 - missed
+
+
+def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
+    """SpecTr's K-SEQ (Sun et al. 2023): the acceptance and its rho.
+
+    Each candidate is accepted with min(1, target / (rho draft)); rho is the smallest from 1 to k
+    with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
+    """
+    drafted, wanted = law_pair(draft, target)
+
+    def beta(rho: float) -> float:
+        return min(1.0, float(np.minimum(drafted, wanted / rho).sum()))
+
+    low, high = 1.0, float(k)
+    for _ in range(_HALVINGS):
+        rho = 0.5 * (low + high)
+        if 1.0 - (1.0 - beta(rho)) ** k > rho * beta(rho):
+            low = rho
+        else:
+            high = rho
+    return 1.0 - (1.0 - beta(high)) ** k, high
+
+
+def optimal(draft: Chances, target: Chances, k: int) -> float:
+    """The most that any rule can accept: 1 + min over sets H of target(H) - draft(H)^k.
+
+    The minimum lies among the prefixes of tokens sorted by target / draft (Hu et al. 2025).
+    """
+    drafted, wanted = law_pair(draft, target)
+    with np.errstate(divide="ignore"):
+        ratio = np.where(drafted > 0.0, wanted / np.where(drafted > 0.0, drafted, 1.0), np.inf)
+    order = np.argsort(ratio, kind="stable")
+    above = np.concatenate([[0.0], np.cumsum(wanted[order])])
+    below = np.minimum(1.0, np.concatenate([[0.0], np.cumsum(drafted[order])]))
+    return min(1.0, 1.0 + float((above - below**k).min()))
+
+
+def top(draft: Chances, target: Chances, k: int) -> float:
+    """The k likeliest tokens of the draft, no draw: the target's chance of them together."""
+    drafted, wanted = law_pair(draft, target)
+    return min(1.0, float(wanted[np.argsort(-drafted, kind="stable")[:k]].sum()))
+
+
+def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[float, ...]:
+    """Recursive rejection whose drafts do not repeat, for k = 1 .. ``most``.
+
+    Sequoia (Chen et al. 2024), algorithm 2: a rejected token leaves the draft, which is then
+    normalised; when nothing is left of it, it is uniform over the tokens not yet rejected.
+    Exact, by every order of rejection.
+    """
+    drafted, wanted = law_pair(draft, target)
+    live = _Orders(wanted[None], drafted[None], np.ones(1), np.ones((1, drafted.size), bool))
+    accepted, curve = 0.0, list[float]()
+    for _ in range(most):
+        if len(live.chance):
+            gained, live = live.step()
+            accepted += gained
+        curve.append(min(1.0, accepted))
+    return tuple(curve)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Orders:
+    """Every order of rejection so far: its residual, its draft, its chance, what it may draw."""
+
+    residual: Law  # [orders, vocabulary]
+    draft: Law  # [orders, vocabulary]
+    chance: Law  # [orders]
+    left: NDArray[np.bool_]  # [orders, vocabulary]
+
+    def step(self) -> tuple[float, _Orders]:
+        """One more draft: the chance that it is accepted here, and the orders that go on."""
+        taken = np.minimum(self.residual, self.draft)
+        lost = self.draft - taken  # [orders, vocabulary]
+        order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)
+        if order.size > _MAX_ORDERS // self.draft.shape[1]:
+            raise TheoryError(
+                "That is too many orders of rejection to count.",
+                remedy="Take fewer drafts or fewer tokens.",
+            )
+        rest = _normalised(self.residual - taken)[order]
+        left = self.left[order]
+        left[np.arange(order.size), token] = False
+        going = left.any(axis=1)
+        draft = _renewed(self.draft[order] * left, left)
+        chance = self.chance[order] * lost[order, token]
+        gained = float(self.chance @ taken.sum(axis=1))
+        return gained, _Orders(rest[going], draft[going], chance[going], left[going])
+
+
+def _renewed(draft: Law, left: NDArray[np.bool_]) -> Law:
+    empty = draft.sum(axis=1) <= _ZERO
+    return _normalised(np.where(empty[:, None], left.astype(np.float64), draft))
+
+
+def _normalised(rows: Law) -> Law:
+    totals = rows.sum(axis=1, keepdims=True)
+    return rows / np.where(totals > 0.0, totals, 1.0)

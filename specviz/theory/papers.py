@@ -1,0 +1,83 @@
+"""What papers report: figures as printed, each with its source. Nothing is computed here.
+
+`LEVIATHAN` joins tables 2 and 4 of Leviathan et al. 2023: T5-XXL (11B) on TPU-v4, batch 1;
+drafts T5-small 77M, -base 250M, -large 800M; English to German, and CNN/DailyMail.
+`CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms a token, a draft of 4B at 1.8 ms,
+16 TPU v4, batch 1, gamma 4. They report no alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeviathanRow:
+    """``expected`` is the paper's own speedup by its formula, ``measured`` its measurement."""
+
+    task: str
+    draft: str
+    temperature: float
+    gamma: int
+    alpha: float
+    c: float
+    expected: float
+    measured: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.task}, {self.draft}, T={self.temperature:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChinchillaRow:
+    """One task of Chen et al. 2023, table 1: milliseconds a token, times the target alone."""
+
+    task: str
+    milliseconds: float
+    speedup: float
+
+    @property
+    def label(self) -> str:
+        return f"Chinchilla, {self.task}"
+
+
+LEVIATHAN_SOURCE = "Leviathan et al. 2023, tables 2 and 4"
+CHINCHILLA_SOURCE = "Chen et al. 2023, table 1"
+CHINCHILLA_TARGET_MS = 14.1
+CHINCHILLA_DRAFT_MS = 1.8
+CHINCHILLA_GAMMA = 4
+
+# task, draft, temperature, gamma, alpha, c, expected, measured
+_LEVIATHAN = (
+    ("EnDe", "T5-small", 0, 7, 0.75, 0.02, 3.2, 3.4),
+    ("EnDe", "T5-base", 0, 7, 0.80, 0.04, 3.3, 2.8),
+    ("EnDe", "T5-large", 0, 7, 0.82, 0.11, 2.5, 1.7),
+    ("EnDe", "T5-small", 1, 7, 0.62, 0.02, 2.3, 2.6),
+    ("EnDe", "T5-base", 1, 5, 0.68, 0.04, 2.4, 2.4),
+    ("EnDe", "T5-large", 1, 3, 0.71, 0.11, 2.0, 1.4),
+    ("CNNDM", "T5-small", 0, 5, 0.65, 0.02, 2.4, 3.1),
+    ("CNNDM", "T5-base", 0, 5, 0.73, 0.04, 2.6, 3.0),
+    ("CNNDM", "T5-large", 0, 3, 0.74, 0.11, 2.0, 2.2),
+    ("CNNDM", "T5-small", 1, 5, 0.53, 0.02, 1.9, 2.3),
+    ("CNNDM", "T5-base", 1, 3, 0.55, 0.04, 1.8, 2.2),
+    ("CNNDM", "T5-large", 1, 3, 0.56, 0.11, 1.6, 1.7),
+)
+LEVIATHAN = tuple(
+    LeviathanRow(
+        task=task,
+        draft=draft,
+        temperature=temperature,
+        gamma=gamma,
+        alpha=alpha,
+        c=c,
+        expected=expected,
+        measured=measured,
+    )
+    for task, draft, temperature, gamma, alpha, c, expected, measured in _LEVIATHAN
+)
+CHINCHILLA = (
+    ChinchillaRow(task="XSum, nucleus 0.8", milliseconds=7.52, speedup=1.92),
+    ChinchillaRow(task="XSum, greedy", milliseconds=7.00, speedup=2.01),
+    ChinchillaRow(task="HumanEval", milliseconds=5.73, speedup=2.46),
+)

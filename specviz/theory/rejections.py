@@ -1,0 +1,234 @@
+"""How often speculation rejects: exact counts for Markov chains, with one draft or several.
+
+A rejection ends a round, so with drafting to the end of the text their number is the number
+of target passes (Yin et al. 2024). Nothing here assumes equal or independent acceptance.
+``num_drafts`` (M) is a whole number from 1, or ``math.inf``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from specviz.errors import TheoryError
+from specviz.theory.chains import Chains, Floats
+from specviz.theory.tradeoff import Chances, law_pair, output_law, total_variation
+
+_SAME = 1e-12
+
+
+def expected_rejections(chains: Chains, num_drafts: float = 1) -> float:
+    """Expected rejections in a text: Yin et al. 2024, theorem 1 (one draft) and 3 (several).
+
+    With ``math.inf`` drafts, proposition 1.
+    """
+    return float(rejections_by_step(chains, num_drafts).sum())
+
+
+def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
+    """The chance that each token of a text was rejected, ``[horizon]``."""
+    return _by_step(chains, [num_drafts])[0]
+
+
+def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
+    """`expected_rejections` for many numbers of drafts at once."""
+    return _by_step(chains, nums_drafts).sum(axis=1)
+
+
+def lower_bound(chains: Chains) -> float:
+    """What no algorithm of the class F can go below: Yin et al. 2024, theorem 2.
+
+    F: one draft, verified token by token (a verdict may look at that token and those before
+    it, not at later ones), every emitted token with the target's law. Several drafts and
+    block verification (Sun et al. 2024) are outside, and below.
+    """
+    return expected_rejections(chains, 1)
+
+
+def batch_floor(expected_single: float) -> float:
+    """No number of drafts brings the expected rejections below this (derived here).
+
+    Only the first token of a round has several drafts, so the count can at most halve:
+    (E - 1) / 2 where E is the count with one draft.
+    """
+    return max(0.0, (expected_single - 1.0) / 2.0)
+
+
+def in_class_f(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> bool:
+    """Whether accepting with chances ``accept``, else drawing from ``recover``, is unbiased."""
+    return total_variation(output_law(draft, target, accept, recover), target) <= _SAME
+
+
+def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
+    """The one law to recover from that makes ``accept`` unbiased: Yin et al. 2024, corollary 1.
+
+    It exists only if every chance is at most min(1, target / draft).
+    """
+    draft_law, target_law = law_pair(draft, target)
+    missing = target_law - np.asarray(accept, np.float64) * draft_law
+    if bool(np.any(missing < -_SAME)):
+        raise TheoryError(
+            "Some token is accepted more often than the target emits it.",
+            remedy="Accept with at most min(1, target / draft).",
+        )
+    total = float(missing.sum())
+    # Nothing is rejected: any law does, and the target's own is the plain choice.
+    return np.maximum(missing, 0.0) / total if total > _SAME else target_law
+
+
+def draft_chances(draft: Chances, target: Chances, num_drafts: int) -> Floats:
+    """The chances r_1 ... r_M that the m-th draft is rejected, those before it having been.
+
+    r_m is the distance of the m-th residual from the draft (Yin et al. 2024, theorem 3). Once
+    the residual is empty the rest are 0.
+    """
+    law, mass = law_pair(draft, target)
+    _check_num(num_drafts)
+    chances = np.zeros(num_drafts)
+    for place in range(num_drafts):
+        left = np.maximum(mass - mass.sum() * law, 0.0)
+        if (total := float(mass.sum())) <= 0.0:
+            break
+        chances[place], mass = left.sum() / total, left
+    return chances
+
+
+def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
+    """By how much M drafts lower the chance of a rejection at one place: TV - r_1 ... r_M."""
+    draft_law, target_law = law_pair(draft, target)
+    unplaced = _unplaced(draft_law[None], target_law[None], [num_drafts])
+    return max(0.0, total_variation(draft_law, target_law) - float(unplaced.sum()))
+
+
+def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts: float) -> float:
+    """`batch_improvement` for two coins: Yin et al. 2024, section 3.2.
+
+    The paper has |u - v| (1 - u**(M - 1)) for u >= v; below, 1 - u takes the place of u.
+    """
+    for chance in (draft_chance, target_chance):
+        if not 0.0 <= chance <= 1.0:
+            raise TheoryError(f"A coin's chance is {chance:g}.", remedy="Choose one from 0 to 1.")
+    _check_num(num_drafts)
+    common = draft_chance if draft_chance >= target_chance else 1.0 - draft_chance
+    return abs(draft_chance - target_chance) * (1.0 - common ** (num_drafts - 1))
+
+
+def uniform_improvement(ratio: float, num_drafts: float) -> float:
+    """`batch_improvement` for a uniform draft over ``ratio`` times the target's tokens.
+
+    Yin et al. 2024, section 3.2; the target is uniform over a part of the draft's tokens.
+    """
+    if not (math.isfinite(ratio) and ratio >= 1.0):
+        raise TheoryError(
+            f"The ratio of the vocabularies is {ratio:g}.", remedy="Choose 1 or more."
+        )
+    _check_num(num_drafts)
+    outside = 1.0 - 1.0 / ratio
+    return outside - outside**num_drafts
+
+
+def stationary_rejections(draft: Chances, target: Chances, num_drafts: float) -> float:
+    """Rejections a token far into a context-free text: a / (1 + a - R) (derived here).
+
+    a is the distance of the two laws, R the chance that all M drafts are rejected.
+    """
+    distance, all_rejected = _context_free(draft, target, num_drafts)
+    return distance / (1.0 + distance - all_rejected)
+
+
+def context_free_rejections(
+    draft: Chances, target: Chances, num_drafts: float, horizon: int
+) -> float:
+    """`expected_rejections` of ``horizon`` tokens independent of each other (derived here)."""
+    distance, all_rejected = _context_free(draft, target, num_drafts)
+    steady = distance / (1.0 + distance - all_rejected)
+    memory = all_rejected - distance  # how far a step remembers that the last was rejected
+    opening = (all_rejected - steady) * (1.0 - memory**horizon) / (1.0 - memory)
+    return horizon * steady + opening
+
+
+def _context_free(draft: Chances, target: Chances, num_drafts: float) -> tuple[float, float]:
+    draft_law, target_law = law_pair(draft, target)
+    unplaced = _unplaced(draft_law[None], target_law[None], [num_drafts])
+    return total_variation(draft_law, target_law), float(unplaced.sum())
+
+
+def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
+    """Rejection chances ``[len(nums_drafts), horizon]``, by Yin et al. 2024, eq. 22.
+
+    ``reached`` is the target's law of the token before, ``rejected`` its part that a rejection
+    ended. The paper leaves the recursion's first value open: it is 1, for a text begins at
+    the root of a tree, where all drafts are tried.
+    """
+    residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
+    unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)
+    distance, all_rejected = residual.sum(axis=-1), unplaced.sum(axis=-1)
+    reached = chains.start
+    rejected = np.tile(chains.start, (len(nums_drafts), 1))
+    chances = np.empty((len(nums_drafts), chains.horizon))
+    for step in range(chains.horizon):
+        saved = (rejected * (distance[step] - all_rejected[:, step])).sum(axis=-1)
+        chances[:, step] = reached @ distance[step] - saved
+        inside = (reached - rejected) @ residual[step]
+        rejected = inside + np.einsum("mx,mxy->my", rejected, unplaced[:, step])
+        reached = reached @ chains.target_kernels[step]
+    return chances
+
+
+def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
+    """What M drafts leave of the target's mass, ``[len(nums_drafts), ..., size]``.
+
+    Its sum is r_1 ... r_M, its shape the law to recover from. One draft takes
+    ``total * draft`` from every token, down to 0. While no token runs out, k drafts have a
+    closed form, so it takes at most one jump and one step for each token, however great M.
+    """
+    for num in nums_drafts:
+        _check_num(num)
+    shape = (len(nums_drafts), *target.shape)
+    mass = np.broadcast_to(target, shape).copy()
+    left = np.broadcast_to(
+        np.asarray(nums_drafts, np.float64).reshape(-1, *[1] * target.ndim), (*shape[:-1], 1)
+    )
+    for _ in range(2 * target.shape[-1] + 2):
+        jump = np.minimum(_steps_before_one_runs_out(mass, draft), left)
+        mass = _after(mass, draft, jump)
+        left = np.where(jump >= left, 0.0, left - np.where(jump >= left, 0.0, jump))
+        step = np.minimum(left, 1.0)
+        mass = np.maximum(mass - step * mass.sum(axis=-1, keepdims=True) * draft, 0.0)
+        left = left - step
+        if not np.any(left > 0.0):
+            return mass
+    raise AssertionError("more steps than tokens to run out of")
+
+
+def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
+    total = mass.sum(axis=-1, keepdims=True)
+    alive = mass > 0.0
+    share = (draft * alive).sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        worth = np.where(alive & (draft > 0.0), mass / (total * draft), np.inf)
+        spent = worth.min(axis=-1, keepdims=True) * share
+        # In proportion to the draft, but for rounding: all shrink together and none runs out.
+        spent = np.where(spent > 1.0 - _SAME, 1.0, spent)
+        steps = np.floor(np.log1p(-spent) / np.log1p(-share))
+    # No draft mass on what is left: nothing changes any more. All of it: one step is the end.
+    return np.where(share <= 0.0, np.inf, np.where(share >= 1.0, 0.0, steps))
+
+
+def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
+    """The mass after so many drafts during which no token ran out."""
+    total = mass.sum(axis=-1, keepdims=True)
+    share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
+    moves = (steps > 0.0) & (share > 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gone = np.where(moves, -np.expm1(steps * np.log1p(-np.minimum(share, 1.0))), 0.0)
+    return np.maximum(mass - total * gone * (draft / np.where(moves, share, 1.0)), 0.0)
+
+
+def _check_num(num_drafts: float) -> None:
+    if num_drafts < 1 or not (num_drafts == math.inf or float(num_drafts).is_integer()):
+        raise TheoryError(
+            f"The number of drafts is {num_drafts:g}.", remedy="Choose a whole number from 1."
+        )

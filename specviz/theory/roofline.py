@@ -1,0 +1,118 @@
+"""What a verification costs on a GPU, by its roofline: batch and context make it dear.
+
+A pass over n tokens takes the longer of reading (weights and caches over the bandwidth) and
+computing (2 operations a parameter and token over the peak). Attention's own arithmetic,
+kernel launches and everything below the peak are left out: a model, not a measurement.
+Whether long contexts keep speculation worth while in batches: MagicDec (Chen et al. 2024).
+
+Figures of `GPUS` are NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/s), H100 SXM
+(989 TFLOPS, 3.35 TB/s) and H200 SXM (989 TFLOPS, 4.8 TB/s, 141 GB); dense bf16, no sparsity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.errors import ConfigError
+from specviz.theory.speed import expected_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """Peak operations a second, bytes a second, bytes."""
+
+    name: str
+    operations: float
+    bandwidth: float
+    memory: float
+
+    def ridge(self, bytes_per_parameter: float = 2.0) -> float:
+        """Tokens a pass from which computing takes longer than reading the weights."""
+        return self.operations / self.bandwidth * bytes_per_parameter / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A dense model: parameters, and what its cache keeps for each token, in bytes."""
+
+    name: str
+    parameters: float
+    cache_bytes: float
+    bytes_per_parameter: float = 2.0
+
+    @property
+    def weight_bytes(self) -> float:
+        return self.parameters * self.bytes_per_parameter
+
+
+GPUS = (
+    Gpu(name="A100", operations=312e12, bandwidth=2.039e12, memory=80e9),
+    Gpu(name="H100", operations=989e12, bandwidth=3.35e12, memory=80e9),
+    Gpu(name="H200", operations=989e12, bandwidth=4.8e12, memory=141e9),
+)
+# Caches of grouped-query attention in bf16: 32 layers x 8 heads x 128, 24 layers x 2 heads x 64.
+TARGET_8B = Model(name="8B", parameters=8e9, cache_bytes=131072)
+DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A pair on a GPU, with ``batch`` sequences of ``context`` tokens each."""
+
+    gpu: Gpu
+    target: Model
+    draft: Model
+    batch: int
+    context: int
+
+    def __post_init__(self) -> None:
+        fits = largest_batch(self.gpu, self.target, self.draft, self.context)
+        if self.batch > fits:
+            raise ConfigError(
+                f"A batch of {self.batch} at {self.context} tokens does not fit the "
+                f"{self.gpu.memory / 1e9:g} GB of the {self.gpu.name}.",
+                remedy=f"At most {fits} fit: take a smaller batch or a shorter context."
+                if fits
+                else "Not even one does: take a shorter context or a larger GPU.",
+            )
+
+    def pass_time(self, model: Model, tokens: int) -> float:
+        """Seconds for one pass over ``tokens`` tokens of each sequence."""
+        cache = self.batch * self.context * model.cache_bytes
+        reading = (model.weight_bytes + cache) / self.gpu.bandwidth
+        computing = 2 * model.parameters * self.batch * tokens / self.gpu.operations
+        return max(reading, computing)
+
+    @property
+    def draft_cost(self) -> float:
+        """c: a draft step in target steps."""
+        return self.pass_time(self.draft, 1) / self.pass_time(self.target, 1)
+
+    def verify_cost(self, gamma: int) -> float:
+        """v: a pass over gamma + 1 tokens in target steps."""
+        return self.pass_time(self.target, gamma + 1) / self.pass_time(self.target, 1)
+
+    def speedup(self, alpha: float, gamma: int) -> float:
+        """Leviathan et al. 2023, theorem 3.8, with the verification paid: tau / (gamma c + v)."""
+        if gamma == 0:
+            return 1.0
+        cost = gamma * self.draft_cost + self.verify_cost(gamma)
+        return expected_tokens(alpha, gamma) / cost
+
+    def best_gamma(self, alpha: float, max_gamma: int = 16) -> tuple[int, float]:
+        """The gamma from 0 to ``max_gamma`` with the greatest speedup here, and that speedup."""
+        made = [self.speedup(alpha, gamma) for gamma in range(max_gamma + 1)]
+        best = max(range(max_gamma + 1), key=made.__getitem__)
+        return best, made[best]
+
+
+def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
+    """Sequences whose caches fit beside both models' weights; 0 if the weights alone do not."""
+    assert context >= 1, context
+    left = gpu.memory - target.weight_bytes - draft.weight_bytes
+    return max(0, int(left // (context * (target.cache_bytes + draft.cache_bytes))))
+
+
+def break_even_verify_cost(alpha: float, gamma: int, draft_cost: float) -> float:
+    """The v at which speculation stops to pay: tau - gamma c."""
+    return expected_tokens(alpha, gamma) - gamma * draft_cost

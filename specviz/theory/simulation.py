@@ -1,0 +1,266 @@
+"""Speculation simulated on a pair of Markov chains, fast enough to watch it meet the exact value.
+
+Many texts are written side by side, a token at a time. A round ends with a rejection, or with
+the bonus token after ``gamma`` acceptances; candidates after a rejection are not drawn, for
+nothing depends on them. Results of several batches add up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.errors import TheoryError
+from specviz.theory.alias import Indices, alias_table
+from specviz.theory.chains import Chains, Floats
+
+_LANES = 16_384  # texts side by side: their numbers fit the processor's cache
+_MAX_DRAFTS = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The mean of a number over independent texts, and how sure of it we are."""
+
+    count: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def standard_error(self) -> float:
+        if self.count < 2:
+            return math.inf
+        spread = max(0.0, self.squares - self.total**2 / self.count)
+        return math.sqrt(spread / (self.count - 1) / self.count)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, from the normal law."""
+        half = 1.96 * self.standard_error
+        return self.mean - half, self.mean + half
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(
+            count=self.count + other.count,
+            total=self.total + other.total,
+            squares=self.squares + other.squares,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulated:
+    """What the texts of a simulation came to. Texts of the same chains can be added."""
+
+    rejections: Estimate  # a text
+    rounds: Estimate  # a text, a last one that the end of the text cut included
+    whole_rounds: int
+    whole_tokens: int  # tokens of whole rounds
+    rejected_at: NDArray[np.int64]  # [horizon]
+    transitions: NDArray[np.int64]  # [horizon, size, size], emitted tokens by the one before
+
+    @property
+    def texts(self) -> int:
+        return self.rejections.count
+
+    @property
+    def tokens_per_round(self) -> float:
+        """Tau: over whole rounds."""
+        return self.whole_tokens / self.whole_rounds if self.whole_rounds else math.nan
+
+    @property
+    def rejection_chances(self) -> Floats:
+        return self.rejected_at / self.texts
+
+    @property
+    def emitted(self) -> Floats:
+        """The law of each emitted token, ``[horizon, size]``."""
+        return self.transitions.sum(axis=1) / self.texts
+
+    def __add__(self, other: Simulated) -> Simulated:
+        return Simulated(
+            rejections=self.rejections + other.rejections,
+            rounds=self.rounds + other.rounds,
+            whole_rounds=self.whole_rounds + other.whole_rounds,
+            whole_tokens=self.whole_tokens + other.whole_tokens,
+            rejected_at=self.rejected_at + other.rejected_at,
+            transitions=self.transitions + other.transitions,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """How candidates are judged, for every step and every token before.
+
+    At the root of a round there are as many candidates as ``accept`` has layers, tried in turn;
+    further on there is one, judged by the first layer.
+    """
+
+    accept: Floats  # [num_drafts, horizon, size, size], the last axis is the candidate
+    recover: Floats  # [horizon, size, size], the law after a rejection
+    recover_at_root: Floats  # [horizon, size, size], the law after all candidates failed
+
+
+def lossless_rule(chains: Chains, num_drafts: int = 1) -> Rule:
+    """Accept with min(1, target / draft), recover from what is left of the target.
+
+    Leviathan et al. 2023 and Chen et al. 2023; with several drafts, Yin et al. 2024,
+    algorithm 4, where each failed candidate leaves a residual that the next is held against.
+    """
+    if not 1 <= num_drafts <= _MAX_DRAFTS:
+        raise TheoryError(
+            f"{num_drafts} drafts cannot be simulated.", remedy=f"Choose 1 to {_MAX_DRAFTS:,}."
+        )
+    laws = [chains.target_kernels]
+    for _ in range(num_drafts):
+        laws.append(_residual(chains.draft_kernels, laws[-1]))
+    return Rule(
+        accept=np.stack([_odds(chains.draft_kernels, law) for law in laws[:-1]]),
+        recover=laws[1],
+        recover_at_root=laws[-1],
+    )
+
+
+def over_accepting_rule(
+    chains: Chains, epsilon: float, recovery: Literal["residual", "target"]
+) -> Rule:
+    """Accept with min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2; biased.
+
+    ``residual`` is their Decoding-OPT, whose law to recover from is the ordinary residual for
+    every epsilon; ``target`` is Decoding-UNO.
+    """
+    if not epsilon >= 0.0:
+        raise TheoryError(f"ε is {epsilon:g}.", remedy="Give 0 or more.")
+    draft, target = chains.draft_kernels, chains.target_kernels
+    recover = _residual(draft, target) if recovery == "residual" else target
+    accept = _odds(draft, target + epsilon)
+    return Rule(accept=accept[None], recover=recover, recover_at_root=recover)
+
+
+class Simulator:
+    """A rule on a pair of chains, its tables laid out once for any number of batches.
+
+    ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
+    """
+
+    def __init__(self, chains: Chains, rule: Rule, gamma: int | None = None) -> None:
+        if gamma is not None and gamma < 1:
+            raise TheoryError(f"γ is {gamma}.", remedy="Draft at least 1 token.")
+        self._horizon, self._size = chains.horizon, chains.size
+        self._gamma = chains.horizon if gamma is None else gamma
+        self._start = alias_table(chains.start[None])
+        self._draft = alias_table(chains.draft_kernels.reshape(-1, chains.size))
+        # After a round's end: recovered further on, recovered at the root, bonus.
+        ends = np.concatenate([rule.recover, rule.recover_at_root, chains.target_kernels], axis=1)
+        self._ends = alias_table(ends.reshape(-1, chains.size))
+        tries = rule.accept.reshape(len(rule.accept), chains.horizon, -1)
+        self._accept = np.ascontiguousarray(tries.swapaxes(0, 1), dtype=np.float32)
+
+    def run(self, texts: int, rng: np.random.Generator) -> Simulated:
+        """Write so many texts."""
+        if texts < 1:
+            raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
+        sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
+        return reduce(add, (self._side_by_side(size, rng) for size in sizes))
+
+    def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
+        before = self._start.draw(np.zeros(texts, np.intp), rng)
+        accepted = np.zeros(texts, np.int32)  # in the round under way
+        rejections, rounds = np.zeros(texts, np.int32), np.zeros(texts, np.int32)
+        rejected_at = np.zeros(self._horizon, np.int64)
+        transitions = np.zeros((self._horizon, self._size**2), np.int64)
+        for step in range(self._horizon):
+            token, rejected, bonus = self._step(step, before, accepted, rng)
+            accepted += 1
+            for ended in (rejected, bonus):
+                accepted[ended] = 0
+                rounds[ended] += 1
+            rejections[rejected] += 1
+            rejected_at[step] = len(rejected)
+            edge = before * self._size + token
+            transitions[step] = np.bincount(edge, minlength=self._size**2)
+            before = token
+        whole = int(rounds.sum())
+        return Simulated(
+            rejections=estimate(rejections),
+            rounds=estimate(rounds + (accepted > 0)),
+            whole_rounds=whole,
+            whole_tokens=texts * self._horizon - int(accepted.sum()),
+            rejected_at=rejected_at,
+            transitions=transitions.reshape(-1, self._size, self._size),
+        )
+
+    def _step(
+        self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
+    ) -> tuple[Indices, Indices, Indices]:
+        """The next token of every text, and in which texts it is recovered or a bonus."""
+        token = self._draft.draw(before + step * self._size, rng)
+        failed = self._failed(step, 0, before, token, rng)
+        bonus = np.zeros(0, np.intp)
+        if self._gamma < self._horizon:
+            full = accepted == self._gamma
+            bonus = np.flatnonzero(full)
+            token[bonus] = self._after(step, 2, before[bonus], rng)
+            failed &= ~full
+        rejected = np.flatnonzero(failed)
+        if self._accept.shape[1] == 1:
+            token[rejected] = self._after(step, 0, before[rejected], rng)
+            return token, rejected, bonus
+        fresh = accepted[rejected] == 0
+        further, root = rejected[~fresh], rejected[fresh]
+        token[further] = self._after(step, 0, before[further], rng)
+        root = self._try_others(step, root, before, token, rng)
+        token[root] = self._after(step, 1, before[root], rng)
+        return token, np.concatenate([further, root]), bonus
+
+    def _try_others(
+        self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
+    ) -> Indices:
+        """Hold the other drafts of these texts against what is left; where all of them fail."""
+        for layer in range(1, self._accept.shape[1]):
+            if not len(root):
+                break
+            candidate = self._draft.draw(before[root] + step * self._size, rng)
+            failed = self._failed(step, layer, before[root], candidate, rng)
+            token[root] = candidate  # where it failed, one that comes later takes its place
+            root = root[failed]
+        return root
+
+    def _failed(
+        self, step: int, layer: int, before: Indices, token: Indices, rng: np.random.Generator
+    ) -> NDArray[np.bool_]:
+        odds = self._accept[step, layer].take(before * self._size + token)
+        return rng.random(len(token), dtype=np.float32) >= odds
+
+    def _after(self, step: int, kind: int, before: Indices, rng: np.random.Generator) -> Indices:
+        return self._ends.draw(before + (3 * step + kind) * self._size, rng)
+
+
+def estimate(values: NDArray[np.int32]) -> Estimate:
+    """The mean of one whole number a text."""
+    numbers = values.astype(np.float64)
+    return Estimate(
+        count=len(numbers), total=float(numbers.sum()), squares=float(numbers @ numbers)
+    )
+
+
+def _residual(draft: Floats, law: Floats) -> Floats:
+    """max(0, law - draft), normalised; the law itself where nothing is left."""
+    left = np.maximum(law - draft, 0.0)
+    total = left.sum(axis=-1, keepdims=True)
+    return np.where(total > 1e-12, left / np.where(total > 1e-12, total, 1.0), law)
+
+
+def _odds(draft: Floats, law: Floats) -> Floats:
+    """min(1, law / draft); 1 where the draft never goes."""
+    drafted = draft > 0.0
+    return np.where(drafted, np.minimum(1.0, law / np.where(drafted, draft, 1.0)), 1.0)

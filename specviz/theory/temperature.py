@@ -1,0 +1,68 @@
+"""How temperature moves acceptance: both laws sharpened or flattened, and then overlapped.
+
+Alpha at a position is the overlap of draft and target (Leviathan et al. 2023, corollary 3.6).
+It tends to 1 as both temperatures grow, and at 0 it is 1 or 0 as the likeliest tokens agree or
+not; between, it need not rise or fall steadily, and the draft's best temperature need not be
+the target's (worked out here).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.errors import ConfigError
+
+Logits = Sequence[float] | NDArray[np.float64]
+
+
+def softened(logits: Logits, temperature: float) -> NDArray[np.float64]:
+    """softmax(logits / temperature); at 0 its limit, the likeliest tokens in equal shares."""
+    assert temperature >= 0.0, temperature
+    values = np.asarray(logits, dtype=np.float64)
+    if not values.size or not np.isfinite(values.max()):
+        raise ConfigError("The logits hold no finite number.", remedy="Give one for each token.")
+    values = values - values.max()
+    with np.errstate(over="ignore"):  # the least temperatures: minus infinity is right there
+        grown = np.exp(values / temperature) if temperature > 0.0 else (values == 0.0) * 1.0
+    return grown / grown.sum()
+
+
+def overlap(
+    draft_logits: Logits,
+    target_logits: Logits,
+    temperature: float,
+    draft_temperature: float | None = None,
+) -> float:
+    """Alpha at this position, sum of min(draft, target); the draft may have its own temperature."""
+    if len(draft_logits) != len(target_logits):
+        raise ConfigError(
+            f"{len(draft_logits)} draft logits, {len(target_logits)} target logits.",
+            remedy="Give both models the same tokens.",
+        )
+    drawn_at = temperature if draft_temperature is None else draft_temperature
+    draft, target = softened(draft_logits, drawn_at), softened(target_logits, temperature)
+    return float(np.minimum(draft, target).sum())
+
+
+def overlaps(
+    draft_logits: Logits,
+    target_logits: Logits,
+    draft_temperatures: Sequence[float],
+    temperatures: Sequence[float],
+) -> NDArray[np.float64]:  # [num_draft_temperatures, num_temperatures]
+    """`overlap` at every draft temperature and every target temperature."""
+    drafts = np.array([softened(draft_logits, each) for each in draft_temperatures])
+    targets = np.array([softened(target_logits, each) for each in temperatures])
+    return np.minimum(drafts[:, None], targets[None]).sum(axis=-1)
+
+
+def best_draft_temperature(
+    draft_logits: Logits, target_logits: Logits, temperature: float, among: Sequence[float]
+) -> tuple[float, float]:
+    """The draft temperature of ``among`` with the greatest overlap, and that overlap."""
+    found = overlaps(draft_logits, target_logits, among, (temperature,))[:, 0]
+    best = int(np.argmax(found))
+    return among[best], float(found[best])

@@ -1,0 +1,246 @@
+"""What finished runs say of a claim: a sentence with its numbers, and points for a chart.
+
+Numbers come from `specviz.analysis` and `specviz.theorems`; here they are put into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specviz import theorems
+from specviz.analysis import Metrics, metrics, verdict_sentence
+from specviz.theory.claims import Figure, RunName
+from specviz.theory.estimates import alpha_from_drafted
+from specviz.theory.speed import expected_tokens
+from specviz.trace import Trace
+
+GUIDE_TOKENS = 50  # what the guide's listing asks for and divides by
+_LAZY_SHARE = 0.8
+_ROUNDING = 1e-5  # what float32 leaves of a bias that is none
+_FIRM = 4.0  # standard deviations: beyond, chance is no explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lossy:
+    """The runs of one ε with one law after a rejection, held against Theorem 5."""
+
+    rule: str  # OPT: the leftover; UNO: the target itself
+    epsilon: float
+    plane: theorems.ParetoCheck
+    shown: theorems.BiasCheck
+
+    @property
+    def label(self) -> str:
+        return f"{self.rule}, ε {self.epsilon:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What runs came to."""
+
+    sentence: str
+    pair: str
+    figures: tuple[Figure, ...] = ()
+    lossy: tuple[Lossy, ...] = ()
+
+
+def outcome(run: RunName, traces: Sequence[Trace]) -> Outcome:
+    """Of the finished runs of a claim, in the order in which they were planned."""
+    pair = traces[0].pair
+    return Outcome(
+        sentence=_TOLD[run](traces),
+        pair=pair.name if pair.draft else pair.target.name,
+        figures=_rejection_figures(traces) if run == "rejections" else (),
+        lossy=_lossy(traces) if run == "pareto" else (),
+    )
+
+
+def _speed_told(traces: Sequence[Trace]) -> str:
+    found = metrics(traces[0], intervals=False)
+    told = verdict_sentence(found, traces[0])
+    if found.c is None or found.v is None or found.alpha_expected is None:
+        return told
+    ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
+    return (
+        f"{told} α {found.alpha_expected:.2f}, γ {found.gamma}, c {found.c:.2f}, "
+        f"v {found.v:.2f}: the textbook’s formula, with v = 1, says {ideal:.2f} times; with this "
+        f"run’s v and τ it is {accounted:.2f}."
+    )
+
+
+def _estimates_told(traces: Sequence[Trace]) -> str:
+    found = metrics(traces[0], intervals=False)
+    gamma = traces[0].config.gamma
+    share, tested, tau = found.draft_acceptance_rate, found.alpha_observed, found.tau
+    if share is None or tested is None or tau is None:
+        return "The text ended before a whole round, so there is nothing to estimate."
+    return (
+        f"Accepted / drafted {share:.3f}, accepted / tested {tested:.3f}. Whole rounds gave "
+        f"τ = {tau:.2f} tokens; the formula says {expected_tokens(share, gamma):.2f} from the "
+        f"first and {expected_tokens(tested, gamma):.2f} from the second. A share of {share:.3f} "
+        f"would mean α = {alpha_from_drafted(share, gamma):.3f}."
+    )
+
+
+def _verification_told(traces: Sequence[Trace]) -> str:
+    found = metrics(traces[0], intervals=False)
+    costs = traces[0].step_costs
+    if found.v is None or costs is None:
+        return "No step costs were measured for this pair."
+    noisy = " The machine was busy while they were measured." if costs.noisy else ""
+    return (
+        f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {found.v:.2f} steps of the "
+        f"target, at the context lengths of this run.{noisy}"
+    )
+
+
+def _temperature_told(traces: Sequence[Trace]) -> str:
+    groups: dict[float, list[Trace]] = {}
+    for trace in traces:
+        groups.setdefault(trace.config.temperature, []).append(trace)
+    alphas = [_alpha(group) for group in groups.values()]
+    told = ", ".join(
+        f"{alpha:.3f} at T {heat:g}" for alpha, heat in zip(alphas, groups, strict=True)
+    )
+    way = "It falls all the way." if alphas == sorted(alphas, reverse=True) else "It turns."
+    return f"Expected α: {told}. {way} The texts differ, so small steps may be the texts’."
+
+
+def _kinds_told(traces: Sequence[Trace]) -> str:
+    kinds: dict[str, list[Trace]] = {}
+    for trace in traces:
+        kinds.setdefault(trace.prompt.kind or "own words", []).append(trace)
+    alphas = sorted(((_alpha(each), kind) for kind, each in kinds.items()), reverse=True)
+    told = ", ".join(f"{kind} {alpha:.3f}" for alpha, kind in alphas)
+    return f"Expected α by kind of prompt, two texts each: {told}. Only acceptance, no clock."
+
+
+def _benchmark_told(traces: Sequence[Trace]) -> str:
+    half = len(traces) // 2
+    lengths = [len(trace.token_ids) for trace in traces]
+    short = sum(length < GUIDE_TOKENS for length in lengths)
+    worst = GUIDE_TOKENS / max(1, min(lengths))
+    overstated = (
+        f"; dividing by {GUIDE_TOKENS} overstates the shortest’s pace {worst:.2f} times"
+        if short
+        else ", so here the fixed number did no harm"
+    )
+    greedy, sampled = traces[:half], traces[half:]
+    return (
+        f"{short} of {len(traces)} texts ended before {GUIDE_TOKENS} tokens{overstated}. At γ 10, "
+        f"greedy texts gave τ = {_tau(greedy):.2f} (α {_alpha(greedy):.3f}), sampled ones "
+        f"τ = {_tau(sampled):.2f} (α {_alpha(sampled):.3f})."
+    )
+
+
+def _rejections_told(traces: Sequence[Trace]) -> str:
+    check = theorems.rejection_count(traces)
+    lazier = theorems.lazier(traces, _LAZY_SHARE)
+    return (
+        f"{check.observed:,} rejections at {check.num_tested:,} tested positions; Theorem 1 "
+        f"foretells {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
+        f"Theorem 2’s bound too: a rule that accepts {_LAZY_SHARE:g} of what it may would reject "
+        f"{lazier.expected:,.1f} times."
+    )
+
+
+def _residual_told(traces: Sequence[Trace]) -> str:
+    half = len(traces) // 2
+    exact, literal = (theorems.measured_bias(each) for each in (traces[:half], traces[half:]))
+    return (
+        f"At ε 0. From the leftover: bias {_measured(exact)}. From the target itself, as the "
+        f"pseudocode reads: {_measured(literal)}. Counted on the emitted tokens."
+    )
+
+
+def _rejection_figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
+    check = theorems.rejection_count(traces)
+    return (
+        Figure(label="rejections", value=check.observed, form=",.0f"),
+        Figure(label="foretold", value=check.expected, form=",.1f"),
+        Figure(label="standard deviations off", value=check.z or 0.0, form="+.1f"),
+        Figure(label="tested positions", value=check.num_tested, form=",.0f"),
+    )
+
+
+def _pareto_told(traces: Sequence[Trace]) -> str:
+    found = _lossy(traces)
+    leftover = [each.plane for each in found if each.rule == "OPT"]
+    gap = max(each.largest_gap for each in leftover)
+    biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
+    return (
+        f"Rejection and bias add up to the distance of the two models at each of "
+        f"{sum(each.num_tested for each in leftover):,} tested positions, to within {gap:.0e}, "
+        f"where the leftover is drawn from after a rejection. Bias counted on the emitted "
+        f"tokens: {biases}."
+    )
+
+
+_TOLD: dict[RunName, Callable[[Sequence[Trace]], str]] = {
+    "speed": _speed_told,
+    "estimates": _estimates_told,
+    "verification": _verification_told,
+    "temperature": _temperature_told,
+    "kinds": _kinds_told,
+    "benchmark": _benchmark_told,
+    "rejections": _rejections_told,
+    "residual": _residual_told,
+    "pareto": _pareto_told,
+}
+
+
+def _lossy(traces: Sequence[Trace]) -> tuple[Lossy, ...]:
+    groups: dict[tuple[float, str], list[Trace]] = {}
+    for trace in traces:
+        rule = "OPT" if trace.config.residual == "leftover" else "UNO"
+        groups.setdefault((trace.config.epsilon, rule), []).append(trace)
+    return tuple(
+        Lossy(
+            rule=rule,
+            epsilon=epsilon,
+            plane=theorems.pareto(group),
+            shown=theorems.measured_bias(group),
+        )
+        for (epsilon, rule), group in groups.items()
+    )
+
+
+def _measured(check: theorems.BiasCheck) -> str:
+    if max(check.measured, check.expected, check.standard_error) < _ROUNDING:
+        return f"{check.measured:.4f}, down to rounding"
+    return (
+        f"{check.measured:.4f} ± {check.standard_error:.4f} (expected {check.expected:.4f}, "
+        f"z = {_signed(check.z)})"
+    )
+
+
+def _signed(z: float | None) -> str:
+    return "none" if z is None else f"{z:+.1f}"
+
+
+def _agrees(z: float | None) -> str:
+    if z is None:
+        return "nothing was left to luck"
+    return "as chance would have it" if abs(z) < _FIRM else "more than chance allows"
+
+
+def _alpha(traces: Sequence[Trace]) -> float:
+    """Expected, over all tested positions of the texts."""
+    found = [metrics(trace, intervals=False) for trace in traces]
+    return _mean([(each.alpha_expected, each.num_tested) for each in found])
+
+
+def _tau(traces: Sequence[Trace]) -> float:
+    found: list[Metrics] = [metrics(trace, intervals=False) for trace in traces]
+    return _mean([(each.tau, each.num_whole_rounds) for each in found])
+
+
+def _mean(weighted: Sequence[tuple[float | None, int]]) -> float:
+    known = [(value, weight) for value, weight in weighted if value is not None]
+    if not known:
+        return float("nan")
+    values, weights = zip(*known, strict=True)
+    return float(np.average(values, weights=weights))

@@ -1,0 +1,78 @@
+"""What the simulators must come to, counted out on small chains, and how far off they are."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from specviz.theory.chains import Chains
+from specviz.theory.simulation import Estimate, Simulated
+
+
+def deviation(measured: Estimate, exact: float) -> float:
+    """In standard errors."""
+    return abs(measured.mean - exact) / measured.standard_error
+
+
+def worst_deviation(measured: Simulated, chains: Chains) -> float:
+    """The pairs of neighbouring tokens against the target's: the greatest of all |z|."""
+    reached, worst = chains.start, 0.0
+    for step, kernel in enumerate(chains.target_kernels):
+        chance = reached[:, None] * kernel
+        spread = np.sqrt(measured.texts * chance * (1 - chance))
+        off = np.abs(measured.transitions[step] - measured.texts * chance)
+        worst = max(worst, float(np.max(np.where(spread > 0, off / np.maximum(spread, 1), off))))
+        reached = reached @ kernel
+    return worst
+
+
+def token_counts(chains: Chains, gamma: int) -> tuple[float, float]:
+    """Expected rejections and rounds of a text, token by token, over (accepted so far, token)."""
+    state = np.zeros((gamma + 1, chains.size))
+    state[0] = chains.start
+    rejections = rounds = 0.0
+    for draft, target in zip(chains.draft_kernels, chains.target_kernels, strict=True):
+        rounds += float(state[0].sum())
+        following = np.zeros_like(state)
+        kept = np.minimum(draft, target)
+        following[1:] = state[:-1] @ kept
+        following[0] = state[:-1].sum(axis=0) @ (target - kept) + state[-1] @ target
+        rejections += float(state[:-1].sum(axis=0) @ (target - kept).sum(axis=1))
+        state = following
+    return rejections, rounds
+
+
+def block_rejections(chains: Chains, gamma: int) -> float:
+    """Expected rejections of a text under block verification: every block, every end.
+
+    Of the texts whose block begins with some candidates, the share p_i accepts them all
+    (Sun et al. 2024); what does not accept the next one too ends there.
+    """
+
+    def laws(step: int, before: int) -> tuple[np.ndarray, np.ndarray]:
+        return chains.draft_kernels[step, before], chains.target_kernels[step, before]
+
+    @cache
+    def from_here(step: int, before: int) -> float:
+        room = min(gamma, chains.horizon - step)
+        return 0.0 if room == 0 else inside(step, room, 1.0, 1.0, before)
+
+    def after(step: int, law: np.ndarray) -> float:
+        return sum(float(law[y]) * from_here(step + 1, y) for y in range(chains.size))
+
+    def inside(step: int, room: int, chance: float, weight: float, before: int) -> float:
+        if room == 0:
+            over = step == chains.horizon
+            return 0.0 if over else chance * weight * after(step, laws(step, before)[1])
+        draft, target = laws(step, before)
+        weights = np.minimum(1.0, weight * target / draft)
+        ends = chance * (weight - float(draft @ weights))
+        left = np.maximum(weight * target - draft, 0.0)
+        value = ends * (1.0 + after(step, left / left.sum())) if ends > 1e-14 else 0.0
+        return value + sum(
+            inside(step + 1, room - 1, chance * float(draft[y]), float(weights[y]), y)
+            for y in range(chains.size)
+        )
+
+    return float(sum(chains.start[x] * from_here(0, x) for x in range(chains.size)))

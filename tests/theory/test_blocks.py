@@ -1,0 +1,168 @@
+"""Block verification: lossless by enumeration, the printed counts, and never worse."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from specviz.errors import TheoryError
+from specviz.theory import blocks
+from specviz.theory.examples import REF5, SWAPPED, Example
+from specviz.theory.tradeoff import total_variation
+from tests.theory.laws import Law, pairs
+
+# gamma: candidates accepted by token verification, by block verification, and the bound.
+SWAPPED_COUNTS = {
+    1: (2 / 3, 2 / 3, 2 / 3),
+    2: (10 / 9, 11 / 9, 12 / 9),
+    3: (38 / 27, 45 / 27, 50 / 27),
+}
+REF5_COUNTS = {
+    1: (0.7, 0.7, 0.7),
+    2: (1.19, 1.27, 1.35),
+    3: (1.533, 1.74225, 1.91275),
+    4: (1.7731, 2.14525, 2.42975),
+}
+CASES = [(SWAPPED, gamma, row) for gamma, row in SWAPPED_COUNTS.items()] + [
+    (REF5, gamma, row) for gamma, row in REF5_COUNTS.items()
+]
+
+
+def counts(draft: Law, target: Law, gamma: int) -> tuple[float, float, float]:
+    return (
+        blocks.token_accepted(draft, target, gamma),
+        blocks.expected_accepted(draft, target, gamma),
+        blocks.bound_accepted(draft, target, gamma),
+    )
+
+
+@pytest.mark.parametrize(("example", "gamma", "row"), CASES)
+def test_counts_as_printed(example: Example, gamma: int, row: tuple[float, ...]) -> None:
+    assert counts(np.array(example.draft), np.array(example.target), gamma) == pytest.approx(
+        row, abs=1e-12
+    )
+
+
+def test_curves_are_the_counts_for_each_gamma() -> None:
+    curves = blocks.accepted_curves(REF5.draft, REF5.target, 4)
+    for gamma, row in REF5_COUNTS.items():
+        at = gamma - 1
+        assert (curves.token[at], curves.block[at], curves.bound[at]) == pytest.approx(row)
+
+
+@given(pairs(2, 4))
+@settings(max_examples=40)
+def test_token_block_bound_in_order(pair: tuple[Law, Law]) -> None:
+    for gamma in (1, 2, 5):
+        token, block, bound = counts(*pair, gamma)
+        assert token <= block + 1e-10
+        assert block <= bound + 1e-10
+        if gamma == 1:
+            assert token == pytest.approx(bound, abs=1e-12)
+
+
+@given(pairs(2, 3))
+@settings(max_examples=25)
+def test_the_bound_is_the_overlap_of_whole_blocks(pair: tuple[Law, Law]) -> None:
+    overlaps = 0.0
+    for length in range(1, 5):
+        laws = [
+            [float(np.prod(each[list(word)])) for word in words(len(each), length)] for each in pair
+        ]
+        overlaps += 1.0 - total_variation(*laws)
+    assert blocks.bound_accepted(*pair, 4) == pytest.approx(overlaps, abs=1e-10)
+
+
+def words(vocabulary: int, length: int) -> list[tuple[int, ...]]:
+    return list(itertools.product(range(vocabulary), repeat=length))
+
+
+@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("seed", range(4))
+def test_both_rules_emit_the_law_of_the_target(rule: blocks.Rule, seed: int) -> None:
+    draft, target = (tree(np.random.default_rng([seed, side])) for side in range(2))
+    emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, rule)
+    for text in words(3, 4):
+        got = sum(
+            chance * along(target, text, start=len(key))
+            for key, chance in emitted.items()
+            if key == text[: len(key)]
+        )
+        assert got == pytest.approx(along(target, text), abs=1e-12)
+
+
+def test_in_context_block_accepts_more() -> None:
+    means = {}
+    for rule in ("token", "block"):
+        draft, target = (tree(np.random.default_rng([9, side])) for side in range(2))
+        emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, rule)
+        assert sum(emitted.values()) == pytest.approx(1.0, abs=1e-12)
+        means[rule] = sum((len(key) - 1) * chance for key, chance in emitted.items())
+    assert means["block"] > means["token"] + 0.01
+
+
+def tree(rng: np.random.Generator) -> dict[tuple[int, ...], Law]:
+    """A law for each text of up to three tokens; some tokens impossible."""
+    made = {}
+    for length in range(4):
+        for text in words(3, length):
+            law = rng.dirichlet(np.ones(3))
+            law[law < 0.1] = 0.0
+            made[text] = law / law.sum()
+    return made
+
+
+def along(laws: dict[tuple[int, ...], Law], text: tuple[int, ...], start: int = 0) -> float:
+    places = range(start, len(text))
+    return float(np.prod([laws[text[:place]][text[place]] for place in places]))
+
+
+def test_the_algorithm_counts_as_the_sum_of_its_weights() -> None:
+    rng = np.random.default_rng(5)
+    draft, target = np.array(REF5.draft), np.array(REF5.target)
+    accepted, trials = 0, 4000
+    for _ in range(trials):
+        block = [int(token) for token in rng.choice(5, size=3, p=draft)]
+        uniforms = [float(u) for u in rng.random(3)]
+        verdict = blocks.verify_block(block, [draft] * 3, [target] * 4, uniforms)
+        accepted += verdict.accepted
+        assert verdict.after.sum() == pytest.approx(1.0, abs=1e-12)
+        assert len(verdict.weights) == len(verdict.chances) == 3
+    assert accepted / trials == pytest.approx(1.74225, abs=4 * 1.3 / trials**0.5)
+
+
+def test_a_later_candidate_rescues_an_earlier_one() -> None:
+    laws = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
+    verdict = blocks.verify_block([0, 1], *laws, [0.99, 0.99])
+    assert verdict.weights == (0.5, 1.0)
+    assert verdict.chances == (0.0, 1.0)
+    assert verdict.accepted == 2
+    assert blocks.verify_block([0, 0], *laws, [0.99, 0.99]).accepted == 0
+
+
+def test_a_long_round_is_counted_fast() -> None:
+    rng = np.random.default_rng(2)
+    draft, target = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
+    began = time.perf_counter()
+    token, block, bound = counts(draft, target, 12)
+    assert time.perf_counter() - began < 2.0
+    assert token < block < bound
+
+
+def test_what_would_take_too_long_is_refused() -> None:
+    rng = np.random.default_rng(2)
+    with pytest.raises(TheoryError, match="smaller"):
+        blocks.expected_accepted(rng.dirichlet(np.ones(60)), rng.dirichlet(np.ones(60)), 8)
+    with pytest.raises(TheoryError, match="smaller"):
+        blocks.emitted_law(lambda _: [0.5, 0.5], lambda _: [0.5, 0.5], 30, 2, "block")
+
+
+def test_ends() -> None:
+    same = np.array([0.25, 0.75])
+    assert counts(same, same, 6) == pytest.approx((6, 6, 6), abs=1e-12)
+    assert counts(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 6) == (0, 0, 0)
+    assert counts(same, same[::-1], 0) == (0, 0, 0)

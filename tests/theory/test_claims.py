@@ -1,0 +1,176 @@
+"""Every number on a claim's card against the reference values, and every flip against its law."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specviz.theory.claims import Claim, Verdict, claims
+from specviz.theory.claims.batches import batch_bias, root_step
+from specviz.theory.claims.claim import crossing, first, judged
+from specviz.theory.speed import best_gamma, expected_tokens, speedup
+
+CLAIMS = {each.id: each for each in claims()}
+DRAFT = np.array([[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
+TARGET = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.1, 0.6, 0.3]])
+
+
+def values(name: str) -> list[float]:
+    return [each.value for each in CLAIMS[name].figures]
+
+
+# id: reference values of the figures, each to the digits it is given with
+REFERENCE: dict[str, list[float]] = {
+    "counted-acceptance": [0.6, 0.8343, 2.383],
+    "acceptance-bands": [1.586, 1.369, 0.097],
+    "draft-lengths": [10, 2],
+    "acceptance-length": [2.383, 1.383],
+    "six-tokens": [6, 3.6893, 0.8706],
+    "two-to-three-times": [2.383, 1.589, 0.0383],
+    "ten-times-fewer": [0.294, 0.758, 0.931],
+    "exact-output": [0.0, 0.7, 0.4],
+    "new-token-from-target": [0.105, 0.0],
+    "same-tokenizer": [0.0, 0.5],
+    "terabytes-a-token": [16, 140, 500],
+    "one-pass": [1.0],
+    "own-benchmark": [5 / 3, 1.5],
+    "high-temperature": [0.8040],
+    "grounded-tasks": [1.13, 1.66, 2.43],
+    "fewest-rejections": [1.407407, 1.666667, 2],
+    "rejections-and-time": [0.1, 0.21342],
+    "bias-for-speed": [0.3, 0.3, 0.25],
+    "batch-scaling": [2.71440771, 2.14142474, 1.97342740],
+    "batch-accuracy": [0.0],
+    "balance": [3.157, 3.251, 2.497],
+    "small-n": [4, 40, 0.8667],
+    "one-probability": [3.2881, 3.0527],
+}
+
+VERDICTS: dict[Verdict, set[str]] = {
+    "Holds": {
+        "six-tokens", "exact-output", "bias-for-speed", "batch-scaling", "balance", "small-n",
+    },
+    "Does not hold": {
+        "counted-acceptance", "acceptance-length", "new-token-from-target", "terabytes-a-token",
+        "own-benchmark", "batch-accuracy",
+    },
+    "Needs a run": {"small-targets"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_the_numbers_are_those_of_the_reference(name: str) -> None:
+    for found, wanted in zip(values(name), REFERENCE[name], strict=False):
+        digits = max(3, len(f"{wanted:.10g}".partition(".")[2]))
+        assert found == pytest.approx(wanted, abs=0.6 * 10**-digits), name
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda each: each.id)
+def test_the_verdict(claim: Claim) -> None:
+    named = [verdict for verdict, names in VERDICTS.items() if claim.id in names]
+    assert claim.verdict == (named[0] if named else "Holds within limits")
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda each: each.id)
+def test_a_card_is_whole(claim: Claim) -> None:
+    assert claim.quote
+    assert claim.finding.endswith(".")
+    assert claim.flip.endswith(".")
+    assert 2 <= len(claim.figures) <= 3
+    assert all(math.isfinite(each.value) for each in claim.figures)
+    assert claim.chart.label
+    assert "nan" not in (claim.finding + claim.flip)
+
+
+def test_ids_name_one_claim_each() -> None:
+    assert len(CLAIMS) == len(claims()) == 25
+
+
+# Where it flips: the law on either side
+
+
+def test_the_flips_on_the_speed_page_are_where_the_speed_turns() -> None:
+    doubling = values("acceptance-bands")[2]
+    assert best_gamma(0.7, doubling - 1e-4)[1] > 2 > best_gamma(0.7, doubling + 1e-4)[1]
+    at_gamma = values("two-to-three-times")[2]
+    assert speedup(0.6, 5, at_gamma) == pytest.approx(2)
+    shortest = values("draft-lengths")[2]
+    assert best_gamma(0.8, shortest - 1e-4)[0] == 7
+    assert best_gamma(0.8, shortest + 1e-4)[0] == 6
+    cost, even, twice = values("ten-times-fewer")
+    assert speedup(even, 10, cost) == pytest.approx(1)
+    assert speedup(twice, 10, cost) == pytest.approx(2)
+    fixed = values("small-targets")[2]
+    assert best_gamma(0.7, (0.05 + fixed) / (1 + fixed))[1] == pytest.approx(1.1)
+
+
+def test_the_first_gamma_within_five_percent() -> None:
+    gamma = int(values("rejections-and-time")[2])
+    passes = [1 / expected_tokens(0.9, each) for each in (gamma - 1, gamma)]
+    assert passes[0] >= 0.105 > passes[1]
+
+
+def test_the_chart_is_opened_with_what_was_computed() -> None:
+    chart = CLAIMS["two-to-three-times"].chart
+    assert chart.page == "speed"
+    assert chart.query["speed_v"] == "1"
+    assert (chart.query["speed_alpha"], chart.query["speed_gamma"]) == ("0.6", "5")
+    assert float(chart.query["speed_c"]) == pytest.approx(0.0383, abs=5e-4)
+
+
+# The batch's law by enumeration
+
+
+@pytest.mark.parametrize("num_drafts", [1, 2, 5, 64])
+def test_batches_are_unbiased(num_drafts: int) -> None:
+    assert batch_bias(DRAFT, TARGET, num_drafts, length=3) < 1e-12
+
+
+def test_a_careless_batch_is_not() -> None:
+    assert batch_bias(DRAFT, TARGET, 1, length=3, renew=False) < 1e-12
+    assert batch_bias(DRAFT, TARGET, 4, length=3, renew=False) > 0.01
+
+
+laws = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(
+    lambda each: np.array(each) / sum(each)
+)
+
+
+@given(draft=laws, target=laws, num_drafts=st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_the_root_writes_the_target(draft: np.ndarray, target: np.ndarray, num_drafts: int) -> None:
+    chosen, none = root_step(draft, target, num_drafts, True)
+    assert np.abs(chosen + none - target).max() < 1e-12
+
+
+def test_a_draft_that_equals_the_target_is_never_refused() -> None:
+    chosen, none = root_step(TARGET[0], TARGET[0], 3, True)
+    assert np.array_equal(chosen, TARGET[0])
+    assert not none.any()
+
+
+# What verdicts and flips are made with
+
+
+def test_a_verdict_counts_its_cases() -> None:
+    assert judged([True, True]) == "Holds"
+    assert judged([True, False]) == "Holds within limits"
+    assert judged([False]) == "Does not hold"
+
+
+@given(where=st.floats(0.01, 0.99))
+@settings(max_examples=30, deadline=None)
+def test_bisection_finds_a_slope_and_a_step(where: float) -> None:
+    assert crossing(lambda x: x - where, 0, 1) == pytest.approx(where, abs=1e-12)
+    assert crossing(lambda x: -1.0 if x < where else 1.0, 0, 1) == pytest.approx(where, abs=1e-12)
+
+
+def test_no_change_of_sign_is_our_fault() -> None:
+    with pytest.raises(AssertionError):
+        crossing(lambda x: x + 1, 0, 1)
+    with pytest.raises(AssertionError):
+        first(lambda each: each > 5, 1, 5)

@@ -1,0 +1,106 @@
+"""Block verification simulated: the target's law, exact counts, and that a known bug is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from specviz.errors import TheoryError
+from specviz.theory.alias import Indices
+from specviz.theory.chains import Chains, Floats, context_free_chains, random_chains, steady_chains
+from specviz.theory.examples import REF5, SWAPPED
+from specviz.theory.rejections import expected_rejections, lower_bound
+from specviz.theory.simulated_blocks import BlockSimulator
+from specviz.theory.simulation import Simulator, lossless_rule
+from tests.theory.counting import block_rejections, deviation, worst_deviation
+
+STICKY = random_chains(4, 3, 6, 0.5)
+SWAPPED_12 = context_free_chains(SWAPPED.draft, SWAPPED.target, 12)
+TEXTS = 40_000
+
+
+class Forgetful(BlockSimulator):
+    """A known bug: recover from the plain residual, whatever the weight of what was accepted."""
+
+    def _extra(
+        self, weight: Floats, full: np.ndarray, row: Indices, rng: np.random.Generator
+    ) -> Indices:
+        return super()._extra(np.ones_like(weight), full, row, rng)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 4, 6, None])
+def test_the_law_is_the_targets(gamma: int | None) -> None:
+    found = BlockSimulator(STICKY, gamma).run(TEXTS, rng(gamma or 0))
+    assert worst_deviation(found, STICKY) < 4.5
+
+
+@pytest.mark.parametrize("gamma", [2, 3, None])
+def test_a_forgotten_weight_is_found(gamma: int | None) -> None:
+    source = rng(3)
+    uneven = np.full(4, 0.5)
+    chains = steady_chains(source.dirichlet(uneven, 4), source.dirichlet(uneven, 4), 8)
+    forgetful, sound = Forgetful(chains, gamma), BlockSimulator(chains, gamma)
+    assert worst_deviation(forgetful.run(2 * TEXTS, rng()), chains) > 8
+    assert worst_deviation(sound.run(2 * TEXTS, rng()), chains) < 4.5
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3, 6])
+def test_rejections_on_chains(gamma: int) -> None:
+    found = BlockSimulator(STICKY, gamma).run(TEXTS, rng(gamma))
+    assert deviation(found.rejections, block_rejections(STICKY, gamma)) < 4
+
+
+@pytest.mark.parametrize(("gamma", "accepted"), [(2, 1.27), (3, 1.74225), (4, 2.14525)])
+def test_tokens_of_a_round(gamma: int, accepted: float) -> None:
+    chains = context_free_chains(REF5.draft, REF5.target, 1_000)
+    found = BlockSimulator(chains, gamma).run(1_000, rng())
+    assert found.tokens_per_round == pytest.approx(accepted + 1, abs=0.01)
+
+
+def test_one_candidate_is_judged_as_ever() -> None:
+    found = BlockSimulator(STICKY, 1).run(TEXTS, rng(1))
+    plain = Simulator(STICKY, lossless_rule(STICKY), 1).run(TEXTS, rng(2))
+    apart = abs(found.rejections.mean - plain.rejections.mean)
+    assert apart < 4 * np.hypot(found.rejections.standard_error, plain.rejections.standard_error)
+
+
+def test_it_goes_below_the_bound_of_class_f() -> None:
+    """The bound is for verdicts that do not look ahead; no contradiction."""
+    found = BlockSimulator(SWAPPED_12).run(TEXTS, rng())
+    assert lower_bound(SWAPPED_12) == pytest.approx(4)
+    assert found.rejections.interval[1] < 2.5
+    assert deviation(found.rejections, block_rejections(SWAPPED_12, 12)) < 4
+    assert worst_deviation(found, SWAPPED_12) < 4.5
+
+
+def test_ends_of_the_range() -> None:
+    cases: list[tuple[Chains, float]] = [
+        (context_free_chains([1.0, 0.0], [0.0, 1.0], 6), 6),
+        (context_free_chains([0.3, 0.7], [0.3, 0.7], 6), 0),
+        (context_free_chains([1.0], [1.0], 6), 0),
+        (context_free_chains([0.5, 0.5, 0.0], [0.5, 0.0, 0.5], 6), -1),
+    ]
+    for chains, count in cases:
+        for gamma in (1, 3, 6, 100, None):
+            found = BlockSimulator(chains, gamma).run(500, rng())
+            assert worst_deviation(found, chains) < 4.8
+            if count >= 0:
+                assert found.rejections.mean == count == expected_rejections(chains)
+
+
+def test_counts_agree_with_each_other() -> None:
+    found = BlockSimulator(STICKY, 3).run(1_000, rng()) + BlockSimulator(STICKY, 3).run(500, rng(1))
+    assert found.texts == 1_500
+    assert found.rejected_at.sum() == found.rejections.total
+    assert found.transitions.sum() == 1_500 * STICKY.horizon
+    assert found.whole_rounds <= found.rounds.total
+
+
+@pytest.mark.parametrize(("gamma", "texts"), [(0, 1), (2, 0)])
+def test_settings_out_of_range(gamma: int, texts: int) -> None:
+    with pytest.raises(TheoryError):
+        BlockSimulator(STICKY, gamma).run(texts, rng())

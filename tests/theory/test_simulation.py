@@ -1,0 +1,181 @@
+"""Token-level simulation against exact values: counts, laws, and that a wrong rule is found."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specviz.errors import TheoryError
+from specviz.theory.alias import alias_table
+from specviz.theory.chains import Chains, context_free_chains, random_chains
+from specviz.theory.examples import REF5
+from specviz.theory.rejections import expected_rejections, rejections_by_step
+from specviz.theory.simulation import (
+    Estimate,
+    Simulator,
+    lossless_rule,
+    over_accepting_rule,
+)
+from specviz.theory.tradeoff import leftover, output_law, over_accept, reject_chance
+from tests.theory.counting import deviation, token_counts, worst_deviation
+
+FIGURE_2 = random_chains(10, 7, 50)
+STICKY = random_chains(4, 5, 12, 0.7)
+TEXTS = 60_000
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("num_drafts", [1, 2, 4, 5, 16])
+@pytest.mark.parametrize("chains", [FIGURE_2, STICKY], ids=["figure 2", "sticky"])
+def test_rejections_meet_the_theorems(chains: Chains, num_drafts: int) -> None:
+    found = Simulator(chains, lossless_rule(chains, num_drafts)).run(TEXTS, rng(num_drafts))
+    assert deviation(found.rejections, expected_rejections(chains, num_drafts)) < 4
+    chances = rejections_by_step(chains, num_drafts)
+    spread = np.sqrt(chances * (1 - chances) / TEXTS)
+    assert np.all(np.abs(found.rejection_chances - chances) < 4.5 * spread + 1e-12)
+    assert worst_deviation(found, chains) < 4.8
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 5, 11, 12, 500])
+def test_rounds_of_gamma(gamma: int) -> None:
+    found = Simulator(STICKY, lossless_rule(STICKY), gamma).run(TEXTS, rng(gamma))
+    rejections, rounds = token_counts(STICKY, gamma)
+    assert deviation(found.rejections, rejections) < 4
+    assert deviation(found.rounds, rounds) < 4
+    assert worst_deviation(found, STICKY) < 4.8
+    assert found.whole_rounds <= found.rounds.total
+    assert found.whole_tokens <= TEXTS * 12
+
+
+def test_tokens_of_a_round() -> None:
+    """Equal odds: 1 + alpha + ... + alpha**gamma, up to what the end of the text cuts."""
+    chains = context_free_chains(REF5.draft, REF5.target, 2_000)
+    found = Simulator(chains, lossless_rule(chains), 5).run(2_000, rng())
+    assert found.tokens_per_round == pytest.approx(sum(0.7**k for k in range(6)), abs=0.01)
+
+
+def test_a_wrong_law_after_a_rejection_is_found() -> None:
+    """The check has the power it needs: recovering from the target itself fails it by far."""
+    rule = replace(lossless_rule(FIGURE_2), recover=FIGURE_2.target_kernels)
+    assert worst_deviation(Simulator(FIGURE_2, rule).run(TEXTS, rng()), FIGURE_2) > 10
+    batch = lossless_rule(FIGURE_2, 4)
+    early = replace(batch, recover_at_root=batch.recover)  # the first residual after the fourth
+    assert worst_deviation(Simulator(FIGURE_2, early).run(TEXTS, rng()), FIGURE_2) > 10
+    same = replace(batch, accept=np.stack([batch.accept[0]] * 4))  # each against the target
+    assert worst_deviation(Simulator(FIGURE_2, same).run(TEXTS, rng()), FIGURE_2) > 10
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.1, 0.25])
+@pytest.mark.parametrize("recovery", ["residual", "target"])
+def test_over_acceptance_at_one_position(epsilon: float, recovery: str) -> None:
+    chains = context_free_chains(REF5.draft, REF5.target, 1)
+    rule = over_accepting_rule(chains, epsilon, "residual" if recovery == "residual" else "target")
+    found = Simulator(chains, rule).run(TEXTS, rng(3))
+    accept = over_accept(REF5.draft, REF5.target, epsilon)
+    chance = reject_chance(REF5.draft, accept)
+    assert found.rejections.mean == pytest.approx(
+        chance, abs=4 * math.sqrt(chance * (1 - chance) / TEXTS) + 1e-12
+    )
+    after = leftover(REF5.draft, REF5.target) if recovery == "residual" else REF5.target
+    law = output_law(REF5.draft, REF5.target, accept, after)
+    assert np.all(np.abs(found.emitted[0] - law) < 4.5 * np.sqrt(law / TEXTS))
+
+
+def test_over_acceptance_saves_rejections_and_is_found_biased() -> None:
+    rule = over_accepting_rule(FIGURE_2, 0.1, "residual")
+    found = Simulator(FIGURE_2, rule).run(TEXTS, rng())
+    assert found.rejections.mean < 0.7 * expected_rejections(FIGURE_2)
+    assert worst_deviation(found, FIGURE_2) > 10
+
+
+def test_batches_add_up() -> None:
+    simulator = Simulator(STICKY, lossless_rule(STICKY, 3), 4)
+    one, two = simulator.run(1_000, rng(1)), simulator.run(500, rng(2))
+    both = one + two
+    assert both.texts == 1_500
+    assert both.rejections.mean == pytest.approx(
+        (1_000 * one.rejections.mean + 500 * two.rejections.mean) / 1_500
+    )
+    assert both.rejections.standard_error < one.rejections.standard_error
+    assert np.array_equal(both.transitions, one.transitions + two.transitions)
+    assert both.whole_rounds == one.whole_rounds + two.whole_rounds
+
+
+def test_a_seed_is_a_result() -> None:
+    simulator = Simulator(STICKY, lossless_rule(STICKY))
+    assert simulator.run(500, rng(9)).rejections == simulator.run(500, rng(9)).rejections
+    assert simulator.run(500, rng(9)).rejections != simulator.run(500, rng(8)).rejections
+
+
+def test_mean_and_error() -> None:
+    values = np.array([1.0, 2.0, 4.0, 9.0])
+    found = Estimate(count=4, total=values.sum(), squares=float(values @ values))
+    assert found.mean == values.mean()
+    assert found.standard_error == pytest.approx(values.std(ddof=1) / 2)
+    assert Estimate(count=1, total=3, squares=9).interval == (-math.inf, math.inf)
+
+
+def test_intervals_hold_the_exact_value_as_often_as_they_say() -> None:
+    simulator, exact = Simulator(STICKY, lossless_rule(STICKY)), expected_rejections(STICKY)
+    source = rng(5)
+    intervals = [simulator.run(200, source).rejections.interval for _ in range(400)]
+    inside = sum(low <= exact <= high for low, high in intervals)
+    assert 0.95 * 400 - 4 * math.sqrt(400 * 0.95 * 0.05) < inside
+
+
+def test_ends_of_the_range() -> None:
+    for draft, target, count in [
+        ([1.0, 0.0], [0.0, 1.0], 6),
+        ([0.3, 0.7], [0.3, 0.7], 0),
+        ([1.0], [1.0], 0),
+    ]:
+        chains = context_free_chains(draft, target, 6)
+        found = Simulator(chains, lossless_rule(chains, 3), 2).run(100, rng())
+        assert found.rejections.mean == count
+        assert worst_deviation(found, chains) < 4.8
+
+
+def test_draws_follow_their_law() -> None:
+    laws = rng().dirichlet(np.full(6, 0.3), 4)
+    laws[0] = [0, 0, 1, 0, 0, 0]
+    table = alias_table(laws)
+    for row, law in enumerate(laws):
+        drawn = table.draw(np.full(100_000, row, np.intp), rng(row))
+        share = np.bincount(drawn, minlength=6) / 100_000
+        assert np.all(np.abs(share - law) <= 4.5 * np.sqrt(law / 100_000))
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: lossless_rule(STICKY, 0),
+        lambda: over_accepting_rule(STICKY, -1, "target"),
+        lambda: Simulator(STICKY, lossless_rule(STICKY), 0),
+        lambda: Simulator(STICKY, lossless_rule(STICKY)).run(0, rng()),
+    ],
+)
+def test_settings_out_of_range(refused: Callable[[], object]) -> None:
+    with pytest.raises(TheoryError):
+        refused()
+
+
+def test_a_million_rounds_a_second() -> None:
+    """Well over ten are usual on one core; half of the two wished for must always be there."""
+    simulator, source, speeds = (
+        Simulator(FIGURE_2, lossless_rule(FIGURE_2), 5),
+        rng(),
+        list[float](),
+    )
+    for _ in range(3):
+        begun = time.process_time()
+        rounds = simulator.run(16_384, source).rounds.total
+        speeds.append(rounds / (time.process_time() - begun))
+    assert max(speeds) > 1e6, speeds

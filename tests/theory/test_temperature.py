@@ -1,0 +1,77 @@
+"""Overlap over temperature: reference values, limits, and its freedom to fall and rise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specviz.errors import ConfigError
+from specviz.theory.temperature import best_draft_temperature, overlap, overlaps, softened
+
+DRAFT = np.log([0.50, 0.20, 0.15, 0.10, 0.05])
+TARGET = np.log([0.25, 0.30, 0.10, 0.25, 0.10])
+DRAFT_2 = np.log([0.40, 0.30, 0.15, 0.10, 0.05])
+TARGET_2 = np.log([0.60, 0.15, 0.10, 0.10, 0.05])
+LOGITS = st.lists(st.floats(-30, 30), min_size=4, max_size=4)
+
+
+def test_as_tabulated() -> None:
+    found = [overlap(DRAFT, TARGET, each) for each in (0.2, 0.5, 1, 2, 5)]
+    assert found == pytest.approx([0.2345, 0.4700, 0.7000, 0.8486, 0.9403], abs=5e-5)
+
+
+def test_it_may_fall_and_rise() -> None:
+    found = [overlap(DRAFT_2, TARGET_2, each) for each in (0.05, 0.2, 0.5, 1, 2)]
+    assert found == pytest.approx([0.9968, 0.8040, 0.6725, 0.8000, 0.9049], abs=5e-5)
+
+
+def test_the_draft_s_best_temperature_is_its_own() -> None:
+    among = [float(each) for each in np.linspace(0.1, 3, 291)]
+    best, value = best_draft_temperature(DRAFT_2, TARGET_2, 1.0, among)
+    assert best == pytest.approx(0.44, abs=1e-9)
+    assert value == pytest.approx(0.8403, abs=5e-5)
+    assert value == overlap(DRAFT_2, TARGET_2, 1.0, best)
+    assert value > overlap(DRAFT_2, TARGET_2, 1.0)
+
+
+@pytest.mark.parametrize(("draft", "target", "alpha"), [(DRAFT, TARGET, 0), (DRAFT_2, TARGET_2, 1)])
+def test_limits(draft: np.ndarray, target: np.ndarray, alpha: float) -> None:
+    assert overlap(draft, target, 0.0) == alpha
+    assert overlap(draft, target, 1e-4) == pytest.approx(alpha, abs=1e-12)
+    assert overlap(draft, target, 1e6) == pytest.approx(1.0, abs=1e-5)
+    assert overlap(draft, target, 1e-320) == alpha
+
+
+def test_ties_share_the_limit() -> None:
+    assert softened([1.0, 3.0, 3.0], 0.0) == pytest.approx([0.0, 0.5, 0.5])
+    assert softened([1.0, 3.0, 3.0], 1e-3) == pytest.approx([0.0, 0.5, 0.5])
+    assert softened([0.0, -np.inf], 1.0) == pytest.approx([1.0, 0.0])
+
+
+@given(draft=LOGITS, target=LOGITS, temperature=st.floats(0.0, 10.0))
+@settings(max_examples=60)
+def test_an_overlap_is_a_chance(
+    draft: list[float], target: list[float], temperature: float
+) -> None:
+    assert softened(draft, temperature).sum() == pytest.approx(1.0, abs=1e-12)
+    value = overlap(draft, target, temperature)
+    assert -1e-12 <= value <= 1.0 + 1e-12
+    assert value == pytest.approx(overlap(target, draft, temperature), abs=1e-12)
+    assert overlap(draft, draft, temperature) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_logits_that_do_not_fit() -> None:
+    with pytest.raises(ConfigError, match="same tokens"):
+        overlap([0.0, 1.0], [0.0], 1.0)
+    for bad in ([], [-np.inf, -np.inf], [np.nan, 0.0]):
+        with pytest.raises(ConfigError, match="no finite"):
+            softened(bad, 1.0)
+
+
+def test_many_overlaps_equal_one_by_one() -> None:
+    made = overlaps(DRAFT, TARGET, (0.0, 0.5, 2.0), (0.3, 1.0))
+    for row, drawn_at in enumerate((0.0, 0.5, 2.0)):
+        for column, temperature in enumerate((0.3, 1.0)):
+            assert made[row, column] == overlap(DRAFT, TARGET, temperature, drawn_at)

@@ -1,0 +1,179 @@
+"""The page on bias without a browser: its numbers, its extremes, its simulation, a run's tokens."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.figures.tradeoff import Mark
+from specviz.theory import blocks, multidraft
+from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
+from specviz.trace import RunConfig, Trace
+from specviz.ui.bars import MOST_TOKENS
+from specviz.ui.bias import NARROW, Settings, Simulation
+from specviz.ui.bias_words import run_dots
+from tests.traces import make_candidate, make_round, make_trace
+from tests.ui.paging import opened, sent, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+
+SETTINGS = Settings(
+    draft=REF5.draft, target=REF5.target, epsilon=0.05, lenience=0.8, threshold=0.15
+)
+
+
+def drawn(app: AppTest, chart: str, name: str) -> dict[str, list[float]]:
+    return next(each for each in charts(app)[chart]["data"] if each["name"] == name)
+
+
+@pytest.mark.parametrize("file", ["app.py", "pages/bias.py"])
+def test_the_page_opens(file: str) -> None:
+    app = page("bias") if file == "app.py" else opened(file)
+    assert app.title
+
+
+def test_it_opens_on_the_guide() -> None:
+    app = page("bias", bias_pause="true")
+    assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
+    assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
+    assert "“breakthrough” is accepted with chance 0.50" in words(app)
+    assert "The models are 0.350 apart" in words(app)
+    assert "paused before it began" in words(app)
+
+
+def test_the_plane_holds_the_points_of_the_library() -> None:
+    app = page("bias", bias_example="five tokens", bias_t="0.15", bias_pause="true")
+    exact = drawn(app, "bias_plane", "exact")
+    # OPT, UNO, the draft again, lenience 0.8, threshold 0.15
+    assert exact["x"] == pytest.approx([0.20, 0.20, 0.20, 0.2125, 0.20], abs=1e-9)
+    assert exact["y"] == pytest.approx([0.10, 0.17, 0.23, 0.0875, 0.25], abs=1e-9)
+    front = drawn(app, "bias_plane", "Pareto front")
+    assert front["x"] == pytest.approx([0.3, 0.0], abs=1e-9)
+    assert "**0.200**" in words(app)
+
+
+def test_simulated_points_land_on_the_exact_ones() -> None:
+    simulation = Simulation(SETTINGS)
+    while not simulation.done:
+        simulation.step()
+    marks: list[Mark] = [each.mark() for each in SETTINGS.policies()]
+    for mark, landing in zip(marks, simulation.landings(), strict=True):
+        assert landing.name == mark.name
+        assert 0 < landing.reject_width <= NARROW
+        assert abs(landing.reject - mark.reject) < 2 * landing.reject_width
+        assert abs(landing.bias - mark.bias) < 2 * landing.bias_width
+
+
+def test_each_rerun_adds_a_batch_until_paused_or_another_setting() -> None:
+    app = page("bias")
+    assert "10,000 positions a rule" in words(app)
+    assert "20,000 positions a rule" in words(sound(app.run()))
+    sound(app.toggle(key="bias_pause").set_value(True).run())
+    assert "20,000 positions a rule" in words(app)
+    sound(app.slider(key="bias_epsilon").set_value(0.1).run())
+    assert "paused before it began" in words(app)
+
+
+@pytest.mark.parametrize("example", [each.name for each in EXAMPLES])
+@pytest.mark.parametrize("end", [0, 1])
+def test_sliders_at_their_ends(example: str, end: int) -> None:
+    app = page("bias", bias_example=example)
+    for each in app.slider:
+        each.set_value((each.min, each.max)[end])
+    for section in ("What comes out", "Whole blocks", "Several drafts", "Your runs"):
+        sound(app.segmented_control(key="bias_section").set_value([section]).run())
+        for each in app.slider:
+            each.set_value((each.min, each.max)[end])
+        sound(app.run())
+        assert not app.error
+
+
+def test_values_out_of_range_in_the_link() -> None:
+    app = page(
+        "bias",
+        bias_epsilon="7", bias_lenience="-1", bias_t="x", bias_example="none", bias_section="?",
+    )  # fmt: skip
+    values = {each.key: each.value for each in app.slider}
+    assert values == {"bias_epsilon": 0.05, "bias_lenience": 0.8, "bias_t": 0.12}
+
+
+def test_blocks_and_drafts_are_the_library_s() -> None:
+    link = {"bias_example": "five tokens", "bias_pause": "true"}
+    app = page("bias", bias_section="Whole blocks", bias_gamma="4", **link)
+    counts = blocks.accepted_curves(REF5.draft, REF5.target, 4)
+    assert drawn(app, "bias_blocks", "block verification")["y"] == pytest.approx(counts.block)
+    assert "**2.145**" in words(app)
+    app = page("bias", bias_section="Several drafts", bias_drafts="3", **link)
+    curves = multidraft.acceptance_curves(REF5.draft, REF5.target, 3)
+    assert drawn(app, "bias_zoo", "K-SEQ")["y"] == pytest.approx(curves.k_sequential)
+    assert "**0.873**" in words(app)
+
+
+def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
+    app = page("bias", bias_pause="true")
+    mark = sent(app)["id"]
+    equal = [0.2] * 5
+    app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": equal, "target": equal}}
+    assert "Draft and target are equal" in words(sound(app.run()))
+    bad = ([0.9] * 5, [1.0], ["a"] * 5, None, [float("nan")] * 5)
+    for draft in bad:
+        app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": draft, "target": equal}}
+        assert "The models are 0.350 apart" in words(sound(app.run()))
+    assert all(len(each.labels) <= MOST_TOKENS for each in EXAMPLES)
+
+
+def lossy_trace() -> Trace:
+    """Three tested tokens: one on the front, one above it, one on which the models agree."""
+    config = RunConfig(gamma=3, rule="over-accept", epsilon=0.1)
+    fields = ((0.8, 0.6, 0.2), (0.75, 0.5, 0.4), (1.0, 1.0, 0.0))
+    candidates = tuple(
+        make_candidate(
+            "a", token_id=10 + at, expected_acceptance=expected, overlap=overlap, bias=bias,
+            text="<b>\u202e",
+        )
+        for at, (expected, overlap, bias) in enumerate(fields)
+    )  # fmt: skip
+    laid = make_round("aaa")
+    round_ = type(laid)(
+        **{name: getattr(laid, name) for name in laid.__slots__ if name != "candidates"},
+        candidates=candidates,
+    )
+    return make_trace([round_], config=config)
+
+
+def test_a_run_s_tokens_are_dots_in_units_of_their_own_distance() -> None:
+    dots = run_dots(lossy_trace())
+    assert list(dots.reject) == pytest.approx([0.5, 0.5])
+    assert list(dots.bias) == pytest.approx([0.5, 0.8])
+    assert "&lt;b&gt;\\u202e" in dots.words[0]
+
+
+def test_runs_of_the_session_are_shown() -> None:
+    app = page("bias", bias_section="Your runs", bias_pause="true")
+    assert [each.value[:26] for each in app.info] == ["No run of this session use"]
+    shown = SimpleNamespace(trace=lossy_trace())
+    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [shown])
+    sound(app.run())
+    assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
+    assert "3 tested tokens with ε 0.1, the leftover after a rejection" in words(app)
+
+
+def test_a_change_is_answered_at_once() -> None:
+    app = page("bias")
+
+    def move(app: AppTest, turn: int) -> None:
+        app.slider(key="bias_epsilon").set_value(0.1 + 0.02 * turn)
+
+    spent = median_ms(app, move)
+    print(f"server time of a rerun {spent:.0f} ms (limit {LIMIT_MS})")
+    assert spent < LIMIT_MS
+
+
+def test_a_tick_counts_every_position() -> None:
+    simulation = Simulation(SETTINGS)
+    for _ in range(2):
+        simulation.step()
+    assert simulation.trials == 20_000
+    for each in simulation.tallies.values():
+        assert each.trials == each.emitted.sum() == 20_000

@@ -1,0 +1,198 @@
+"""The Claims page in bare mode: cards, filters, links into the charts, runs of the real worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import Any, get_args
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.engine import load_pair
+from specviz.engine.pair import Pair
+from specviz.lab.calibration import costs_key
+from specviz.lab.measured import measured_run
+from specviz.pairing import PairSpec
+from specviz.store import save_value
+from specviz.theory.claims import Claim, RunName, claims
+from specviz.trace import RunConfig, Trace
+from specviz.ui.claim_runs import EPSILONS, plans
+from specviz.ui.claim_theorems import plane_of
+from specviz.ui.claim_words import outcome
+from tests.traces import make_costs
+from tests.ui.paging import opened, sound
+
+RUNS = get_args(RunName)
+CLAIMS = claims()
+
+
+def claims_page(**link: str) -> AppTest:
+    app = opened()
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.switch_page("pages/claims.py").run())
+
+
+def quotes(app: AppTest) -> list[str]:
+    return [each.value for each in app.markdown if each.value.startswith("**“")]
+
+
+def test_the_page_shows_every_claim_with_its_verdict() -> None:
+    app = claims_page()
+    assert len(quotes(app)) == len(CLAIMS)
+    told = " ".join(each.value for each in app.markdown)
+    for claim in CLAIMS:
+        assert all(f"**{figure.text}**" in told for figure in claim.figures)
+    for mark in ("✓ Holds", "◐ Holds within limits", "✕ Does not hold", "▷ Needs a run"):
+        assert mark in told
+
+
+def test_filters_leave_what_was_asked_for() -> None:
+    app = claims_page()
+    sound(app.pills(key="claims_source").set_value(["sd_optimization"]).run())
+    wanted = [each for each in CLAIMS if each.source == "sd_optimization"]
+    assert len(quotes(app)) == len(wanted) > 0
+    sound(app.pills(key="claims_verdict").set_value(["Needs a run"]).run())
+    assert not quotes(app)
+    assert "No claim has this source" in app.info[0].value
+
+
+def test_a_link_filters() -> None:
+    app = claims_page(claims_verdict="Does not hold")
+    wanted = [each for each in CLAIMS if each.verdict == "Does not hold"]
+    assert len(quotes(app)) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "claim", [each for each in CLAIMS if each.chart.settings], ids=lambda each: each.id
+)
+def test_a_chart_opens_where_the_claim_flips(claim: Claim) -> None:
+    app = opened()
+    for key, value in claim.chart.query.items():
+        app.query_params[key] = value
+    sound(app.switch_page(f"pages/{claim.chart.page}.py").run())
+    for key, value in claim.chart.settings:
+        assert app.session_state[key] == pytest.approx(value), key
+
+
+def test_a_rerun_is_quick() -> None:
+    app = claims_page()
+    seconds: list[float] = []
+    for _ in range(5):
+        began = time.perf_counter()
+        sound(app.run())
+        seconds.append(time.perf_counter() - began)
+    assert median(seconds) < 0.3
+
+
+# Runs
+
+
+def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> None:
+    """What the ticks of the page would do."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.4)
+        sound(app.run())
+
+
+def test_a_button_runs_a_series_on_the_real_pair() -> None:
+    app = claims_page(claims_verdict="Holds within limits")
+    sound(app.button(key="claims_run_grounded-tasks").click().run())
+    runs = app.session_state["claim runs"]
+    assert runs.busy
+    assert app.button(key="claims_run_one-pass").disabled
+    until(app, lambda: not runs.busy)
+    assert not runs.failures
+    told = runs.outcomes["kinds"].sentence
+    assert told.startswith("Expected α by kind of prompt")
+    assert any("Expected α by kind of prompt" in each.value for each in app.markdown)
+    assert app.button(key="claims_run_grounded-tasks").label == "Run again"
+
+
+def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
+    app = claims_page()
+    sound(app.button(key="claims_run_small-targets").click().run())
+    runs = app.session_state["claim runs"]
+    until(app, lambda: not runs.busy)
+    run = app.session_state["history"].current
+    assert run.trace.baseline is not None
+    told = runs.outcomes["speed"].sentence
+    assert "the textbook’s formula" in told
+    assert "target alone" in told or "Noisy machine" in told
+
+
+def test_a_series_can_be_stopped() -> None:
+    app = claims_page()
+    sound(app.button(key="claims_run_theorem-1").click().run())
+    runs = app.session_state["claim runs"]
+    series = runs.series
+    sound(app.button(key="claims_stop").click().run())
+    assert not runs.busy
+    assert series.state == "stopped"
+    assert "rejections" not in runs.outcomes
+    assert not app.button(key="claims_run_theorem-1").disabled
+
+
+# What runs say, on short ones
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return load_pair("tinystories", threads=1)
+
+
+def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
+    timed = run in ("speed", "estimates", "verification")
+    made: list[Trace] = []
+    for plan in plans(run, PairSpec()):
+        config: RunConfig = replace(plan.config, max_new_tokens=tokens)
+        assert save_value("step-costs", costs_key(pair, config), make_costs())
+        lap = measured_run(pair, plan.prompt, config, baseline=timed)
+        assert list(lap)
+        made.append(lap.trace())
+    return made
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_run_has_something_to_say(
+    pair: Pair, run: RunName, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    found = outcome(run, short_traces(pair, run))
+    assert found.pair == "tinystories"
+    assert any(sign.isdigit() for sign in found.sentence)
+    assert "nan" not in found.sentence
+    assert bool(found.figures) == (run == "rejections")
+    assert len(found.lossy) == (2 * len(EPSILONS) if run == "pareto" else 0)
+
+
+def test_the_plane_has_a_dot_a_token(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    found = outcome("pareto", short_traces(pair, "pareto", 16))
+    leftover, target = found.lossy[0], found.lossy[1]
+    assert (leftover.rule, target.rule) == ("OPT", "UNO")
+    drawn: Any = plane_of(leftover)
+    dots = next(each for each in drawn.data if each.name == "tokens of the run")
+    apart = leftover.plane.distance > 1e-4
+    assert len(dots.x) == apart.sum()
+    assert [a + b for a, b in zip(dots.x, dots.y, strict=True)] == pytest.approx(
+        [1.0] * len(dots.x), abs=1e-2
+    )
+    assert target.plane.mean_bias > target.plane.mean_distance - target.plane.mean_reject
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_two_runs_throw_the_same_coins(run: RunName) -> None:
+    seeds = [plan.config.seed for plan in plans(run, PairSpec())]
+    assert len(set(seeds)) == len(seeds) > 0
+
+
+def test_claims_ask_for_runs_that_there_are() -> None:
+    assert {each.run for each in CLAIMS if each.run is not None} == set(RUNS)

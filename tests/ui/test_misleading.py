@@ -1,0 +1,127 @@
+"""When the formula misleads: each case says what the library says, and survives its ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.analysis import metrics
+from specviz.store import load_trace
+from specviz.theory.clustering import StickyText, tokens_per_round
+from specviz.theory.estimates import alpha_from_drafted, wilson_interval
+from specviz.theory.runtime import rounds_law
+from specviz.theory.speed import expected_tokens
+from tests.ui.paging import ROOT, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+
+TABS = ("Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α")
+
+
+def curve(app: AppTest, chart: str, name: str) -> list[float]:
+    (found,) = [
+        each for each in charts(app)[chart]["data"] if each.get("name", "").startswith(name)
+    ]
+    return found["y"]
+
+
+def test_clusters() -> None:
+    app = page("misleading")
+    text = StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=0.8)
+    exact = tokens_per_round(text, 5)
+    assert f"promises **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
+    assert f"there are **{exact:.2f}**" in words(app)
+    assert curve(app, "misleading_clusters", "chosen") == [pytest.approx(exact)]
+    sound(app.slider(key="misleading_stickiness").set_value(0.0).run())
+    assert f"there are **{expected_tokens(0.75, 5):.2f}**" in words(app)
+
+
+def test_certain_acceptance_has_no_end() -> None:
+    app = page("misleading", misleading_easy="1", misleading_hard="1")
+    assert "both agree, at infinity" in words(app)
+
+
+def test_mean_and_tail() -> None:
+    app = page("misleading", misleading_tab="Mean and tail", misleading_alpha="0.7",
+               misleading_tail_gamma="4")  # fmt: skip
+    law = rounds_law(0.7, 4, 128)
+    assert "the mean speedup is **1.96**" in words(app)
+    assert "gets at most **1.63**" in words(app)
+    assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(law.speedup(law.mean, 0.1))
+
+
+def test_batch_and_context() -> None:
+    app = page("misleading", misleading_tab="Batch and context")
+    assert "the speedup at γ 5 is **2.08**; the best γ, 4, gives 2.34" in words(app)
+    assert curve(app, "misleading_batch_speed", "1,024")[0] == pytest.approx(2.503, abs=5e-4)
+
+
+def test_what_does_not_fit_is_refused_in_words() -> None:
+    app = page("misleading", misleading_tab="Batch and context", misleading_batch="512",
+               misleading_context="65536", misleading_gpu="A100")  # fmt: skip
+    (warning,) = app.warning
+    assert "does not fit the 80 GB of the A100. At most" in warning.value
+    assert "misleading_batch_speed" in charts(app)
+
+
+def test_temperature() -> None:
+    app = page("misleading", misleading_tab="Temperature")
+    assert "for both, α is **0.800**" in words(app)
+    assert "the draft at 0.44 it would be **0.840**" in words(app)
+    sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
+    assert "for both, α is **0.700**" in words(app)
+    sound(app.slider(key="misleading_temperature").set_value(0.0).run())
+    assert "for both, α is **0.000**" in words(app)
+
+
+def test_estimates_of_the_recorded_run() -> None:
+    app = page("misleading", misleading_tab="Estimating α")
+    figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
+    share = figures.num_accepted / figures.num_drafted
+    assert f"Accepted / drafted is **{share:.3f}**" in words(app)
+    assert f"accepted / tested, is **{figures.alpha_observed:.3f}**" in words(app)
+    assert f"for α gives {alpha_from_drafted(share, 5):.3f}" in words(app)
+    (dots,) = charts(app)["misleading_estimates"]["data"]
+    assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
+    low, high = wilson_interval(figures.num_accepted, figures.num_tested)
+    assert dots["x"][1] + dots["error_x"]["array"][1] == pytest.approx(high)
+    assert dots["x"][1] - dots["error_x"]["arrayminus"][1] == pytest.approx(low)
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("end", ["min", "max"])
+def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
+    app = page("misleading", misleading_tab=tab)
+    for widget in app.slider:
+        if str(widget.key).startswith("misleading_"):
+            widget.set_value(getattr(widget, end))
+    assert charts(sound(app.run()))
+
+
+def test_values_out_of_range_in_the_link() -> None:
+    app = page("misleading", misleading_tab="Batch and context", misleading_gpu="Abacus",
+               misleading_batch="99999", misleading_batch_alpha="nan")  # fmt: skip
+    batch: Any = app.slider(key="misleading_batch").value
+    alpha: Any = app.slider(key="misleading_batch_alpha").value
+    assert 1 <= batch <= 512
+    assert 0.0 <= alpha <= 1.0
+    assert app.selectbox(key="misleading_gpu").value in {"A100", "H100", "H200"}
+
+
+@pytest.mark.parametrize(
+    ("tab", "key"),
+    [
+        ("Clusters", "misleading_easy"),
+        ("Mean and tail", "misleading_alpha"),
+        ("Batch and context", "misleading_batch_alpha"),
+        ("Temperature", "misleading_temperature"),
+    ],
+)
+def test_a_change_is_answered_at_once(tab: str, key: str) -> None:
+    app = page("misleading", misleading_tab=tab)
+
+    def change(app: AppTest, turn: int) -> None:
+        app.slider(key=key).set_value(0.5 + 0.05 * turn)
+
+    assert median_ms(app, change) < LIMIT_MS

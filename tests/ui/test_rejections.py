@@ -1,0 +1,172 @@
+"""The Rejections page in bare mode: its numbers are the library's, its simulations end."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.theory.chains import random_chains
+from specviz.theory.rejections import (
+    batch_floor,
+    bernoulli_improvement,
+    expected_rejections,
+    rejections_by_step,
+    scaling,
+)
+from specviz.theory.simulation import Simulator, lossless_rule
+from specviz.ui.gathering import NARROW, Course, Gathering, progress
+from tests.ui.paging import sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+
+TABS = ("One draft", "Several drafts", "At one place", "The bound")
+
+
+def lines(figure: Any) -> dict[str, Any]:
+    return {each["name"]: each for each in figure["data"]}
+
+
+def values(numbers: Any) -> Any:
+    """Plotly writes arrays as text in base 64."""
+    if not isinstance(numbers, dict):
+        return numbers
+    return np.frombuffer(base64.b64decode(numbers["bdata"]), numbers["dtype"])
+
+
+def settled(app: AppTest, key: str) -> AppTest:
+    """What the ticks of the page would do."""
+    for _ in range(80):
+        if app.session_state["gathered"][key].done:
+            return sound(app.run())
+        sound(app.run())
+    raise AssertionError("the simulation does not end")
+
+
+def test_the_mean_closes_on_the_exact_line() -> None:
+    app = settled(page("rejections"), "one draft")
+    exact = expected_rejections(random_chains(10, 7, 50))
+    assert f"**{exact:.3f}**" in words(app)
+    assert "16.405" in words(app)
+    shown = lines(charts(app)["rejections_mean"])
+    assert shown[f"one draft, exact {exact:.3f}"]["y"] == [exact, exact]
+    simulated = shown["one draft, simulated"]
+    found = app.session_state["gathered"]["one draft"].courses["one draft"].estimates
+    assert simulated["y"] == [each.mean for each in found]
+    assert abs(found[-1].mean - exact) < 4 * found[-1].standard_error
+    assert 1.96 * found[-1].standard_error <= NARROW * found[-1].mean
+    assert "stopped" in words(app)
+    steps = lines(charts(app)["rejections_steps"])["one draft, exact"]
+    assert values(steps["y"]) == pytest.approx(rejections_by_step(random_chains(10, 7, 50)))
+
+
+def test_the_curve_over_drafts() -> None:
+    app = page("rejections", rejections_tab="Several drafts", rejections_horizon="20")
+    sound(app.run())
+    chains = random_chains(10, 7, 20)
+    *counts, limit = scaling(chains, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, math.inf])
+    figure = charts(app)["rejections_curve"]
+    assert lines(figure)["exact (theorem 3)"]["y"] == pytest.approx(counts)
+    levels = [each["y0"] for each in figure["layout"]["shapes"]]
+    assert levels == pytest.approx([limit, batch_floor(counts[0])])
+    assert list(lines(figure)["simulated, 95 %"]["x"]) == [4, 5]
+    assert f"**{expected_rejections(chains, 4):.3f}** with 4 drafts" in words(app)
+
+
+def test_no_drafts_chosen() -> None:
+    app = page("rejections", rejections_tab="Several drafts")
+    app.button_group(key="rejections_drafts").set_value([])
+    sound(app.run())
+    assert "Choose one number of drafts" in app.info[0].value
+    assert "rejections_curve" in charts(app)
+
+
+def test_the_two_coins() -> None:
+    app = page("rejections", rejections_tab="At one place", rejections_u="0.8")
+    line = charts(app)["rejections_coins"]["data"][0]
+    assert line["y"] == pytest.approx([bernoulli_improvement(0.8, 0.5, num) for num in line["x"]])
+
+
+def test_block_verification_is_below_the_bound() -> None:
+    app = page("rejections", rejections_tab="The bound", rejections_horizon="12")
+    app = settled(app, "bound")
+    bound = expected_rejections(random_chains(10, 7, 12))
+    found = app.session_state["gathered"]["bound"].estimates()
+    assert found["block verification"].interval[1] < bound
+    assert found["4 drafts"].interval[1] < bound
+    assert f"at least **{bound:.3f}** times" in words(app)
+    assert charts(app)["rejections_bound"]["data"][0]["x"] == [each.mean for each in found.values()]
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"seed": "0", "horizon": "1", "stickiness": "1.0", "u": "1.0", "v": "0.0", "r": "1.0"},
+        {"seed": "100", "horizon": "100", "stickiness": "0.0", "u": "0.0", "v": "1.0", "r": "64.0"},
+        {"seed": "-7", "horizon": "10000", "stickiness": "nan", "u": "x", "drafts": "999"},
+    ],
+)
+def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None:
+    asked = {f"rejections_{name}": value for name, value in link.items()}
+    app = page("rejections", rejections_tab=tab, **asked)
+    assert charts(app)
+    assert not app.error
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_changed_setting_is_quick(tab: str) -> None:
+    app = page("rejections", rejections_tab=tab)
+
+    def change(app: AppTest, turn: int) -> None:
+        app.slider(key="rejections_seed").set_value(11 + turn)
+
+    spent = median_ms(app, change)
+    print(f"{tab}: {spent:.0f} ms")
+    assert spent < LIMIT_MS
+
+
+def test_pausing_stops_the_work() -> None:
+    app = page("rejections", rejections_pause="true")
+    assert not app.session_state["gathered"]["one draft"].estimates()
+    assert "nothing is simulated yet" in words(app)
+    sound(app.toggle(key="rejections_pause").set_value(False).run())
+    sound(app.run())
+    texts = app.session_state["gathered"]["one draft"].texts
+    assert texts >= 64
+    sound(app.toggle(key="rejections_pause").set_value(True).run())
+    sound(app.run())
+    assert app.session_state["gathered"]["one draft"].texts == texts
+    assert f"Paused after {texts:,} texts" in words(app)
+
+
+def test_a_setting_begins_anew() -> None:
+    app = page("rejections")
+    first = app.session_state["gathered"]["one draft"]
+    sound(app.run())
+    assert app.session_state["gathered"]["one draft"] is first
+    sound(app.slider(key="rejections_seed").set_value(3).run())
+    assert app.session_state["gathered"]["one draft"] is not first
+
+
+def test_batches_double_within_their_time() -> None:
+    chains = random_chains(1, 7, 10)
+    course = Course(Simulator(chains, lossless_rule(chains)))
+    for _ in range(4):
+        course.advance(10.0)
+    assert [each.count for each in course.estimates] == [32, 64, 128, 256]
+    course.advance(0.0)
+    assert course.estimates[-1].count == 256 + 32
+
+
+def test_nothing_to_gather_is_done() -> None:
+    assert Gathering(1, {}).done
+    chains = random_chains(1, 1, 5)  # one token: never a rejection
+    work = Gathering(2, {"alike": Simulator(chains, lossless_rule(chains))})
+    for _ in range(8):
+        work.advance()
+    assert work.done
+    assert "stopped" in progress(work, paused=False)

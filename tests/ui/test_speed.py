@@ -1,0 +1,155 @@
+"""The Speed page: what it says equals the library, at the ends as in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.analysis import metrics
+from specviz.store import load_trace
+from specviz.theory.papers import LEVIATHAN
+from specviz.theory.speed import (
+    accepted_from,
+    best_gamma,
+    break_even_alpha,
+    expected_tokens,
+    operations_factor,
+    oracle_speedup,
+    speedup,
+)
+from tests.ui.paging import ROOT, opened, sound, until_over
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+
+TABS = ("Over γ", "Over α and c", "Tokens a round", "What papers measured")
+
+
+def shown(app: AppTest) -> dict[str, str]:
+    return {each.label: each.value for each in app.metric}
+
+
+def test_the_page_opens_with_its_curves() -> None:
+    app = page("speed")
+    curve = next(
+        each
+        for each in charts(app)["speed_over_gamma"]["data"]
+        if each["name"].startswith("verification")
+    )
+    assert curve["y"] == pytest.approx([speedup(0.7, gamma, 0.05, 1.1) for gamma in range(25)])
+    best, value = best_gamma(0.7, 0.05, 1.1, 24)
+    assert f"the best γ is **{best}: {value:.2f} times**" in words(app)
+    assert "p for the draft and q for the target" in words(app)
+
+
+def test_outside_the_frame_the_page_draws_nothing_of_its_own() -> None:
+    app = opened("pages/speed.py")
+    assert not [each for each in app.slider if str(each.key).startswith("speed_")]
+
+
+def test_the_figures_beside_the_chart() -> None:
+    app = page("speed", speed_alpha="0.8", speed_c="0.1", speed_v="1.5", speed_gamma="12")
+    assert shown(app) == {
+        "Tokens a round, τ": f"{expected_tokens(0.8, 12):.2f}",
+        "Breaks even at α": f"{break_even_alpha(0.1, 1.5, max_gamma=24):.3f}",
+        "With an oracle": f"{oracle_speedup(0.8, 0.1, 1.5):.2f} ×",
+        "Arithmetic": f"{operations_factor(0.8, 12, 0.1):.2f} ×",
+    }
+    assert f"The chosen γ 12 gives {speedup(0.8, 12, 0.1, 1.5):.2f}" in words(app)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "c", "v", "says"),
+    [
+        ("0.2", "0.3", "1", "Drafting would pay above α 0.300"),
+        ("1", "1", "4", "Drafting would pay at no α"),
+        ("1", "0", "1", "the best γ is **24: 25.00 times**"),
+        ("0", "0", "1", "no γ pays"),
+    ],
+)
+def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None:
+    assert says in words(page("speed", speed_alpha=alpha, speed_c=c, speed_v=v))
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("end", ["min", "max"])
+def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
+    app = page("speed", speed_tab=tab)
+    for name in ("alpha", "c", "v", "gamma"):
+        widget = app.slider(key=f"speed_{name}")
+        widget.set_value(getattr(widget, end))
+    assert charts(sound(app.run()))
+
+
+def test_values_out_of_range_in_the_link() -> None:
+    app = page("speed", speed_alpha="7", speed_gamma="-3", speed_c="x", speed_tab="Nothing")
+    alpha: Any = app.slider(key="speed_alpha").value
+    gamma: Any = app.slider(key="speed_gamma").value
+    assert 0.0 <= alpha <= 1.0
+    assert 0 <= gamma <= 24
+    assert "speed_over_gamma" in charts(app)
+
+
+def test_points_open_a_paper_s_row_and_a_run() -> None:
+    app = page("speed", speed_tab="Over α and c")
+    data = {each["name"]: each for each in charts(app)["speed_map"]["data"] if "name" in each}
+    assert len(data["papers (reported)"]["customdata"]) == len(LEVIATHAN) + 3
+    assert data["runs (measured)"]["customdata"][0][0] == "recorded"
+    sound(app.selectbox(key="speed_point").set_value("leviathan-4").run())
+    assert {"α": "0.68", "expected": "2.4"}.items() <= shown(app).items()
+    sound(app.selectbox(key="speed_point").set_value("chinchilla-2").run())
+    assert shown(app)["α, implied"] == "0.851"
+    sound(app.selectbox(key="speed_point").set_value("recorded").run())
+    figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
+    assert shown(app)["observed"] == f"{figures.speedup_observed:.3g}"
+    assert shown(app)["v"] == f"{figures.v:.3g}"
+
+
+def test_a_point_that_is_gone_is_forgotten() -> None:
+    app = opened()
+    app.session_state["speed_point"] = "a run let go"
+    app.switch_page("pages/speed.py")
+    app.query_params["speed_tab"] = "Over α and c"
+    assert sound(app.run()).selectbox(key="speed_point").value is None
+
+
+def test_a_run_of_this_session_is_a_point() -> None:
+    app = opened(gamma="3", length="24")
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    run = app.session_state["history"].current
+    app.switch_page("pages/speed.py")
+    app.query_params["speed_tab"] = "Over α and c"
+    sound(app.run())
+    (points,) = [
+        each for each in charts(app)["speed_map"]["data"] if each.get("name") == "runs (measured)"
+    ]
+    assert [each[0] for each in points["customdata"]] == [run.id]
+    sound(app.selectbox(key="speed_point").set_value(run.id).run())
+    figures = metrics(run.trace)
+    assert shown(app)["α, expected"] == f"{figures.alpha_expected:.3g}"
+    assert shown(app)["observed"] == f"{figures.speedup_observed:.3g}"
+
+
+def test_the_recursion_beside_its_closed_form() -> None:
+    app = page("speed", speed_tab="Tokens a round", speed_gamma="3")
+    table = app.dataframe[0].value
+    assert list(table["recursion"]) == pytest.approx(list(accepted_from(0.7, 3)))
+    assert list(table["closed form"]) == pytest.approx(list(table["recursion"]))
+
+
+def test_the_papers_rows_are_all_there() -> None:
+    app = page("speed", speed_tab="What papers measured")
+    leviathan, chinchilla = (each.value for each in app.dataframe)
+    assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
+    assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_change_is_answered_at_once(tab: str) -> None:
+    app = page("speed", speed_tab=tab)
+
+    def change(app: AppTest, turn: int) -> None:
+        app.slider(key="speed_alpha").set_value(0.5 + 0.05 * turn)
+
+    assert median_ms(app, change) < LIMIT_MS
