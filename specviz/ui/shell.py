@@ -7,6 +7,7 @@ properly, and ends the bare run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from streamlit.navigation.page import StreamlitPage
 
 _ROOT = Path(__file__).parent.parent.parent
 _STYLE = _ROOT / "assets" / "shell.css"
+_RUNS = {"compare": "Compare", "runs": "Runs"}
 _THEORY = {
     "speed": "Speed",
     "rejections": "Rejections",
@@ -46,17 +48,19 @@ def _pages() -> dict[str, list[StreamlitPage]]:
             st.Page(watch, title="Watch", url_path="start", default=True),
             # The default page lives at / alone; a link to /watch should open it too.
             st.Page(watch, title="Watch", url_path="watch", visibility="hidden"),
+            *_those(_RUNS),
         ],
-        "Theory": [_page(name, title) for name, title in _THEORY.items() if _file(name).exists()],
+        "Theory": _those(_THEORY),
     }
 
 
-def _file(name: str) -> Path:
-    return _ROOT / "pages" / f"{name}.py"
-
-
-def _page(name: str, title: str) -> StreamlitPage:
-    return st.Page(_file(name), title=title, url_path=name)
+def _those(titles: Mapping[str, str]) -> list[StreamlitPage]:
+    files = {name: _ROOT / "pages" / f"{name}.py" for name in titles}
+    return [
+        st.Page(file, title=titles[name], url_path=name)
+        for name, file in files.items()
+        if file.exists()
+    ]
 
 
 def require_shell() -> None:

@@ -89,6 +89,11 @@ def test_one_position_and_context_free_texts(num_drafts: float) -> None:
     assert expected_rejections(chains, num_drafts) == pytest.approx(closed, abs=1e-12)
 
 
+def test_sixteen_drafts() -> None:
+    assert batch_improvement(DRAFT, TARGET, 16) == pytest.approx(0.27692696, abs=5e-9)
+    assert stationary_rejections(DRAFT, TARGET, 16) == pytest.approx(0.23493904, abs=5e-9)
+
+
 def test_chances_of_the_drafts_in_turn() -> None:
     chances = draft_chances(DRAFT, TARGET, 8)
     assert chances[:5] == pytest.approx([0.3, 0.65, 0.65, 0.842105, 0.85], abs=6e-6)
