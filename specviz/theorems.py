@@ -25,6 +25,7 @@ from specviz.trace import Candidate, Extra, ResidualName, Round, Trace
 
 Numbers = NDArray[np.float64]
 
+_ROUNDING = 1e-5  # a bias below it is that of float32 sums, not of a rule
 _LEAST = 1e-30  # of a divisor; what was emitted had a probability above it
 
 
@@ -168,7 +169,7 @@ def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
         measured=float(shown.mean()),
         standard_error=error / len(shown),
         expected=float(recorded.mean()),
-        z=float((shown - recorded).sum()) / error if error else None,
+        z=float((shown - recorded).sum()) / error if recorded.max() > _ROUNDING else None,
     )
 
 

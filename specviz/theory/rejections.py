@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from specviz.errors import TheoryError
 from specviz.theory.chains import Chains, Floats
@@ -19,7 +20,19 @@ from specviz.theory.tradeoff import Chances, law_pair, output_law, total_variati
 _SAME = 1e-12
 
 
-def expected_rejections(chains: Chains, num_drafts: float = 1) -> float:
+def expected_rejections(
+    draft_kernels: ArrayLike, target_kernels: ArrayLike, start: ArrayLike, num_drafts: float = 1
+) -> float:
+    """`total_rejections` of kernels [horizon, size, size] after a prompt of the law ``start``."""
+    chains = Chains(
+        draft_kernels=np.asarray(draft_kernels, dtype=np.float64),
+        target_kernels=np.asarray(target_kernels, dtype=np.float64),
+        start=np.asarray(start, dtype=np.float64),
+    )
+    return total_rejections(chains, num_drafts)
+
+
+def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
     """Expected rejections in a text: Yin et al. 2024, theorem 1 (one draft) and 3 (several).
 
     With ``math.inf`` drafts, proposition 1.
@@ -33,7 +46,7 @@ def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
 
 
 def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
-    """`expected_rejections` for many numbers of drafts at once."""
+    """`total_rejections` for many numbers of drafts at once."""
     return _by_step(chains, nums_drafts).sum(axis=1)
 
 
@@ -44,7 +57,7 @@ def lower_bound(chains: Chains) -> float:
     it, not at later ones), every emitted token with the target's law. Several drafts and
     block verification (Sun et al. 2024) are outside, and below.
     """
-    return expected_rejections(chains, 1)
+    return total_rejections(chains, 1)
 
 
 def batch_floor(expected_single: float) -> float:
@@ -141,7 +154,7 @@ def stationary_rejections(draft: Chances, target: Chances, num_drafts: float) ->
 def context_free_rejections(
     draft: Chances, target: Chances, num_drafts: float, horizon: int
 ) -> float:
-    """`expected_rejections` of ``horizon`` tokens independent of each other (derived here)."""
+    """`total_rejections` of ``horizon`` tokens independent of each other (derived here)."""
     distance, all_rejected = _context_free(draft, target, num_drafts)
     steady = distance / (1.0 + distance - all_rejected)
     memory = all_rejected - distance  # how far a step remembers that the last was rejected

@@ -23,7 +23,7 @@ from specviz.theory.examples import SWAPPED
 from specviz.theory.rejections import (
     batch_floor,
     bernoulli_improvement,
-    expected_rejections,
+    total_rejections,
     lower_bound,
     rejections_by_step,
     scaling,
@@ -80,7 +80,7 @@ def choose_setting() -> Setting:
 
 
 def rejections_sentence(chosen: Setting) -> str:
-    exact, horizon = expected_rejections(chosen.chains), chosen.horizon
+    exact, horizon = total_rejections(chosen.chains), chosen.horizon
     sticky = f", stickiness {chosen.stickiness:.2f}" if chosen.stickiness else ""
     told = (
         f"Of {horizon} tokens (seed {chosen.seed}{sticky}), **{exact:.3f}** end in a rejection on "
@@ -281,7 +281,7 @@ def _plus_minus(found: Estimate) -> str:
 
 
 def _papers_instance() -> str:
-    ours = expected_rejections(random_chains(10, _TOKENS, 50))
+    ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
         "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, without its "
         f"generator. Rows of uniform numbers, normalised, give {ours:.3f} for seed 10 here: "

@@ -21,9 +21,9 @@ from specviz.theory.chains import random_chains
 from specviz.theory.rejections import (
     batch_floor,
     bernoulli_improvement,
-    expected_rejections,
     rejections_by_step,
     scaling,
+    total_rejections,
     uniform_improvement,
 )
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule
@@ -45,7 +45,7 @@ def grown(num_drafts: int) -> list[Estimate]:
 
 
 def test_a_running_mean_with_its_band() -> None:
-    exact, estimates = expected_rejections(CHAINS), grown(1)
+    exact, estimates = total_rejections(CHAINS), grown(1)
     made: Any = running_means([Course(name="M 1", exact=exact, estimates=estimates)])
     mean = trace(made, "M 1, simulated")
     assert list(mean.x) == [30, 60, 120, 240]
@@ -58,7 +58,7 @@ def test_a_running_mean_with_its_band() -> None:
 
 def test_several_means_have_a_colour_each() -> None:
     courses = [
-        Course(name=f"M {num}", exact=expected_rejections(CHAINS, num), estimates=grown(num))
+        Course(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
         for num in (2, 4)
     ]
     made: Any = running_means(courses)

@@ -14,9 +14,9 @@ from specviz.theory.chains import random_chains
 from specviz.theory.rejections import (
     batch_floor,
     bernoulli_improvement,
-    expected_rejections,
     rejections_by_step,
     scaling,
+    total_rejections,
 )
 from specviz.theory.simulation import Simulator, lossless_rule
 from specviz.ui.gathering import NARROW, Course, Gathering, progress
@@ -48,7 +48,7 @@ def settled(app: AppTest, key: str) -> AppTest:
 
 def test_the_mean_closes_on_the_exact_line() -> None:
     app = settled(page("rejections"), "one draft")
-    exact = expected_rejections(random_chains(10, 7, 50))
+    exact = total_rejections(random_chains(10, 7, 50))
     assert f"**{exact:.3f}**" in words(app)
     assert "16.405" in words(app)
     shown = lines(charts(app)["rejections_mean"])
@@ -73,7 +73,7 @@ def test_the_curve_over_drafts() -> None:
     levels = [each["y0"] for each in figure["layout"]["shapes"]]
     assert levels == pytest.approx([limit, batch_floor(counts[0])])
     assert list(lines(figure)["simulated, 95 %"]["x"]) == [4, 5]
-    assert f"**{expected_rejections(chains, 4):.3f}** with 4 drafts" in words(app)
+    assert f"**{total_rejections(chains, 4):.3f}** with 4 drafts" in words(app)
 
 
 def test_no_drafts_chosen() -> None:
@@ -93,7 +93,7 @@ def test_the_two_coins() -> None:
 def test_block_verification_is_below_the_bound() -> None:
     app = page("rejections", rejections_tab="The bound", rejections_horizon="12")
     app = settled(app, "bound")
-    bound = expected_rejections(random_chains(10, 7, 12))
+    bound = total_rejections(random_chains(10, 7, 12))
     found = app.session_state["gathered"]["bound"].estimates()
     assert found["block verification"].interval[1] < bound
     assert found["4 drafts"].interval[1] < bound

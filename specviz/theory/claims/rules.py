@@ -22,7 +22,7 @@ from specviz.theory.claims.claim import (
     speed_chart,
 )
 from specviz.theory.examples import REF5, SWAPPED
-from specviz.theory.rejections import batch_floor, batch_improvement, expected_rejections
+from specviz.theory.rejections import batch_floor, batch_improvement, total_rejections
 from specviz.theory.speed import expected_tokens
 from specviz.theory.tradeoff import (
     Law,
@@ -204,7 +204,7 @@ def _fewest_rejections() -> Claim:
 def _chain(num_drafts: float) -> float:
     """Expected rejections on the three-state chain."""
     chains = steady_chains(_CHAIN_DRAFT, _CHAIN_TARGET, _HORIZON)
-    return expected_rejections(chains, num_drafts)
+    return total_rejections(chains, num_drafts)
 
 
 def _rejections_and_time() -> Claim:
