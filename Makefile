@@ -12,11 +12,11 @@ DEV_READY := $(VENV)/.dev-ready
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
-# Tests in two processes, each with one thread; then those that drive a browser, which needs a
-# core of its own, by themselves.
+# Tests in two processes, each with one thread; then those that measure times on the screen, where
+# the browser needs a core of its own.
 test: lint browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore=tests/browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone
 
 check: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow" --ignore=tests/browser

@@ -9,6 +9,8 @@ import streamlit as st  # noqa: E402
 from specviz.ui.choices import choose_run, refused  # noqa: E402
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.history import session_history  # noqa: E402
+from specviz.ui.keeper import show_failure  # noqa: E402
+from specviz.ui.opened import open_linked, show_opened  # noqa: E402
 from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
 from specviz.ui.stage import show_stage  # noqa: E402
 from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
@@ -19,9 +21,16 @@ if pair.state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker))
 st.session_state["woken"] = True
 
+failure = open_linked(history)
 tour = "force" if st.query_params.get("tour") == "1" else "ask"
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
+told = st.container()
 stage = st.container()
+with told:
+    if failure is not None:
+        st.error(str(failure))
+    show_failure()
+    show_opened(history)
 fresh = history.current is None
 if fresh:  # the recorded run moves while the browser still fetches the widgets' parts
     with stage:

@@ -39,6 +39,10 @@ class TraceError(SpecvizError):
     """A saved trace that cannot be read."""
 
 
+class StoreError(SpecvizError):
+    """A run library that cannot be read or written."""
+
+
 class TheoryError(SpecvizError):
     """A distribution or a setting that a formula cannot take."""
 

@@ -18,6 +18,17 @@ GAMMAS = tuple(range(1, 17))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Speedups forecast for one prompt from other texts of its kind, by gamma."""
+
+    gammas: tuple[int, ...]
+    speedups: tuple[float, ...]
+    taus: tuple[float, ...]
+    kind: str
+    num_texts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputCurves:
     """Tokens a second at each of ``gammas``; ``target`` is the target alone."""
 

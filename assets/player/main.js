@@ -118,6 +118,8 @@ class Stage {
   constructor(parent) {
     this.parent = parent;
     this.generation = 0;
+    /** @type {boolean|null} */
+    this.racing = null;
     this.store = new Store();
     this.views = this.makeViews();
     this.loop = new FrameLoop(this.store, () => this.views.lanes.glide());
@@ -138,6 +140,7 @@ class Stage {
       transport: makeTransport(store),
       announcer: makeAnnouncer(store),
       lanes: makeLanes(store),
+      race: makeRaceLanes(store),
       verdict: makeVerdictCard(store),
       charts: makeCharts(store),
       tour: makeTour(store),
@@ -145,15 +148,27 @@ class Stage {
   }
 
   layout() {
-    const { summary, text, rounds, transport, announcer, lanes, verdict, charts, tour } = this.views;
+    const { text, rounds, transport, tour } = this.views;
     this.player = make("section", "player card", { "data-testid": "player", "aria-label": "Player" }, [
       text.element,
       rounds.element,
       transport.element,
       tour.element,
     ]);
-    const parts = [summary, { element: this.player }, lanes, verdict, charts, announcer];
-    return make("div", "page", {}, parts.map((part) => part.element));
+    this.page = make("div", "page");
+    this.arrange(false);
+    return this.page;
+  }
+
+  /** A race comes first; what the chosen lane has to say follows. @param {boolean} racing */
+  arrange(racing) {
+    if (this.racing === racing) return;
+    this.racing = racing;
+    this.page.dataset.racing = String(racing);
+    const { summary, announcer, lanes, race, verdict, charts } = this.views;
+    const player = { element: this.player };
+    const first = racing ? [race, player, summary] : [summary, player, race];
+    this.page.append(...[...first, lanes, verdict, charts, announcer].map((part) => part.element));
   }
 
   listenToMotion() {
@@ -176,6 +191,9 @@ class Stage {
 
   /** @param {any} data what Python sent */
   take(data) {
+    if (data.race) return this.takeRace(data.race);
+    this.store.enter(null);
+    this.arrange(false);
     const { run, rounds, prompt } = data;
     const recording = recordingOf(run.id);
     if (prompt.length) recording.prompt = prompt;
@@ -184,6 +202,15 @@ class Stage {
     if (recording === this.store.recording) this.store.grown();
     else this.admit(recording, run.state);
     this.wisher.heed(recording, rounds.total);
+  }
+
+  /** @param {any} race */
+  takeRace(race) {
+    if (this.store.race?.id === race.id) return;
+    this.store.enter(makeRace(race, recordingOf));
+    this.arrange(true);
+    const { recording } = this.store;
+    this.wisher.heed(recording, recording.rounds.length); // all are here
   }
 
   /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */

@@ -69,7 +69,7 @@ function makeStatus() {
     update(run) {
       const failed = run.state === "failed";
       pill.dataset.state = run.state;
-      say(label, run.label);
+      say(label, seen(run.label));
       sayOrHide(detail, failed ? "" : run.detail);
       lossy.hidden = !run.lossy;
       say(wrong, run.detail || "");

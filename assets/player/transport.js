@@ -10,6 +10,10 @@ const SPEED_WORDS = {
   4: "4 ×",
   true: "as it really ran",
   instant: "instant",
+  "1/2": "2 × slower",
+  "1/5": "5 × slower",
+  "1/10": "10 × slower",
+  "1/25": "25 × slower",
 };
 
 const KEY_HELP = [
@@ -27,6 +31,8 @@ class Transport {
   constructor(store) {
     this.store = store;
     this.shown = "";
+    /** @type {string[]|null} */
+    this.offered = null;
     this.play = button("play", "Play", () => this.toggle(), { "data-testid": "play" });
     this.seek = make("input", "seek", {
       type: "range",
@@ -35,7 +41,7 @@ class Transport {
       "aria-label": "Position in the run",
       "data-testid": "seek",
     });
-    this.seek.addEventListener("input", () => store.seek(Number(this.seek.value)));
+    this.seek.addEventListener("input", () => this.seekTo(Number(this.seek.value)));
     this.where = make("span", "where");
     this.live = button("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
     this.speed = this.makeSpeed();
@@ -65,14 +71,30 @@ class Transport {
   }
 
   makeSpeed() {
-    const options = SPEEDS.map((speed) => {
-      const option = make("option", "", { value: speed }, [SPEED_WORDS[speed]]);
-      option.selected = speed === this.store.speed;
-      return option;
-    });
-    const select = make("select", "speed", { "aria-label": "Speed", "data-testid": "speed" }, options);
+    const select = make("select", "speed", { "aria-label": "Speed", "data-testid": "speed" });
     select.addEventListener("change", () => this.store.setSpeed(select.value));
     return select;
+  }
+
+  /** A run plays in events, a race in time. */
+  get speeds() {
+    return this.store.race ? RACE_SPEEDS : SPEEDS;
+  }
+
+  drawSpeed() {
+    const { speeds } = this;
+    if (this.offered !== speeds) {
+      const options = speeds.map((speed) => make("option", "", { value: speed }, [SPEED_WORDS[speed]]));
+      this.speed.replaceChildren(...options);
+      this.offered = speeds;
+    }
+    if (this.speed.value !== this.store.speed) this.speed.value = this.store.speed;
+  }
+
+  /** @param {number} value of the bar: an event, or a second of a race */
+  seekTo(value) {
+    if (this.store.race) this.store.seekTime(value);
+    else this.store.seek(value);
   }
 
   toggle() {
@@ -83,18 +105,18 @@ class Transport {
 
   /** @param {1|-1} by */
   shift(by) {
-    const next = SPEEDS.indexOf(this.store.speed) + by;
-    if (next >= 0 && next < SPEEDS.length) this.store.setSpeed(SPEEDS[next]);
+    const { speeds } = this;
+    const next = speeds.indexOf(this.store.speed) + by;
+    if (next >= 0 && next < speeds.length) this.store.setSpeed(speeds[next]);
   }
 
   draw() {
     const { store } = this;
-    const { recording, cursor } = store;
-    const { round } = recording.place(cursor);
+    const { recording, cursor, race } = store;
     const total = recording.rounds.length;
     const left = store.underWay && !store.live && total > 0;
-    const where = total ? `round ${round + 1} of ${total}` : "no rounds yet";
-    const state = [where, cursor, recording.end, this.playWord(), store.speed, left].join();
+    const where = this.place();
+    const state = [where, cursor, recording.end, race?.now, this.playWord(), store.speed, left].join();
     if (state === this.shown) return;
     this.shown = state;
     this.where.textContent = where;
@@ -102,22 +124,31 @@ class Transport {
     this.play.disabled = total === 0;
     this.drawSeek(where);
     this.live.hidden = !left;
-    if (this.speed.value !== store.speed) this.speed.value = store.speed;
+    this.drawSpeed();
+  }
+
+  place() {
+    const { recording, cursor, race } = this.store;
+    const total = recording.rounds.length;
+    const where = total ? `round ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
+    return race ? `${timeIn(race.now, unitFor(race.total))} · ${where}` : where;
   }
 
   /** @param {string} where */
   drawSeek(where) {
-    const { recording, cursor } = this.store;
-    this.seek.max = String(recording.end);
-    this.seek.value = String(cursor);
-    this.seek.style.setProperty("--done", `${(100 * cursor) / (recording.end || 1)}%`);
+    const { recording, cursor, race } = this.store;
+    const [end, at] = race ? [race.total, race.now] : [recording.end, cursor];
+    this.seek.step = race ? "any" : "1";
+    this.seek.max = String(end);
+    this.seek.value = String(at);
+    this.seek.style.setProperty("--done", `${(100 * at) / (end || 1)}%`);
     this.seek.setAttribute("aria-valuetext", where);
   }
 
   playWord() {
-    const { playing, live, cursor, recording, underWay } = this.store;
+    const { playing, live, over, recording, underWay } = this.store;
     if (playing || live) return "Pause";
-    return cursor >= recording.end && recording.end > 0 && !underWay ? "Replay" : "Play";
+    return over && recording.end > 0 && !underWay ? "Replay" : "Play";
   }
 
   close() {}
@@ -144,7 +175,7 @@ function keymap(transport) {
     "[": () => store.stepRound(-1),
     "]": () => store.stepRound(1),
     Home: () => store.seek(0),
-    End: () => store.seek(store.recording.end),
+    End: () => store.seekEnd(),
     ",": () => transport.shift(-1),
     ".": () => transport.shift(1),
     "?": () => transport.keys.toggleAttribute("open"),
@@ -178,7 +209,7 @@ function ours(root, event) {
   if (target === document.body || target === document.documentElement) return true;
   if (!root.contains(target) || target.closest("select, textarea")) return false;
   if (target.closest("[data-place]")) return event.shiftKey || !MOVING.includes(event.key);
-  if (target.closest("input, [role=slider]")) return !MOVING.includes(event.key);
+  if (target.closest("input, [role=slider], [role=radio]")) return !MOVING.includes(event.key);
   return !(event.key === " " && target.closest("button, summary, a"));
 }
 
@@ -208,7 +239,8 @@ class Announcer {
   draw() {
     const { store } = this;
     const over = this.finished();
-    if (store.recording !== this.recording || over < this.said) {
+    const racing = store.race !== null && store.playing; // the race has its own announcer
+    if (store.recording !== this.recording || over < this.said || racing) {
       this.recording = store.recording;
       this.said = over;
     }

@@ -1,8 +1,8 @@
-"""The command line: ``python -m specviz run | show | bench``.
+"""The command line: ``python -m specviz run | show | bench | compare``.
 
-``main`` returns the exit code: 0, or 2 after one line on standard error for what the user
-can mend, or 130 after Ctrl-C. Only here do errors become exit codes. Importing this loads
-neither torch nor streamlit.
+``main`` returns the exit code: 0, or 1 where ``compare`` finds a regression, or 2 after one line
+on standard error for what the user can mend, or 130 after Ctrl-C. Only here do errors become
+exit codes. Importing this loads neither torch nor streamlit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import bench, run, show
+from specviz.cli import bench, compare, run, show
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.painter import one_line
 from specviz.errors import SpecvizError
@@ -26,6 +26,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run.command,
     "show": show.command,
     "bench": bench.command,
+    "compare": compare.command,
 }
 
 

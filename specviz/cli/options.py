@@ -31,10 +31,13 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="python -m specviz", description="Real speculative decoding, round by round."
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run|show|bench")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="run|show|bench|compare"
+    )
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against transformers"))
+    _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
     return parser
 
 
@@ -54,11 +57,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     _add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
+    parser.add_argument(
+        "--no-keep", dest="keep", action="store_false", help="leave the run library as it is"
+    )
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
     parser.add_argument("--pace", action="store_true", help="at the true pace of the run")
+    parser.add_argument(
+        "--html", type=Path, metavar="OUT", help="write a replay that opens in any browser instead"
+    )
     _add_json(parser)
 
 
@@ -67,6 +76,52 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("--quick", action="store_true", help="fewer prompts and settings")
     _add_json(parser)
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lane",
+        action="append",
+        required=True,
+        metavar="KEY=VALUE,…",
+        help="a lane: settings, pair, draft, target or name; what it leaves out is as below. "
+        "Two to four times",
+    )
+    prompts = parser.add_mutually_exclusive_group(required=True)
+    prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
+    prompts.add_argument(
+        "--suite", type=Path, metavar="FILE", help="JSONL: a prompt and, if any, its kind a line"
+    )
+    prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
+    _add_pair(parser)
+    _add_sampling(parser)
+    _add_method(parser)
+    parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not measure the target alone",
+    )
+    parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
+    parser.add_argument("--restart", action="store_true", help="measure again what is kept")
+    _add_against(parser)
+    _add_json(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
+
+
+def _add_against(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("regression")
+    group.add_argument(
+        "--against", type=Path, metavar="FILE", help="exit 1 if a lane is slower than saved here"
+    )
+    group.add_argument(
+        "--fail-below", type=float, metavar="N", help="the ratio that still passes (default: 0.95)"
+    )
+    group.add_argument(
+        "--against-rate", action="store_true", help="compare tokens per second, not speedups"
+    )
 
 
 def _add_pair(parser: argparse.ArgumentParser) -> None:
@@ -183,14 +238,14 @@ def _standard_input() -> str:
     return text.removesuffix("\n")
 
 
-def check_out(path: Path) -> None:
+def check_out(path: Path, option: str = "--out") -> None:
     """Raise ConfigError unless a file can be written at ``path``."""
     folder = path.parent
     if not folder.is_dir():
-        raise ConfigError(f"--out: there is no folder {folder}.", remedy="Make it first.")
+        raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
     if path.is_dir():
-        raise ConfigError(f"--out: {path} is a folder.", remedy="Give the name of a file.")
+        raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise ConfigError(
-            f"--out: {path} cannot be written.", remedy="Choose a place you may write to."
+            f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
         )

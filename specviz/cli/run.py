@@ -20,6 +20,7 @@ from specviz.cli.painter import Painter, one_line, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.telling import in_lines
+from specviz.errors import SpecvizError
 from specviz.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def command(options: argparse.Namespace) -> int:
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
         _save(options, trace)
+        if options.keep:
+            _keep(trace)
     if painter is None:
         print_report(trace)
     else:
@@ -114,6 +117,19 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
     if options.out is not None:
         save_trace(trace, options.out)
         print(f"saved {one_line(str(options.out))}", file=sys.stderr)
+
+
+def _keep(trace: Trace) -> None:
+    """In the run library; a failure there is told, and costs nothing else."""
+    from specviz.keeping import keep
+    from specviz.store import Library
+
+    if not trace.rounds:
+        return
+    try:
+        keep(Library(), trace)
+    except SpecvizError as error:
+        print(f"not kept in the run library: {one_line(str(error))}", file=sys.stderr)
 
 
 def finished(run: Stoppable, interrupts: Interrupts) -> Trace:

@@ -6,25 +6,46 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
 from specviz.cli.figures import render_figures
-from specviz.cli.painter import Painter, painter_for
+from specviz.cli.options import check_out
+from specviz.cli.painter import Painter, one_line, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import report, to_json
+from specviz.errors import ConfigError
 from specviz.trace import Trace
 
 
 def command(options: argparse.Namespace) -> int:
     from specviz.store import load_trace
 
+    if options.html is not None:
+        check_out(options.html, "--html")
     trace = load_trace(options.file)
+    if options.html is not None:
+        _write_replay(trace, options.html)
     if options.json:
         print_report(trace)
+    if options.json or options.html is not None:
         return 0
     painter = painter_for(sys.stdout, os.environ)
     _replay(painter, trace, pace=options.pace)
     print_result(painter, trace)
     return 0
+
+
+def _write_replay(trace: Trace, path: Path) -> None:
+    from specviz.export.replay import replay_html
+
+    try:
+        path.write_text(replay_html(trace), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"--html: {path} cannot be written: {error.strerror}.",
+            remedy="Choose a place with room for it.",
+        ) from error
+    print(f"saved {one_line(str(path))}", file=sys.stderr)
 
 
 def print_report(trace: Trace) -> None:

@@ -20,23 +20,28 @@ def round_items(rounds: Sequence[Round]) -> list[Plain]:
 
 
 def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
-    """Both lanes as they were timed; None where the target alone was not.
-
-    The lengths of the speculative rounds are the mean of the timed repeats; how a round
-    divides into its parts is known from the run that was watched.
-    """
-    if trace.baseline is None:
-        return None
-    target = _mean_block(trace.baseline, "target")
-    repeats = _mean_block(trace.baseline, "speculative")
+    """Both lanes as they were timed; None where the target alone was not."""
+    target = target_seconds(trace)
     if target is None:
         return None
+    return {"noisy": noisy, "speculative": lane_parts(trace), "target": target}
+
+
+def lane_parts(trace: Trace) -> list[Plain]:
+    """The seconds of each round, in its parts.
+
+    Their lengths are the mean of the timed repeats, where there are some; how a round divides
+    into its parts is known from the run that was watched.
+    """
+    repeats = _mean_block(trace.baseline, "speculative") if trace.baseline else None
     totals = repeats or [entry.times.decode for entry in trace.rounds]
-    return {
-        "noisy": noisy,
-        "speculative": [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)],
-        "target": [_significant(seconds) for seconds in target],
-    }
+    return [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)]
+
+
+def target_seconds(trace: Trace) -> list[float] | None:
+    """The seconds of each token of the target alone; None where it was not timed."""
+    target = _mean_block(trace.baseline, "target") if trace.baseline else None
+    return None if target is None else [_significant(seconds) for seconds in target]
 
 
 def _mean_block(baseline: Baseline, lane: str) -> list[float] | None:

@@ -108,9 +108,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Milliseconds a token: drafting, verifying and the rest of a round, and the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
-    made = figure(
-        x_title="milliseconds a token", y_title="", height=150 + 44 * (len(rows) + len(lanes) // 2)
-    )
+    made = figure(x_title="milliseconds a token", y_title="")
     for phase, colour in _PHASES.items():
         made.add_bar(
             y=[label for label, _ in rows],
@@ -157,6 +155,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
             _add_readings(made, index, lane.label, [lane.traces[0].config.gamma], [lane.speedup])
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     made.update_yaxes(rangemode="tozero")
+    made.update_xaxes(dtick=2, tick0=2)
     made.update_layout(showlegend=True)
     return made
 
@@ -167,7 +166,9 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) ->
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
         known = [(kind, reading) for kind, reading in there if reading is not None]
-        _add_readings(made, index, label, *map(list, zip(*known, strict=True)) if known else ([], []))
+        _add_readings(
+            made, index, label, *map(list, zip(*known, strict=True)) if known else ([], [])
+        )
     made.update_layout(scattermode="group", scattergap=0.6, showlegend=True)
     made.update_xaxes(type="category", categoryarray=[each.kind for each in kinds])
     made.update_yaxes(rangemode="tozero")

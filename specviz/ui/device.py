@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from specviz.ui.keeper import the_keeper
 from specviz.worker.client import Worker
 
 
@@ -24,8 +25,8 @@ class Tab:
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
-    """Started when the first page opens; ended with the server."""
-    worker = Worker()
+    """Started when the first page opens; ended with the server. Its runs are kept."""
+    worker = Worker(on_over=the_keeper().keep)
     worker.start()
     return worker
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import streamlit as st
 
 from specviz.analysis import Metrics, metrics, rounds_frame
+from specviz.export.replay import replay_html
 from specviz.store import load_trace, trace_to_json
+from specviz.throughput import Outlook
 from specviz.trace import Trace
 from specviz.ui.feed import Feed
 from specviz.worker.client import Run
-from specviz.worker.messages import Outlook
 
 RECORDED = "recorded"
 _FIRST = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"
@@ -32,13 +33,18 @@ class Shown:
     figures: Metrics
     outlook: Outlook | None
     growing: bool
+    name: str | None = None  # of a run that was opened from the library
 
 
 @dataclass(slots=True)
 class History:
-    """Newest last. Old runs beyond a dozen are let go: their records are large."""
+    """Newest last. Old runs beyond a dozen are let go: their records are large.
+
+    A run that was opened from the library takes the stage until another is started.
+    """
 
     runs: list[Run] = field(default_factory=list)
+    opened: Shown | None = None
     feed: Feed = field(default_factory=Feed)
     _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
@@ -46,13 +52,27 @@ class History:
 
     @property
     def current(self) -> Run | None:
-        return self.runs[-1] if self.runs else None
+        """The run that the stage is about; none while it shows one of the library."""
+        return self.runs[-1] if self.runs and self.opened is None else None
 
     def add(self, run: Run) -> None:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
+        self.opened = None
+
+    def open(self, run_id: str, name: str, trace: Trace) -> None:
+        self.opened = Shown(
+            id=run_id,
+            trace=trace,
+            figures=metrics(trace),
+            outlook=None,
+            growing=False,
+            name=name,
+        )
 
     def shown(self) -> Shown:
         """The newest run that has a round; before any has, the recorded one."""
+        if self.opened is not None:
+            return self.opened
         for run in reversed(self.runs):
             if (shown := self._shown(run)) is not None:
                 return shown
@@ -71,7 +91,7 @@ class History:
         return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
 
     def file(self, shown: Shown, name: str) -> str:
-        """A run at rest as ``trace.json`` or ``rounds.csv``; made once."""
+        """A run at rest as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
@@ -104,6 +124,7 @@ class History:
 _FILES: dict[str, Callable[[Trace], str]] = {
     "trace.json": trace_to_json,
     "rounds.csv": lambda trace: rounds_frame(trace).to_csv(index=False),
+    "replay.html": replay_html,
 }
 
 

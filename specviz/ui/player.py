@@ -6,50 +6,13 @@ asked for when something was missing.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from streamlit.components.v2 import component
 
+from specviz.export.player_source import player_source
 from specviz.ui.feed import Wish
-
-_FOLDER = Path(__file__).parent.parent.parent / "assets" / "player"
-_SCRIPTS = (
-    "model",
-    "dom",
-    "summary",
-    "text",
-    "rounds",
-    "transport",
-    "clock",
-    "lanes",
-    "telling",
-    "coin",
-    "alternatives",
-    "verdict",
-    "axes",
-    "tally",
-    "charts",
-    "chart_throughput",
-    "chart_acceptance",
-    "chart_rounds",
-    "tour",
-    "main",
-)
-_STYLES = ("player", "summary", "verdict", "charts")
-
-
-def player_source() -> tuple[str, str]:
-    """The player's one module and its style sheet."""
-    script = "\n".join(_read(f"{name}.js").removeprefix("// @ts-check\n") for name in _SCRIPTS)
-    style = "\n".join(_read(f"{name}.css") for name in _STYLES)
-    return script, style
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
-
 
 _SCRIPT, _STYLE = player_source()
 _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=False)

@@ -23,10 +23,10 @@ from specviz.theory.examples import SWAPPED
 from specviz.theory.rejections import (
     batch_floor,
     bernoulli_improvement,
-    total_rejections,
     lower_bound,
     rejections_by_step,
     scaling,
+    total_rejections,
     uniform_improvement,
 )
 from specviz.theory.simulated_blocks import BlockSimulator

@@ -27,6 +27,8 @@ class Planned:
     spec: PairSpec
     prompt: str
     config: RunConfig
+    baseline: bool = False  # hold it against the target alone
+    warm_up: bool = False  # not to be kept
 
 
 class Series:
@@ -38,6 +40,7 @@ class Series:
         self._worker = worker
         self._session_id = session_id
         self._traces: list[Trace] = []
+        self._run_ids: list[str] = []
         self._run: Run | None = None
         self._state: SeriesState = "running" if self.planned else "done"
 
@@ -54,6 +57,11 @@ class Series:
     def traces(self) -> tuple[Trace, ...]:
         """Of the finished runs, in the order of ``planned``."""
         return tuple(self._traces)
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """Of the finished runs, as ``traces``."""
+        return tuple(self._run_ids)
 
     @property
     def current(self) -> Run | None:
@@ -88,11 +96,17 @@ class Series:
             return
         assert run.trace is not None
         self._traces.append(run.trace)
+        self._run_ids.append(run.id)
         if len(self._traces) == len(self.planned):
             self._state = "done"
 
     def _submit_next(self) -> None:
         plan = self.planned[len(self._traces)]
         self._run = self._worker.submit(
-            self._session_id, plan.spec, plan.prompt, plan.config, baseline=False
+            self._session_id,
+            plan.spec,
+            plan.prompt,
+            plan.config,
+            baseline=plan.baseline,
+            warm_up=plan.warm_up,
         )

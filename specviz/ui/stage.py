@@ -11,11 +11,11 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.export.payload import Point, Status, Tour, curves_of, payload, point_of
 from specviz.trace import RunConfig, Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
 from specviz.ui.pair_panel import active_spec
-from specviz.ui.payload import Point, Status, Tour, curves_of, payload, point_of
 from specviz.ui.player import player_wish, show_player
 from specviz.worker.client import Run, Worker
 
@@ -66,6 +66,8 @@ def stage_data(
 
 
 def _status(worker: Worker, shown: Shown, run: Run | None) -> Status:
+    if run is None and shown.name is not None:
+        return _opened_status(shown)
     if run is None:
         return _recorded_status(worker, shown)
     on_stage = run.id == shown.id
@@ -118,6 +120,23 @@ def _recorded_status(worker: Worker, shown: Shown) -> Status:
     )
 
 
+def _opened_status(shown: Shown) -> Status:
+    """A run of the library: nothing about it will change."""
+    trace = shown.trace
+    when = trace.created.replace("T", " ")[:16]
+    return Status(
+        id=shown.id,
+        state="done" if trace.finish != "stopped" else "stopped",
+        label=f"kept · {_place(trace)}",
+        detail=f"{shown.name} · {when}" if shown.name else when,
+        sentence=_stopped(len(trace.rounds)) if trace.finish == "stopped" else None,
+    )
+
+
+def _stopped(rounds: int) -> str:
+    return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
+
+
 def _detail(run: Run) -> str:
     if run.state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
@@ -131,7 +150,7 @@ def _sentence(trace: Trace, run: Run) -> str | None:
     if run.state == "running":
         return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
     if run.state == "stopped":
-        return f"Stopped after {rounds} round{plural}, so there is no verdict."
+        return _stopped(rounds)
     if run.state == "failed":
         return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None

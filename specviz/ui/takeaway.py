@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.ui.history import History
 
-_LEFT_OUT = {"prompt", "tour", "more", "pair_panel"}  # no settings of a run
+_LEFT_OUT = {"prompt", "tour", "more", "pair_panel", "run"}  # no settings of a run
 
 
 def show_downloads(history: History) -> None:
@@ -18,6 +18,7 @@ def show_downloads(history: History) -> None:
     for label, name, kind in (
         ("Download the trace (JSON)", "trace.json", "application/json"),
         ("Download the rounds (CSV)", "rounds.csv", "text/csv"),
+        ("Download a replay (HTML)", "replay.html", "text/html"),
     ):
         st.download_button(
             label,

@@ -7,15 +7,17 @@ that one with it. No call waits for the process, but for ``close``. Loads no mod
 from __future__ import annotations
 
 import atexit
+import logging
 import uuid
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import RLock, Timer
 from weakref import WeakValueDictionary
 
 from specviz.errors import SpecvizError
 from specviz.pairing import PairCheck, PairSpec
+from specviz.throughput import Outlook
 from specviz.trace import RunConfig
 from specviz.worker.deaths import death, stillbirth
 from specviz.worker.link import Link
@@ -26,7 +28,6 @@ from specviz.worker.messages import (
     Event,
     Hello,
     MemoryUsed,
-    Outlook,
     OutlookMade,
     PairGone,
     PairLoading,
@@ -43,28 +44,28 @@ from specviz.worker.messages import (
 )
 from specviz.worker.runs import Check, Run, RunState
 from specviz.worker.status import PairState, PairStatus
+from specviz.worker.tickets import Ticket, end_run
 
 __all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ticket:
-    """A request in the queue, and what its caller holds of it."""
-
-    request: Request
-    run: Run | None = None
-    check: Check | None = None
+_log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Safe to call from any thread. The process starts with the first thing to do."""
+    """Safe to call from any thread. The process starts with the first thing to do.
 
-    def __init__(self) -> None:
+    ``on_over`` is called once for each run that ends, done or stopped, with a trace, but for those
+    that only warm up; in a thread of the worker's own or in that of ``close``.
+    """
+
+    def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
+        self._on_over = on_over
+        self._over: list[Run] = []  # ended, and not told yet
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
-        self._active: _Ticket | None = None
-        self._queue: deque[_Ticket] = deque()
+        self._active: Ticket | None = None
+        self._queue: deque[Ticket] = deque()
         self._wanted: PrepareRequest | None = None
         self._status = PairStatus()
         self._last_check: tuple[PairSpec, PairCheck] | None = None
@@ -107,6 +108,7 @@ class Worker:
         atexit.unregister(self.close)
         if link is not None:
             link.close()
+        self._tell_over()
 
     def status(self) -> PairStatus:
         with self._lock:
@@ -132,29 +134,31 @@ class Worker:
         config: RunConfig,
         *,
         baseline: bool = True,
+        warm_up: bool = False,
     ) -> Run:
         """Join the queue; the session's former run, if it is not over, is stopped."""
         run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
+        run.warm_up = warm_up
         request = RunRequest(id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline)
         with self._lock:
             self.keep(session)
             self._stop_all(session)
             self._runs[run.id] = run
-            self._join(_Ticket(request=request, run=run))
+            self._join(Ticket(request=request, run=run))
         return run
 
     def check(self, spec: PairSpec) -> Check:
         """Look at a pair's small files, after what is in the queue already."""
         check = Check(spec)
         with self._lock:
-            self._join(_Ticket(request=CheckRequest(id=_new_id(), spec=spec), check=check))
+            self._join(Ticket(request=CheckRequest(id=_new_id(), spec=spec), check=check))
         return check
 
     def unload(self) -> None:
         with self._lock:
             self._wanted = None
             if self._link is not None:
-                self._join(_Ticket(request=UnloadRequest(id=_new_id())))
+                self._join(Ticket(request=UnloadRequest(id=_new_id())))
 
     def cancel_loading(self) -> None:
         """Break off a loading at its next progress report; a run that waits for it is stopped."""
@@ -181,7 +185,7 @@ class Worker:
 
     # The queue
 
-    def _join(self, ticket: _Ticket) -> None:
+    def _join(self, ticket: Ticket) -> None:
         self._queue.append(ticket)
         self._send_next()
 
@@ -195,17 +199,17 @@ class Worker:
                 self._signal(self._active.request)
         self._tell_places()
 
-    def _take(self) -> _Ticket | None:
+    def _take(self) -> Ticket | None:
         if self._queue:
             return self._queue.popleft()
         wanted, self._wanted = self._wanted, None
-        return _Ticket(request=wanted) if wanted else None
+        return Ticket(request=wanted) if wanted else None
 
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None
         self._link.send(message)
 
-    def _tickets(self) -> Iterator[_Ticket]:
+    def _tickets(self) -> Iterator[Ticket]:
         if self._active is not None:
             yield self._active
         yield from self._queue
@@ -236,7 +240,7 @@ class Worker:
             if run.session == session:
                 self._stop(run)
 
-    def _cancel(self, ticket: _Ticket) -> None:
+    def _cancel(self, ticket: Ticket) -> None:
         if ticket.run is not None and ticket.run.state == "running":
             return
         self._signal(CancelSignal(request_id=ticket.request.id))
@@ -269,6 +273,19 @@ class Worker:
                     self._send_next()
                 case _:
                     self._on_pair_event(event)
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        """Outside the lock: whoever hears of it may take its time."""
+        with self._lock:
+            over, self._over = self._over, []
+        for run in over:
+            if not self._on_over or not run.trace or run.warm_up or run.state == "failed":
+                continue
+            try:
+                self._on_over(run)
+            except Exception:
+                _log.exception("A run that is over could not be told of")
 
     def _on_run_event(self, event: RunStarted | RunRound | RunRecord | OutlookMade) -> None:
         run = self._runs.get(event.run_id)
@@ -327,7 +344,8 @@ class Worker:
             if event.check is not None:
                 self._last_check = (ticket.check.spec, event.check)
         if ticket.run is not None and not ticket.run.finished:
-            _end_run(ticket.run, event)
+            end_run(ticket.run, event)
+            self._over.append(ticket.run)
         self._send_next()
 
     def _loading_ended(self, error: SpecvizError | None) -> None:
@@ -356,7 +374,7 @@ class Worker:
                 self._queue.clear()
                 self._wanted = None
             for ticket in lost:
-                _lose(ticket, error)
+                ticket.lose(error)
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
@@ -367,6 +385,7 @@ class Worker:
     def _forget_all(self) -> None:
         for run in self._unfinished():
             run.end("stopped")
+            self._over.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
         for ticket in self._tickets():
             if ticket.check is not None:
@@ -378,17 +397,3 @@ class Worker:
 
 def _new_id() -> str:
     return uuid.uuid4().hex
-
-
-def _end_run(run: Run, event: RequestEnded) -> None:
-    if event.error is not None:
-        run.end("failed", event.error)
-    else:
-        run.end("stopped" if event.broken_off else "done")
-
-
-def _lose(ticket: _Ticket, error: SpecvizError) -> None:
-    if ticket.run is not None and not ticket.run.finished:
-        ticket.run.end("failed", error)
-    if ticket.check is not None:
-        ticket.check.end(None, error)

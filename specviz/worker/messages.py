@@ -11,19 +11,8 @@ from dataclasses import dataclass
 
 from specviz.errors import SpecvizError
 from specviz.pairing import PairCheck, PairSpec, Progress
+from specviz.throughput import Outlook
 from specviz.trace import Environment, PairInfo, Round, RunConfig, Trace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """Speedups forecast for one prompt from other texts of its kind, by gamma."""
-
-    gammas: tuple[int, ...]
-    speedups: tuple[float, ...]
-    taus: tuple[float, ...]
-    kind: str
-    num_texts: int
-
 
 # Requests
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.lab.forecast import forecast, kept_profile
+from specviz.throughput import Outlook
 from specviz.trace import Forecast, Trace
-from specviz.worker.messages import Outlook
 
 if TYPE_CHECKING:
     from specviz.engine import Pair

@@ -1,15 +1,18 @@
-"""The one pair that is loaded. Another is let go before the next is loaded."""
+"""The pairs that are loaded: more than one while they fit, the oldest let go first.
+
+The dashboard is told of one, the pair asked for last.
+"""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.pairing import PairSpec, Progress, Tell
+from specviz.lab.kept_pairs import KeptPairs
+from specviz.pairing import PairSpec, Progress
 from specviz.worker.inbox import Inbox
 from specviz.worker.interrupts import Interrupted
 from specviz.worker.messages import Doing, Event, MemoryUsed, PairGone, PairLoading, PairReady
@@ -22,61 +25,42 @@ class Resident:
     def __init__(self, send: Callable[[Event], None], inbox: Inbox) -> None:
         self._send = send
         self._inbox = inbox
-        self._pair: Pair | None = None
-        self._spec: PairSpec | None = None
+        self._kept = KeptPairs()
+        self._told: PairSpec | None = None  # the pair the dashboard takes for the loaded one
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """The pair, if it is the one that is loaded."""
-        return self._pair if self._spec == spec else None
+        """The pair, if it is loaded."""
+        return self._kept.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:
         """The pair, loaded unless it is there already; ``Interrupted`` if that is cancelled."""
-        kept = self.get(spec)
-        if kept is not None:
-            return kept
-        self.unload()
-        self._send(PairLoading(spec=spec))
-        pair = _load(spec, lambda progress: self._tell(progress, request_id))
-        self._pair, self._spec = pair, spec
-        self._send(_ready(spec, pair))
-        self._send(Doing(progress=None))
+        if self._kept.get(spec) is None:
+            self._told = None
+            self._send(PairLoading(spec=spec))
+            self._tell(Progress(stage="loading", text=f"loading {spec.label}"), request_id)
+        pair = self._kept.load(spec, lambda progress: self._tell(progress, request_id))
+        if self._told != spec:
+            self._send(_ready(spec, pair))
+            self._send(Doing(progress=None))
+            self._told = spec
         return pair
 
     def unload(self) -> None:
         """Frees the models, and what a loading that broke off may have left."""
-        had_pair = self._pair is not None
-        self._pair = self._spec = None
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        if had_pair:
+        had_pairs = len(self._kept) > 0
+        self._kept.clear()
+        self._told = None
+        if had_pairs:
             self._send(PairGone())
 
     def tell_memory(self) -> None:
-        self._send(MemoryUsed(memory_bytes=_memory_bytes(self._pair)))
+        pair = self._kept.get(self._told) if self._told else None
+        self._send(MemoryUsed(memory_bytes=_memory_bytes(pair)))
 
     def _tell(self, progress: Progress, request_id: str) -> None:
         if self._inbox.cancelled(request_id):
             raise Interrupted
         self._send(Doing(progress=progress))
-
-
-def _load(spec: PairSpec, tell: Tell) -> Pair:
-    tell(Progress(stage="loading", text=f"loading {spec.label}"))
-    from specviz.engine import load_pair
-
-    return load_pair(
-        spec.name,
-        draft=spec.draft,
-        target=spec.target,
-        device=spec.device,
-        dtype=spec.dtype,
-        step=spec.step,
-        threads=spec.threads,
-        needs_draft=spec.needs_draft,
-        progress=tell,
-    )
 
 
 def _ready(spec: PairSpec, pair: Pair) -> PairReady:

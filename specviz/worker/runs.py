@@ -14,6 +14,7 @@ from typing import Literal
 
 from specviz.errors import SpecvizError
 from specviz.pairing import PairCheck, PairSpec
+from specviz.throughput import Outlook
 from specviz.trace import (
     Environment,
     Forecast,
@@ -25,7 +26,6 @@ from specviz.trace import (
     StepCosts,
     Trace,
 )
-from specviz.worker.messages import Outlook
 
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
 
@@ -47,6 +47,7 @@ class Run:
         self.spec = spec
         self.config = config
         self.prompt_text = prompt_text
+        self.warm_up = False  # it is made for the next one's sake
         self.detail = ""
         self.place = 0
         self.outlook: Outlook | None = None

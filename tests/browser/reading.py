@@ -60,7 +60,8 @@ def next_frame(page: Any) -> None:
     )
 
 
-def seek(page: Any, event: int) -> None:
+def seek(page: Any, event: float) -> None:
+    """To an event; in a race, to a second."""
     page.eval_on_selector(
         '[data-testid="seek"]',
         """(range, value) => {

@@ -11,6 +11,8 @@ import pytest
 from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import TEXT_TOKENS, state_of
 
+pytestmark = pytest.mark.alone
+
 MOVING_SECONDS = 1.5
 
 

@@ -14,6 +14,8 @@ from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import click_run, download_trace, figure, text_of
 
+pytestmark = pytest.mark.alone
+
 FIRST_TOKEN_SECONDS = 1.0
 
 # Notes every row that appears, when, and whether the player was ever replaced.

@@ -10,11 +10,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pytest
+
 from specviz.presets import read_presets
 from specviz.store import load_trace, trace_from_json
 from specviz.trace import Trace
 from tests.browser.conftest import ROOT, Server, wait_for_pair, wait_for_state
 from tests.browser.reading import click_run, download_trace
+
+pytestmark = pytest.mark.alone
 
 PACE_RATIO = 0.95
 REPEATS = 2

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from specviz.export.payload import Plain, payload_of_trace
+from specviz.export.player_source import player_source
+from specviz.export.racing import race_payload
 from specviz.trace import RunConfig, Trace
-from specviz.ui.payload import Plain, payload_of_trace
-from specviz.ui.player import player_source
 from tests.browser.long_runs import recorded, repeated
 from tests.browser.reading import next_frame, seek
+from tests.export.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
 
 RESULT = '[data-testid="lanes"] .result'
 NOTE = '[data-testid="lanes"] .note >> nth=1'
+LANES, RACE = '[data-testid="lanes"]', '[data-testid="race"]'
 LIVE = '[aria-label="Follow the run"]'
 THROUGHPUT = ".ch-throughput"
 TOUR = '[data-testid="tour"]'
@@ -212,6 +215,32 @@ def test_only_a_run_to_come_greys_the_player(feed: Feed, state: str, grey: bool)
         '[data-testid="player"]', "e => getComputedStyle(e).filter !== 'none'"
     )
     assert filtered == grey
+
+
+# A race
+
+
+def shown(page: Any, *selectors: str) -> list[bool]:
+    return [page.is_visible(each) for each in selectors]
+
+
+def test_a_race_gives_the_stage_back_to_one_run(feed: Feed) -> None:
+    page = feed(race_payload(["one", "two"], [thrifty(), wasteful()]))
+    assert shown(page, RACE, LANES) == [True, False]
+    feed(data_of(recorded()), page)
+    assert shown(page, RACE, LANES) == [False, True]
+    assert page.input_value('[data-testid="speed"]') == "1"
+    assert page.eval_on_selector(".sv .page", "e => e.firstChild.className") == "sum"
+
+
+def test_the_same_race_sent_again_runs_on(feed: Feed) -> None:
+    data = race_payload(["one", "two"], [thrifty(), wasteful()])
+    page = feed(data)
+    page.click("role=radio[name=/two/]")
+    seek(page, 0.1)
+    feed(data, page)
+    assert page.get_attribute("role=radio[name=/two/]", "aria-checked") == "true"
+    assert float(page.input_value('[data-testid="seek"]')) == pytest.approx(0.1)
 
 
 # Text

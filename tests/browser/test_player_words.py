@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest, geom
 
 from specviz.export.playback import round_items
+from specviz.export.player_source import player_source
 from specviz.trace import Candidate, Round, Trace
-from specviz.ui.player import player_source
 from tests.browser.long_runs import events_of, recorded
 from tests.traces import make_round
 

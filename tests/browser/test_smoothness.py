@@ -18,6 +18,8 @@ from tests.browser.conftest import Server, Stand, wait_for_state
 from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
 from tests.browser.reading import count_emitted, next_frame, seek, visible_rounds
 
+pytestmark = pytest.mark.alone
+
 FINISHED_FPS = 55
 LIVE_FPS = 45
 LATE_SECONDS = 0.3

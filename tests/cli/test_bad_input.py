@@ -85,8 +85,8 @@ def test_a_bad_setting_is_refused_before_any_model_is_loaded(
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ([], "the following arguments are required: run|show|bench"),
-        (["dance"], "argument run|show|bench: invalid choice: 'dance'"),
+        ([], "the following arguments are required: run|show|bench|compare"),
+        (["dance"], "argument run|show|bench|compare: invalid choice: 'dance'"),
         (["run"], "the following arguments are required: PROMPT"),
         (["run", ""], "The prompt is empty."),
         (["run", "\udcff"], "The prompt is not UTF-8."),

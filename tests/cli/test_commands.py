@@ -289,6 +289,25 @@ def test_show_replays_rounds_text_and_figures(
     assert "\x1b" not in out
 
 
+def test_show_writes_a_replay(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "replay.html"
+    assert main(["show", str(saved), "--html", str(out)]) == 0
+    assert capsys.readouterr() == ("", f"saved {out}\n")
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert main(["show", str(saved), "--html", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("place", ["", "missing/replay.html"])
+def test_show_refuses_a_place_that_takes_no_replay(
+    saved: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(saved), "--html", str(tmp_path / place)]) == 2
+    assert "--html: " in capsys.readouterr().err
+
+
 def test_show_in_colour(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from specviz.analysis import metrics
-from specviz.store import load_trace
+from specviz.store import Library, load_trace
 from tests.test_houses import MODELS, loaded_by
 from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
 
@@ -83,6 +85,17 @@ def test_a_real_run_of_the_embedded_pair() -> None:
     assert data["lanes"] is not None
     assert len(data["lanes"]["target"]) == len(run.trace.token_ids)
     assert [point["gamma"] for point in data["charts"]["throughput"]["points"]] == [3]
+    assert kept_within(run.id, seconds=10)
+
+
+def kept_within(run_id: str, seconds: float) -> bool:
+    """The library has the run soon after it is over."""
+    deadline = time.monotonic() + seconds
+    while all(row.id != run_id for row in Library().find()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def test_a_changed_setting_asks_for_a_run() -> None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import streamlit as st
 
+from specviz.export.payload import Plain, Status, payload, payload_of_trace
 from specviz.trace import Trace
 from specviz.ui.feed import Feed
-from specviz.ui.payload import Plain, Status, payload, payload_of_trace
 from specviz.ui.player import player_wish, show_player
 from tests.browser.long_runs import FED_RATE, fed_run, recorded
 

@@ -2,7 +2,7 @@
 
 Environment: ``SPECVIZ_TRACES``, a folder of trace files; without it, the recorded one's. The
 link: ``trace``, a file's name without its ending; ``state``, a run state (recorded, done);
-``tour``, one of ask, force, never.
+``tour``, one of ask, force, never; ``race``, names of files that race instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import streamlit as st
 
+from specviz.export.payload import Plain, payload_of_trace
+from specviz.export.racing import race_payload
 from specviz.store import load_trace
-from specviz.ui.payload import Plain, payload_of_trace
 from specviz.ui.player import show_player
 
 _KEY = "player"
@@ -28,8 +29,17 @@ def _data(path: Path, state: str) -> Plain:
     )
 
 
+@st.cache_resource
+def _race(folder: Path, names: str) -> Plain:
+    lanes = names.split(",")
+    return race_payload(lanes, [load_trace(folder / f"{name}.json") for name in lanes])
+
+
 st.set_page_config(layout="wide")
 st.title("Watch a pair think ahead")
 folder, link = Path(os.environ.get("SPECVIZ_TRACES", _ASSETS)), st.query_params
+if "race" in link:
+    show_player(_race(folder, link["race"]), key=_KEY)
+    st.stop()
 data = _data(folder / f"{link.get('trace', 'first_trace')}.json", link.get("state", "recorded"))
 show_player({**data, "tour": link.get("tour", "never")}, key=_KEY)

@@ -9,9 +9,13 @@ from typing import Any, Literal
 from specviz.analysis import Metrics, metrics
 from specviz.export.playback import lanes, round_items
 from specviz.export.summary import summary
-from specviz.throughput import ThroughputCurves, extrapolated_curves, foretold_curves
+from specviz.throughput import (
+    Outlook,
+    ThroughputCurves,
+    extrapolated_curves,
+    foretold_curves,
+)
 from specviz.trace import RunConfig, Trace
-from specviz.worker.messages import Outlook
 
 Tour = Literal["ask", "force", "never"]
 Plain = dict[str, Any]

@@ -1,0 +1,151 @@
+// @ts-check
+// Runs on one clock: where each lane is at a second, and who is first. No DOM in this file.
+// A race plays in time, as it was measured, or slower by a whole factor.
+
+const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
+const RACE_LENGTH = 14; // seconds that a race takes at most by itself, where it can be slower
+
+/** How much slower than it ran. @param {string} speed */
+function slowness(speed) {
+  if (speed === "instant") return 0;
+  return speed === "true" ? 1 : Number(speed.slice(2));
+}
+
+/** A run in a race, with the stage that it would have by itself. */
+class Racer {
+  /** @param {string} label @param {Recording} recording @param {Parts[]} parts @param {any} data */
+  constructor(label, recording, parts, data) {
+    this.label = label;
+    this.recording = recording;
+    this.data = data;
+    this.clock = new LaneClock(recording, parts);
+  }
+
+  get total() {
+    return this.clock.total;
+  }
+
+  get tokens() {
+    return this.recording.tokens[this.recording.tokens.length - 1];
+  }
+
+  /** Rounds that are over. @param {number} now */
+  roundsAt(now) {
+    return countUpTo(this.clock.seconds, nearly(now)) - 1;
+  }
+
+  /** @param {number} now */
+  tokensAt(now) {
+    return this.recording.tokens[this.roundsAt(now)];
+  }
+}
+
+/** A target by itself, along the words of the lane that it was timed beside. */
+class Alone {
+  /** @param {string} label @param {string} along @param {number[]} seconds */
+  constructor(label, along, seconds) {
+    this.label = label;
+    this.along = along;
+    this.sums = sumsOf(seconds);
+  }
+
+  get total() {
+    return this.sums[this.sums.length - 1];
+  }
+
+  get tokens() {
+    return this.sums.length - 1;
+  }
+
+  /** @param {number} now */
+  tokensAt(now) {
+    return countUpTo(this.sums, nearly(now)) - 1;
+  }
+}
+
+/** A second, with room for sums that were rounded another way. @param {number} seconds */
+function nearly(seconds) {
+  return seconds * (1 + 1e-9);
+}
+
+/** @typedef {Racer|Alone} Contestant */
+
+class Race {
+  /**
+   * @param {string} id @param {Racer[]} racers @param {Alone[]} targets
+   * @param {{noisy: boolean, chosen: number}} how
+   */
+  constructor(id, racers, targets, { noisy, chosen }) {
+    this.id = id;
+    this.racers = racers;
+    this.targets = targets;
+    this.noisy = noisy;
+    this.chosen = chosen;
+    this.now = 0;
+    /** @type {Contestant[]} */
+    this.all = [...racers, ...targets];
+    this.total = Math.max(...this.all.map((each) => each.total));
+  }
+
+  get racer() {
+    return this.racers[this.chosen];
+  }
+
+  get over() {
+    return this.total <= nearly(this.now);
+  }
+
+  /** @param {number} seconds */
+  turnTo(seconds) {
+    this.now = Math.max(0, Math.min(this.total, seconds));
+  }
+
+  /** @param {number} elapsed milliseconds @param {string} speed */
+  pass(elapsed, speed) {
+    const slower = slowness(speed);
+    this.turnTo(slower ? this.now + elapsed / 1000 / slower : this.total);
+  }
+
+  /** Where the chosen lane's cursor stands now. @param {boolean} whole only between rounds */
+  cursor(whole) {
+    const { recording, clock } = this.racer;
+    if (whole) return recording.starts[this.racer.roundsAt(this.now)];
+    return clock.cursorAt(nearly(this.now));
+  }
+
+  /** The slowest speed at which the race is not too long to watch. */
+  pace() {
+    const fits = (/** @type {string} */ speed) => this.total * slowness(speed) <= RACE_LENGTH;
+    return RACE_SPEEDS.find((speed) => fits(speed)) ?? "true";
+  }
+
+  /** @param {Contestant} contestant */
+  isIn(contestant) {
+    return contestant.total > 0 && contestant.total <= nearly(this.now);
+  }
+
+  get alike() {
+    return this.all.every((each) => each.tokens === this.all[0].tokens);
+  }
+
+  /** Most tokens a second; of lanes of one length, the first in. Nobody on a busy machine. */
+  get winner() {
+    if (this.noisy) return null;
+    const rate = (/** @type {Contestant} */ each) => each.tokens / each.total;
+    return this.all.reduce((best, each) => (rate(each) > rate(best) ? each : best));
+  }
+}
+
+/** @param {any} race what Python sent @param {(id: string) => Recording} recordingOf */
+function makeRace(race, recordingOf) {
+  const racers = race.lanes.map((/** @type {any} */ { label, parts, stage }) => {
+    const recording = recordingOf(stage.run.id);
+    recording.prompt = stage.prompt;
+    recording.append(stage.rounds.from, stage.rounds.items);
+    return new Racer(label, recording, parts, stage);
+  });
+  const targets = race.targets.map(
+    (/** @type {any} */ { label, along, seconds }) => new Alone(label, along, seconds),
+  );
+  return new Race(race.id, racers, targets, race);
+}

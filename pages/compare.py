@@ -1,0 +1,79 @@
+"""Compare: lanes side by side on the same words, measured one after the other."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+from functools import partial  # noqa: E402
+
+import streamlit as st  # noqa: E402
+
+from specviz.ui.compare_course import session_courses  # noqa: E402
+from specviz.ui.compare_lanes import choose_lanes, plain, session_cards, show_add  # noqa: E402
+from specviz.ui.compare_results import (  # noqa: E402
+    findings_of,
+    show_charts,
+    show_files,
+    show_kinds,
+    show_race,
+    show_table,
+    show_verdict,
+)
+from specviz.ui.compare_running import follow, show_buttons  # noqa: E402
+from specviz.ui.compare_settings import (  # noqa: E402
+    choose_shared,
+    choose_suite,
+    one_item,
+    plan_of,
+)
+from specviz.ui.device import the_worker, this_tab  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
+
+this_tab()
+worker, courses = the_worker(), session_courses()
+spec = active_spec(worker)
+cards = session_cards(spec)
+busy = courses.going is not None
+
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    show_heading(
+        "Which is faster?",
+        "Two to four lanes on the same words, one run at a time, in turns, with the target alone.",
+    )
+    show_add(cards, spec, busy=busy)
+with st.sidebar:
+    shared = choose_shared()
+    with st.expander("The pair", key="compare_pair_panel"):
+        show_pair_panel(worker)
+
+lanes = choose_lanes(cards, spec, busy=busy)
+one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
+single, kinds = st.tabs(["One prompt", "By kind"], key="compare_tab", bind="query-params")
+
+with single:
+    show_buttons("prompt", "Compare", one_prompt)
+    follow("prompt", one_prompt)
+    course = courses.courses.get("prompt")
+    found = findings_of("prompt", course) if course is not None and not course.going else None
+    if found is not None:
+        show_verdict(found, "prompt")
+        show_table(found)
+        show_race(found)
+        show_charts(found)
+        show_files(found, "prompt", replay=True)
+
+with kinds:
+    st.caption("Acceptance depends on the text, so a draft is best judged on texts like yours.")
+    suite = choose_suite()
+    if suite.error is not None:
+        st.error(plain(str(suite.error)))
+    many_prompts = partial(plan_of, lanes, suite.items, shared, suite.repeats)
+    show_buttons("suite", "Compare by kind", many_prompts)
+    follow("suite", many_prompts)
+    course = courses.courses.get("suite")
+    found = findings_of("suite", course) if course is not None and not course.going else None
+    if found is not None:
+        show_verdict(found, "suite")
+        show_kinds(found)
+        show_files(found, "suite", replay=False)

@@ -1,0 +1,21 @@
+"""Runs: every run that was made, to find, open, compare, take away and tidy."""
+
+from specviz.ui.shell import require_shell
+
+require_shell()
+
+import streamlit as st  # noqa: E402
+
+from specviz.errors import SpecvizError  # noqa: E402
+from specviz.ui.device import this_tab  # noqa: E402
+from specviz.ui.keeper import show_failure  # noqa: E402
+from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.run_library import show_library  # noqa: E402
+
+this_tab()
+show_heading("Runs", "Every run of this machine that finished or was stopped, kept until deleted.")
+show_failure()
+try:
+    show_library()
+except SpecvizError as error:
+    st.error(str(error))

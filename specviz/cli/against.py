@@ -1,0 +1,157 @@
+"""A comparison held against one that was saved: is a lane slower than it was?
+
+Speedups over the target alone are compared, for they carry from machine to machine better than
+rates do; rates only if asked for. Lanes are matched by their labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.cli.reading import read_text
+from specviz.errors import ConfigError
+
+DEFAULT_SHARE = 0.95
+MAX_SAVED_BYTES = 16 * 2**20
+_PLACE = ("device", "device_name", "cpu", "threads", "dtype")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What was saved, and how small a share of it passes."""
+
+    path: Path
+    saved: dict[str, dict[str, Any]]  # lanes by label
+    share: float
+    figure: str  # of the medians
+
+    @staticmethod
+    def of(options: argparse.Namespace, labels: Sequence[str]) -> Allowance | None:
+        """None without --against; raises ConfigError for a file that cannot be held against."""
+        if options.against is None:
+            if options.fail_below is not None or options.against_rate:
+                raise ConfigError(
+                    "--fail-below and --against-rate have nothing to compare with.",
+                    remedy="Add --against SAVED.json.",
+                )
+            return None
+        share = DEFAULT_SHARE if options.fail_below is None else options.fail_below
+        if not (math.isfinite(share) and 0 < share <= 10):
+            raise ConfigError(f"--fail-below is {share}.", remedy="Give a number above 0, to 10.")
+        figure = "tokens_per_second" if options.against_rate else "speedup"
+        if figure == "speedup" and not options.baseline:
+            raise ConfigError(
+                "--against compares speedups, and --no-baseline measures none.",
+                remedy="Leave one out, or add --against-rate.",
+            )
+        saved = _saved_lanes(options.against)
+        _check_lanes(options.against, saved, labels, figure)
+        return Allowance(path=options.against, saved=saved, share=share, figure=figure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """``record`` is for JSON, ``lines`` for people."""
+
+    failed: bool
+    record: dict[str, Any]
+    lines: tuple[str, ...]
+
+
+def check_against(record: dict[str, Any], allowance: Allowance) -> Checked:
+    rows = [_row(lane, allowance) for lane in record["lanes"]]
+    elsewhere = any(
+        _place(lane) != _place(allowance.saved[lane["label"]]) for lane in record["lanes"]
+    )
+    lines = [_line(row, allowance) for row in rows]
+    if elsewhere:
+        lines.append("The saved comparison was made on another machine or with other settings.")
+    return Checked(
+        failed=any(row["below"] for row in rows),
+        record={
+            "file": str(allowance.path),
+            "figure": allowance.figure,
+            "fail_below": allowance.share,
+            "same_machine": not elsewhere,
+            "lanes": rows,
+        },
+        lines=tuple(lines),
+    )
+
+
+def _row(lane: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
+    now = lane["medians"][allowance.figure]
+    before = allowance.saved[lane["label"]]["medians"][allowance.figure]
+    share = now / before if now is not None else 0.0
+    return {
+        "label": lane["label"],
+        "now": now,
+        "saved": before,
+        "ratio": share,
+        "below": share < allowance.share,
+    }
+
+
+def _line(row: dict[str, Any], allowance: Allowance) -> str:
+    name = "tokens/s" if allowance.figure == "tokens_per_second" else allowance.figure
+    now = "–" if row["now"] is None else f"{row['now']:.3f}"
+    words = f"{row['label']}: {name} {now}, saved {row['saved']:.3f}, ratio {row['ratio']:.3f}"
+    limit = f"{allowance.share:g}"
+    return f"{words}: below {limit}" if row["below"] else f"{words}: at least {limit}"
+
+
+def _place(lane: dict[str, Any]) -> list[Any]:
+    environment = lane.get("environment")
+    known = environment if isinstance(environment, dict) else {}
+    return [known.get(name) for name in _PLACE]
+
+
+# The saved file
+
+
+def _saved_lanes(path: Path) -> dict[str, dict[str, Any]]:
+    text = read_text(path, "--against", MAX_SAVED_BYTES)
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _no_comparison(path) from None
+    lanes = record.get("lanes") if isinstance(record, dict) else None
+    if not isinstance(lanes, list) or not all(_is_lane(lane) for lane in lanes):
+        raise _no_comparison(path)
+    return {lane["label"]: lane for lane in lanes}
+
+
+def _is_lane(lane: object) -> bool:
+    if not isinstance(lane, dict):
+        return False
+    return isinstance(lane.get("label"), str) and isinstance(lane.get("medians"), dict)
+
+
+def _check_lanes(
+    path: Path, saved: dict[str, dict[str, Any]], labels: Sequence[str], figure: str
+) -> None:
+    for label in labels:
+        if label not in saved:
+            raise ConfigError(
+                f"--against: {path} has no lane {label!r}.",
+                remedy="Compare the same lanes, or give them the names they had.",
+            )
+        value = saved[label]["medians"].get(figure)
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        if not known or not (math.isfinite(value) and value > 0):
+            raise ConfigError(
+                f"--against: lane {label!r} of {path} has no {figure}.",
+                remedy="Save a comparison that measured it.",
+            )
+
+
+def _no_comparison(path: Path) -> ConfigError:
+    return ConfigError(
+        f"--against: {path} is no saved comparison.", remedy="Name a file of compare --out."
+    )

@@ -1,0 +1,104 @@
+"""The runs of a plan, made one after the other and never at once, and handed on as they end.
+
+Each is a measured run: the target alone stands round it in blocks A B B A. Before a lane's
+first run a short one on the same prompt is made and thrown away. A run is kept before it is
+reported, so what was reported is never lost, and what is done already is not made again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+from specviz.comparing import Measured
+from specviz.lab import measured
+from specviz.lab.kept_pairs import free_memory, weights_bytes
+from specviz.lanes import Job, Plan, order_that_fits
+from specviz.pairing import PairSpec
+from specviz.trace import RunConfig, Trace
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+WARM_UP_TOKENS = 24
+
+
+def fitting(plan: Plan) -> Plan:
+    """The plan in blocks, pair by pair, if its pairs do not fit into memory together."""
+    specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
+    if len(specs) == 1 or plan.order == "blocks":
+        return plan
+    from specviz.engine import check_pair
+
+    needed = [check_pair(spec).memory_needed for spec in specs]
+    free = [free_memory(spec) for spec in specs]
+    known = [each for each in free if each is not None]
+    order = order_that_fits(needed, min(known) if len(known) == len(free) else None)
+    return dataclasses.replace(plan, order=order)
+
+
+def run_plan(
+    plan: Plan,
+    open_pair: Callable[[PairSpec], Pair],
+    keep: Callable[[Measured], object],
+    done: Collection[tuple[int, int, int]] = (),
+    begin: Callable[[Job], object] = lambda _job: None,
+) -> Iterator[Measured]:
+    """Every job but those ``done``, in the plan's order; ``begin`` is told of each.
+
+    ``open_pair`` keeps pairs that are loaded, where they fit.
+    """
+    warm: set[int] = set()
+    for job in plan.jobs():
+        if job.key in done:
+            continue
+        begin(job)
+        pair = open_pair(plan.lanes[job.lane].spec)
+        if job.lane not in warm:
+            _warm_up(plan, job, pair)
+            warm.add(job.lane)
+        made = _measure(plan, job, pair)
+        keep(made)
+        yield made
+
+
+def _warm_up(plan: Plan, job: Job, pair: Pair) -> None:
+    config = job.config(plan)
+    short = min(config.max_new_tokens, WARM_UP_TOKENS)
+    _run(plan, job, pair, dataclasses.replace(config, max_new_tokens=short), baseline=False)
+
+
+def _measure(plan: Plan, job: Job, pair: Pair) -> Measured:
+    own = weights_bytes(pair)
+    before = _start_peak(pair)
+    trace = _run(plan, job, pair, job.config(plan), baseline=plan.baseline)
+    return Measured(job=job, trace=trace, memory_bytes=own + _peak(pair) - before)
+
+
+def _run(plan: Plan, job: Job, pair: Pair, config: RunConfig, *, baseline: bool) -> Trace:
+    item = plan.items[job.item]
+    run = measured.measured_run(pair, item.prompt, config, baseline=baseline)
+    for _ in run:
+        pass
+    trace = run.trace()
+    kind = item.kind if item.kind is not None else trace.prompt.kind
+    return dataclasses.replace(trace, prompt=dataclasses.replace(trace.prompt, kind=kind))
+
+
+def _start_peak(pair: Pair) -> int:
+    """Bytes in use on the GPU, whose peak is counted from here; 0 on a CPU."""
+    if pair.device.type != "cuda":
+        return 0
+    import torch
+
+    torch.cuda.reset_peak_memory_stats(pair.device)
+    return torch.cuda.memory_allocated(pair.device)
+
+
+def _peak(pair: Pair) -> int:
+    if pair.device.type != "cuda":
+        return 0
+    import torch
+
+    return torch.cuda.max_memory_allocated(pair.device)

@@ -1,0 +1,34 @@
+"""What is kept: traces as versioned JSON, small values between runs, and the run library."""
+
+from specviz.store.files import MAX_BYTES
+from specviz.store.kept_values import data_folder, load_value, save_value
+from specviz.store.library import Library
+from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary, SortKey
+from specviz.store.traces import (
+    KIND,
+    SCHEMA,
+    load_trace,
+    save_trace,
+    trace_from_json,
+    trace_to_json,
+)
+
+__all__ = [
+    "KIND",
+    "MAX_BYTES",
+    "SCHEMA",
+    "ComparisonRow",
+    "Facets",
+    "Library",
+    "Query",
+    "RunRow",
+    "RunSummary",
+    "SortKey",
+    "data_folder",
+    "load_trace",
+    "load_value",
+    "save_trace",
+    "save_value",
+    "trace_from_json",
+    "trace_to_json",
+]

@@ -1,0 +1,89 @@
+"""JSON text and files: read whole with limits, written whole or not at all.
+
+What cannot be read is a ``TraceError`` that names the text and the remedy. Files are written
+beside their place and moved into it, so that another process sees the old or the new one and
+never half.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Never
+
+from specviz.errors import TraceError
+from specviz.store.decoding import MisfitError
+
+MAX_BYTES = 256 * 2**20
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, allow_nan=False, separators=(",", ":"), default=fields_of) + "\n"
+
+
+def fields_of(value: Any) -> dict[str, object]:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def write_file(path: Path, text: str) -> None:
+    path = Path(os.path.realpath(path))  # a link keeps pointing where it did
+    beside = path.parent / f".specviz-{uuid.uuid4().hex}.tmp"
+    try:
+        with beside.open("x", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_file(path: Path) -> str:
+    if path.is_dir():
+        refuse(f"{path} is a folder.", "Name the trace file in it.")
+    if not path.exists():
+        refuse(f"{path} does not exist.", "Check the name, or write it: run ... --out FILE.")
+    if not path.is_file():
+        refuse(f"{path} is not a file.", "Name a file written by specviz.")
+    if path.stat().st_size > MAX_BYTES:
+        refuse(f"{path} is larger than {MAX_BYTES // 2**20} MiB.", "Name a trace file.")
+    return path.read_text(encoding="utf-8-sig")
+
+
+def parsed(text: str, source: str) -> object:
+    if not text.strip():
+        raise damaged(source, "it is empty")
+    try:
+        return json.loads(text, parse_constant=no_number)
+    except RecursionError:
+        raise damaged(source, "it is nested too deeply") from None
+    except MisfitError as misfit:
+        raise damaged(source, str(misfit)) from None
+    except json.JSONDecodeError as error:
+        if text.lstrip().startswith("{") and _ends_early(error, text):
+            raise damaged(source, "it ends in the middle") from None
+        refuse(f"{source} is not JSON (line {error.lineno}, column {error.colno}).")
+    except ValueError:  # an integer of thousands of digits
+        raise damaged(source, "a number is too long") from None
+
+
+def no_number(constant: str) -> Never:
+    raise MisfitError("a number", f"is {constant}")
+
+
+def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
+    return error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - 4
+
+
+def damaged(source: str, problem: str) -> TraceError:
+    return TraceError(
+        f"{source} is damaged: {problem}.", remedy="Save the run again, or take another copy."
+    )
+
+
+def refuse(culprit: str, remedy: str = "Name a file written by specviz.") -> Never:
+    raise TraceError(culprit, remedy=remedy)

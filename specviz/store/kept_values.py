@@ -1,0 +1,67 @@
+"""Small values kept between runs, and the folder they lie in.
+
+A kept value that cannot be read is simply not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from specviz.errors import SpecvizError
+from specviz.store.decoding import MisfitError, decode
+from specviz.store.files import no_number, read_file, to_json, write_file
+
+SCHEMA = 1
+
+T = TypeVar("T")
+
+
+def data_folder() -> Path:
+    """Where specviz keeps its own files: SPECVIZ_HOME, or the platform's place for such data."""
+    if home := os.environ.get("SPECVIZ_HOME"):
+        return Path(home)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "specviz"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "specviz"
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "specviz"
+
+
+def save_value(kind: str, key: str, value: Any) -> bool:
+    """Keep a dataclass value. False where the folder cannot be written: it is then not kept."""
+    text = to_json({"schema": SCHEMA, "kind": kind, "key": key, "value": value})
+    try:
+        path = _value_path(kind, key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text)
+    except (OSError, RuntimeError):  # RuntimeError: no home folder
+        return False
+    return True
+
+
+def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
+    """The value last kept under this key; None if there is none or it cannot be read."""
+    try:
+        path = _value_path(kind, key)
+        record: object = json.loads(read_file(path), parse_constant=no_number)
+        if not isinstance(record, dict):
+            return None
+        fields = cast("dict[str, Any]", record)
+        if (fields.get("schema"), fields.get("kind"), fields.get("key")) != (SCHEMA, kind, key):
+            return None
+        return decode(fields.get("value"), value_type)
+    except (OSError, ValueError, RuntimeError, SpecvizError, MisfitError):
+        return None  # RuntimeError: nested too deeply, or no home folder
+
+
+def _value_path(kind: str, key: str) -> Path:
+    assert kind.replace("-", "").replace("_", "").isalnum(), kind
+    name = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return data_folder() / kind / f"{name}.json"

@@ -1,0 +1,321 @@
+"""The run library: every run, in one SQLite file, its light columns apart from its trace.
+
+Lists read no trace. A run is kept whole when ``add`` returns, though power fail then; what did
+not come so far is not there at all. Safe from any thread and beside other processes: each call
+has a connection of its own. What cannot be done is a ``StoreError`` with its remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+import uuid
+import zlib
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from specviz.errors import StoreError
+from specviz.store.files import MAX_BYTES
+from specviz.store.kept_values import data_folder
+from specviz.store.refusals import refusal
+from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
+from specviz.store.schema import connect, damaged
+from specviz.store.selecting import facet_values, one, ordered, row_of, where
+from specviz.store.traces import trace_from_json, trace_to_json
+from specviz.trace import Trace
+
+MAX_NAME = 200
+MAX_TAGS = 20
+MAX_TAG = 40
+MAX_NOTE = 4000
+_DAY = 86_400.0
+_GIVEN_LATER = ("comparison", "lane", "item", "repeat", "memory_bytes")
+_COLUMNS = tuple(each.name for each in fields(RunSummary))
+
+
+class Library:
+    """``path`` is the file; by default it lies in the data folder."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path if path is not None else _home() / "runs.db"
+
+    # Runs
+
+    def add(
+        self,
+        trace: Trace,
+        summary: RunSummary,
+        *,
+        run_id: str | None = None,
+        name: str = "",
+        comparison: str | None = None,
+        job: tuple[int, int, int] | None = None,
+        memory_bytes: int | None = None,
+    ) -> str:
+        """Keep a run; it is durable when this returns its id.
+
+        ``comparison`` is the key of one that was begun, ``job`` its lane, item and repeat. A run
+        that is there already under ``run_id`` stays, and takes what else is given: two may keep
+        the same run, in either order.
+        """
+        body = zlib.compress(trace_to_json(trace).encode("ascii"), level=3)
+        lane, item, repeat = job or (None, None, None)
+        values: dict[str, Any] = {each: getattr(summary, each) for each in _COLUMNS} | {
+            "id": run_id or uuid.uuid4().hex,
+            "name": _name(name),
+            "trace_bytes": len(body),
+            "words": "",
+            "comparison": comparison,
+            "lane": lane,
+            "item": item,
+            "repeat": repeat,
+            "memory_bytes": memory_bytes,
+        }
+        with self._writing() as db:
+            run = _insert(db, values)
+            db.execute("INSERT OR IGNORE INTO traces (run, body) VALUES (?, ?)", (run, body))
+            _index_words(db, [run])
+        return values["id"]
+
+    def find(self, query: Query | None = None) -> tuple[RunRow, ...]:
+        query = query or Query()
+        condition, values = where(query)
+        with self._reading() as db:
+            found = db.execute(ordered(condition, query), values).fetchall()
+        return tuple(row_of(each) for each in found)
+
+    def count(self, query: Query | None = None) -> int:
+        condition, values = where(query or Query())
+        with self._reading() as db:
+            return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
+
+    def row(self, run_id: str) -> RunRow:
+        """Raises StoreError if there is no such run, or it was deleted."""
+        with self._reading() as db:
+            found = db.execute(
+                one("WHERE id = ? AND deleted_at IS NULL"), (_storable(run_id),)
+            ).fetchone()
+        if found is None:
+            raise self._no_run()
+        return row_of(found)
+
+    def facets(self) -> Facets:
+        """What there is to filter by, among the runs that are not deleted."""
+        with self._reading() as db:
+            return facet_values(db)
+
+    def open(self, run_id: str) -> Trace:
+        """The whole run, also a deleted one; no other is read."""
+        with self._reading() as db:
+            found = db.execute(
+                "SELECT body FROM traces JOIN runs USING (run) WHERE id = ?",
+                (_storable(run_id),),
+            ).fetchone()
+        if found is None:
+            raise self._no_run()
+        return trace_from_json(_unpacked(found[0], self.path), source="The kept run")
+
+    def rename(self, run_id: str, name: str) -> None:
+        self._change(run_id, "UPDATE runs SET name = ? WHERE run = ?", _name(name))
+
+    def set_note(self, run_id: str, note: str) -> None:
+        if len(note) > MAX_NOTE:
+            raise StoreError(
+                f"The note has {len(note)} characters.", remedy=f"Use at most {MAX_NOTE}."
+            )
+        self._change(run_id, "UPDATE runs SET note = ? WHERE run = ?", _storable(note))
+
+    def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
+        """These tags and no others."""
+        wanted = _tags(tags)
+        with self._writing() as db:
+            run = self._number(db, run_id)
+            db.execute("DELETE FROM tags WHERE run = ?", (run,))
+            db.executemany("INSERT INTO tags (run, tag) VALUES (?, ?)", [(run, t) for t in wanted])
+            _index_words(db, [run])
+
+    def delete(self, run_ids: Sequence[str]) -> None:
+        """Out of every list, but kept until it is purged, so that it can be restored."""
+        with self._writing() as db:
+            db.executemany(
+                "UPDATE runs SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL",
+                [(time.time(), each) for each in run_ids],
+            )
+
+    def restore(self, run_ids: Sequence[str]) -> None:
+        with self._writing() as db:
+            db.executemany(
+                "UPDATE runs SET deleted_at = NULL WHERE id = ?", [(each,) for each in run_ids]
+            )
+
+    def purge(self, older_than_days: float) -> int:
+        """Remove for good what was deleted that long ago; how many runs that were."""
+        with self._writing() as db:
+            gone = db.execute(
+                "DELETE FROM runs WHERE deleted_at <= ?", (time.time() - older_than_days * _DAY,)
+            )
+            return gone.rowcount
+
+    # Comparisons
+
+    def begin_comparison(self, key: str, plan_json: str, title: str) -> None:
+        """Make it known; one that is known already stays as it is."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO comparisons (key, title, plan_json, created) "
+                "VALUES (?, ?, ?, ?)",
+                (key, _storable(title), _storable(plan_json), _now()),
+            )
+
+    def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
+        """The runs of a comparison by (lane, item, repeat); of two, the one kept last."""
+        with self._reading() as db:
+            found = db.execute(
+                "SELECT lane, item, repeat, id FROM runs WHERE comparison = ? "
+                "AND deleted_at IS NULL AND lane IS NOT NULL ORDER BY run",
+                (key,),
+            ).fetchall()
+        return {(lane, item, repeat): run_id for lane, item, repeat, run_id in found}
+
+    def comparisons(self) -> tuple[ComparisonRow, ...]:
+        """Newest first."""
+        return self._comparisons("", ())
+
+    def comparison(self, key: str) -> ComparisonRow:
+        """Raises StoreError if there is no such comparison."""
+        for found in self._comparisons("WHERE key = ?", (key,)):
+            return found
+        raise StoreError(
+            f"There is no such comparison in {self.path}.", remedy="Choose one of Compare's list."
+        )
+
+    def _comparisons(self, condition: str, values: tuple[str, ...]) -> tuple[ComparisonRow, ...]:
+        counted = (
+            "(SELECT count(*) FROM runs WHERE comparison = comparisons.key AND deleted_at IS NULL)"
+        )
+        with self._reading() as db:
+            found = db.execute(
+                f"SELECT key, title, plan_json, created, {counted} FROM comparisons {condition} "
+                "ORDER BY created DESC, rowid DESC",
+                values,
+            ).fetchall()
+        return tuple(
+            ComparisonRow(key=key, title=title, plan_json=plan, created=created, num_runs=count)
+            for key, title, plan, created, count in found
+        )
+
+    # The file
+
+    @contextlib.contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        try:
+            with contextlib.closing(connect(self.path)) as db:
+                yield db
+        except sqlite3.IntegrityError:
+            raise  # a bug of ours: an id twice, or a comparison that was not begun
+        except (sqlite3.Error, OSError) as error:
+            raise refusal(error, self.path) from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction: all of it or none."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    db.rollback()
+                raise
+
+    def _change(self, run_id: str, statement: str, text: str) -> None:
+        with self._writing() as db:
+            run = self._number(db, run_id)
+            db.execute(statement, (text, run))
+            _index_words(db, [run])
+
+    def _number(self, db: sqlite3.Connection, run_id: str) -> int:
+        found = db.execute("SELECT run FROM runs WHERE id = ?", (_storable(run_id),)).fetchone()
+        if found is None:
+            raise self._no_run()
+        return int(found[0])
+
+    def _no_run(self) -> StoreError:
+        return StoreError(
+            f"There is no such run in {self.path}.", remedy="Choose one of the list of runs."
+        )
+
+
+def _home() -> Path:
+    try:
+        return data_folder()
+    except RuntimeError:
+        raise StoreError(
+            "There is no home folder for the run library.", remedy="Set SPECVIZ_HOME to a folder."
+        ) from None
+
+
+def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
+    given = {n: _storable(each) if isinstance(each, str) else each for n, each in values.items()}
+    holes = ", ".join(f":{name}" for name in given)
+    later = ", ".join(f"{each} = coalesce(excluded.{each}, {each})" for each in _GIVEN_LATER)
+    added = db.execute(
+        f"INSERT INTO runs ({', '.join(given)}) VALUES ({holes}) ON CONFLICT (id) DO UPDATE "
+        f"SET {later}, name = iif(excluded.name = '', name, excluded.name) RETURNING run",
+        given,
+    )
+    return int(added.fetchone()[0])
+
+
+def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
+    """What the search looks in; SQLite itself knows the two cases of ASCII alone."""
+    for run in runs:
+        texts = db.execute(
+            "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)
+        ).fetchone()
+        tags = db.execute("SELECT tag FROM tags WHERE run = ?", (run,)).fetchall()
+        words = "\n".join([*texts, *(tag for (tag,) in tags)]).casefold()
+        db.execute("UPDATE runs SET words = ? WHERE run = ?", (words, run))
+
+
+def _unpacked(body: bytes, path: Path) -> str:
+    """A trace's text, never more of it than a file may hold."""
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(body, MAX_BYTES)
+    except zlib.error:
+        raise damaged(path) from None
+    if not unpacking.eof:
+        raise damaged(path)
+    return text.decode("ascii", "replace")
+
+
+def _storable(text: str) -> str:
+    """SQLite takes no lone surrogates, and its texts end at a NUL for some."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _name(name: str) -> str:
+    name = " ".join(name.split())
+    if len(name) > MAX_NAME:
+        raise StoreError(f"The name has {len(name)} characters.", remedy=f"Use at most {MAX_NAME}.")
+    return _storable(name)
+
+
+def _tags(tags: Iterable[str]) -> list[str]:
+    wanted = sorted({_storable(" ".join(tag.split())) for tag in tags} - {""})
+    if len(wanted) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in wanted):
+        raise StoreError(
+            "There are too many tags, or too long ones.",
+            remedy=f"Use at most {MAX_TAGS} of at most {MAX_TAG} characters.",
+        )
+    return wanted
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

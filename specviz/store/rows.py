@@ -1,0 +1,94 @@
+"""The run library's values: the light columns of a run, a question to it, and its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+SortKey = Literal[
+    "created", "name", "pair", "kind", "gamma", "temperature", "tokens", "alpha", "tau",
+    "tokens_per_second", "speedup",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """What a list shows of a run, so that it need not open the trace."""
+
+    created: str  # ISO 8601, UTC
+    pair: str
+    device: str
+    kind: str | None  # None: own words
+    prompt_head: str
+    text_head: str
+    gamma: int
+    temperature: float
+    drafter: str
+    rule: str
+    finish: str
+    tokens: int
+    alpha: float | None  # expected
+    tau: float | None
+    tokens_per_second: float | None
+    speedup: float | None  # observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run of the library without its trace."""
+
+    id: str
+    name: str
+    note: str
+    tags: tuple[str, ...]
+    summary: RunSummary
+    comparison: str | None
+    job: tuple[int, int, int] | None  # lane, item, repeat of that comparison
+    memory_bytes: int | None
+    trace_bytes: int  # as kept, compressed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which runs, in which order. An empty tuple lets everything through.
+
+    Every word of ``search`` must occur in the name, the note, the tags, the prompt's head or
+    the text's head, in either case.
+    """
+
+    search: str = ""
+    pairs: tuple[str, ...] = ()
+    kinds: tuple[str | None, ...] = ()
+    tags: tuple[str, ...] = ()  # all of them
+    rules: tuple[str, ...] = ()
+    finishes: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
+    comparison: str | None = None
+    deleted: bool = False  # the runs that were deleted and can be restored
+    sort: SortKey = "created"
+    descending: bool = True
+    offset: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facets:
+    """What there is to filter by."""
+
+    pairs: tuple[str, ...] = ()
+    kinds: tuple[str | None, ...] = ()
+    tags: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    finishes: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """A comparison that was begun, and how many of its jobs are kept."""
+
+    key: str
+    title: str
+    plan_json: str
+    created: str
+    num_runs: int

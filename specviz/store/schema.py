@@ -1,0 +1,182 @@
+"""The run library's file: how it is opened, its schema, and how older ones become it.
+
+A file of a newer schema, or of another program, is refused before anything is written, so
+nothing in it changes. Each migration is one transaction with its version number.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import time
+from pathlib import Path
+
+from specviz.errors import StoreError
+
+BUSY_SECONDS = 10.0
+_MAGIC = b"SQLite format 3\0"
+_VERSION_AT = 60  # of the file's header: PRAGMA user_version, big-endian
+
+_FIRST = """
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    note TEXT NOT NULL DEFAULT '',
+    created TEXT NOT NULL,
+    pair TEXT NOT NULL,
+    device TEXT NOT NULL,
+    kind TEXT,
+    prompt_head TEXT NOT NULL,
+    text_head TEXT NOT NULL,
+    gamma INTEGER NOT NULL,
+    temperature REAL NOT NULL,
+    drafter TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    finish TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    alpha REAL,
+    tau REAL,
+    tokens_per_second REAL,
+    speedup REAL,
+    trace_bytes INTEGER NOT NULL,
+    words TEXT NOT NULL,
+    deleted_at REAL
+);
+CREATE INDEX runs_by_time ON runs (deleted_at, created);
+CREATE TABLE traces (
+    run INTEGER PRIMARY KEY REFERENCES runs (run) ON DELETE CASCADE,
+    body BLOB NOT NULL
+);
+CREATE TABLE tags (
+    run INTEGER NOT NULL REFERENCES runs (run) ON DELETE CASCADE,
+    tag TEXT NOT NULL,
+    PRIMARY KEY (run, tag)
+) WITHOUT ROWID;
+CREATE INDEX tags_by_name ON tags (tag);
+"""
+
+_COMPARISONS = """
+CREATE TABLE comparisons (
+    key TEXT NOT NULL PRIMARY KEY,
+    title TEXT NOT NULL,
+    plan_json TEXT NOT NULL,
+    created TEXT NOT NULL
+);
+ALTER TABLE runs ADD COLUMN comparison TEXT REFERENCES comparisons (key) ON DELETE SET NULL;
+ALTER TABLE runs ADD COLUMN lane INTEGER;
+ALTER TABLE runs ADD COLUMN item INTEGER;
+ALTER TABLE runs ADD COLUMN repeat INTEGER;
+ALTER TABLE runs ADD COLUMN memory_bytes INTEGER;
+CREATE INDEX runs_by_comparison ON runs (comparison) WHERE comparison IS NOT NULL;
+"""
+
+MIGRATIONS = (_FIRST, _COMPARISONS)  # the schema's version is how many of them were made
+VERSION = len(MIGRATIONS)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection of the present schema. Raises StoreError, or sqlite3's and the system's own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_file(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")  # what was committed outlives a power cut
+    version = _version(connection)
+    _check_version(version, path)
+    if version < VERSION:
+        _check_ours(connection, version, path)
+        _use_write_ahead_log(connection)
+        _migrate(connection)
+
+
+def _check_file(path: Path) -> None:
+    """What the file's first bytes tell, read without opening it as a database."""
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file.", remedy="Move it away, or set SPECVIZ_HOME.")
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        return
+    if len(header) < 100 or not header.startswith(_MAGIC):
+        raise damaged(path)
+    _check_version(struct.unpack_from(">i", header, _VERSION_AT)[0], path)
+    if path.with_name(f"{path.name}-wal").exists():
+        _check_version(_version_in_log(path), path)
+
+
+def _version_in_log(path: Path) -> int:
+    """The version may still stand in the log alone; a reader that may not write changes none."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
+    try:
+        return _version(connection)
+    finally:
+        connection.close()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(version: int, path: Path) -> None:
+    if version > VERSION:
+        raise StoreError(
+            f"{path} has schema {version}: it was written by a newer specviz.",
+            remedy=f"Update specviz (this one knows up to {VERSION}), or set SPECVIZ_HOME.",
+        )
+
+
+def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version < 0 or (version == 0 and tables):
+        # Another process may have made the tables since the version was read.
+        if _version(connection) > 0:
+            return
+        raise StoreError(
+            f"{path} belongs to another program.", remedy="Move it away, or set SPECVIZ_HOME."
+        )
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Where two processes make the file at once, SQLite answers "busy" without waiting."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in range(_version(connection), VERSION):
+            for statement in MIGRATIONS[step].split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {step + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def damaged(path: Path) -> StoreError:
+    return StoreError(
+        f"{path} is damaged, or no run library.",
+        remedy="Move it away: a new one is made. Runs saved as files are not in it.",
+    )

@@ -1,0 +1,123 @@
+"""The run library's questions as SQL, and its rows as values. Values are always bound."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from specviz.store.rows import Facets, Query, RunRow, RunSummary, SortKey
+
+_SUMMARY = tuple(each.name for each in fields(RunSummary))
+_TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
+COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
+           "memory_bytes", "trace_bytes")  # fmt: skip
+# Each sort key's column is written here, so that no text of a caller becomes SQL.
+_SORTED: dict[SortKey, str] = {
+    "created": "created",
+    "name": "name COLLATE NOCASE",
+    "pair": "pair COLLATE NOCASE",
+    "kind": "kind",
+    "gamma": "gamma",
+    "temperature": "temperature",
+    "tokens": "tokens",
+    "alpha": "alpha",
+    "tau": "tau",
+    "tokens_per_second": "tokens_per_second",
+    "speedup": "speedup",
+}
+
+Condition = tuple[str, list[Any]]
+
+
+def where(query: Query) -> Condition:
+    """A WHERE clause and what it binds."""
+    parts = [_deleted(query), *_searched(query), *_tagged(query)]
+    parts += _among("pair", query.pairs) + _among("rule", query.rules)
+    parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
+    parts += _of_kinds(query.kinds)
+    if query.comparison is not None:
+        parts.append(("comparison = ?", [query.comparison]))
+    clause = " AND ".join(text for text, _ in parts)
+    return f"WHERE {clause}", [value for _, values in parts for value in values]
+
+
+def ordered(condition: str, query: Query) -> str:
+    """What is not known comes last in either direction; equal ones newest first."""
+    key, way = _SORTED[query.sort], "DESC" if query.descending else "ASC"
+    limit = -1 if query.limit is None else int(query.limit)
+    return (
+        f"SELECT {', '.join(COLUMNS)}, {_TAGS} FROM runs {condition} "
+        f"ORDER BY {key} {way} NULLS LAST, run DESC LIMIT {limit} OFFSET {int(query.offset)}"
+    )
+
+
+def one(condition: str) -> str:
+    return f"SELECT {', '.join(COLUMNS)}, {_TAGS} FROM runs {condition}"
+
+
+def row_of(found: Sequence[Any]) -> RunRow:
+    given = dict(zip(COLUMNS, found, strict=False))
+    job = (given["lane"], given["item"], given["repeat"])
+    return RunRow(
+        id=given["id"],
+        name=given["name"],
+        note=given["note"],
+        tags=tuple(sorted(json.loads(found[-1]))),
+        summary=RunSummary(**{each: given[each] for each in _SUMMARY}),
+        comparison=given["comparison"],
+        job=None if job[0] is None else job,
+        memory_bytes=given["memory_bytes"],
+        trace_bytes=given["trace_bytes"],
+    )
+
+
+def facet_values(db: sqlite3.Connection) -> Facets:
+    tags = db.execute(
+        "SELECT DISTINCT tag FROM tags JOIN runs USING (run) WHERE deleted_at IS NULL ORDER BY tag"
+    ).fetchall()
+    return Facets(
+        pairs=_distinct(db, "pair"),
+        kinds=_distinct(db, "kind"),
+        tags=tuple(each[0] for each in tags),
+        rules=_distinct(db, "rule"),
+        finishes=_distinct(db, "finish"),
+        drafters=_distinct(db, "drafter"),
+    )
+
+
+def _distinct(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
+    found = db.execute(
+        f"SELECT DISTINCT {column} FROM runs WHERE deleted_at IS NULL ORDER BY {column} NULLS LAST"
+    )
+    return tuple(each[0] for each in found.fetchall())
+
+
+def _deleted(query: Query) -> Condition:
+    return f"deleted_at IS {'NOT ' if query.deleted else ''}NULL", []
+
+
+def _searched(query: Query) -> list[Condition]:
+    words = query.search.encode("utf-8", "replace").decode().casefold().split()
+    return [("instr(words, ?) > 0", [word]) for word in words]
+
+
+def _tagged(query: Query) -> list[Condition]:
+    one_tag = "EXISTS (SELECT 1 FROM tags WHERE tags.run = runs.run AND tag = ?)"
+    return [(one_tag, [tag]) for tag in query.tags]
+
+
+def _among(column: str, values: Sequence[str]) -> list[Condition]:
+    if not values:
+        return []
+    return [(f"{column} IN ({', '.join('?' * len(values))})", list(values))]
+
+
+def _of_kinds(kinds: Sequence[str | None]) -> list[Condition]:
+    if not kinds:
+        return []
+    (listed,) = _among("kind", [each for each in kinds if each is not None]) or [("0", [])]
+    text, values = listed
+    return [(f"({text}{' OR kind IS NULL' if None in kinds else ''})", values)]

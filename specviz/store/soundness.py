@@ -1,0 +1,71 @@
+"""What the types of a trace's parts cannot say: lengths, ranges, order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from specviz.trace import Alternatives, Baseline, Candidate, RoundTimes, StepCosts, Trace
+
+_ROUNDING = 1e-5  # a float32 probability may end a hair above 1
+
+
+def problem_of(made: object) -> str | None:
+    check = _CHECKS.get(type(made))
+    return check(made) if check else None
+
+
+def _alternatives(made: Alternatives) -> str | None:
+    if not len(made.token_ids) == len(made.texts) == len(made.probs):
+        return "has lists of different lengths"
+    return _outside("probs", made.probs)
+
+
+def _candidate(made: Candidate) -> str | None:
+    if made.draft_prob <= 0:
+        return "was drafted at a probability that is not above 0"
+    chances = [made.draft_prob, made.target_prob, made.uniform, made.expected_acceptance]
+    chances += [each for each in (made.overlap, made.bias) if each is not None]
+    return _outside("chances", chances)
+
+
+def _outside(name: str, chances: Iterable[float]) -> str | None:
+    inside = all(0 <= chance <= 1 + _ROUNDING for chance in chances)
+    return None if inside else f"has {name} outside 0 to 1"
+
+
+def _times(made: RoundTimes) -> str | None:
+    return None if math.isfinite(made.decode) and made.decode >= 0 else "adds up to less than 0"
+
+
+def _step_costs(made: StepCosts) -> str | None:
+    width, rows = len(made.contexts), (*made.draft, *made.target)
+    if not width or not made.target or any(len(row) != width for row in rows):
+        return "is not a full table"
+    if any(left >= right for left, right in zip(made.contexts, made.contexts[1:], strict=False)):
+        return "has contexts out of order"
+    return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
+
+
+def _baseline(made: Baseline) -> str | None:
+    seconds = (each for block in made.blocks for each in block.seconds)
+    return "has a time below 0" if any(each < 0 for each in seconds) else None
+
+
+def _trace(made: Trace) -> str | None:
+    sizes = {"target": len(made.token_ids), "speculative": len(made.rounds)}
+    blocks = made.baseline.blocks if made.baseline else ()
+    if any(len(block.seconds) != sizes[block.lane] for block in blocks):
+        return "has a timed block that does not fit its rounds"
+    return None
+
+
+_CHECKS: dict[type, Callable[[Any], str | None]] = {
+    Alternatives: _alternatives,
+    Candidate: _candidate,
+    RoundTimes: _times,
+    StepCosts: _step_costs,
+    Baseline: _baseline,
+    Trace: _trace,
+}

@@ -1,0 +1,69 @@
+"""Traces as versioned JSON.
+
+A trace comes back equal to the one written, every float exactly. What cannot be read is a
+``TraceError`` that names the file, the place in it and the remedy; nothing is guessed and
+nothing skipped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from specviz.errors import TraceError
+from specviz.store.decoding import MisfitError, decode, short
+from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
+from specviz.trace import Trace
+
+SCHEMA = 1
+KIND = "specviz.trace"
+
+
+def trace_to_json(trace: Trace) -> str:
+    return to_json({"schema": SCHEMA, "kind": KIND, **fields_of(trace)})
+
+
+def trace_from_json(text: str, source: str = "The trace") -> Trace:
+    """``source`` is what the errors call the text."""
+    record = parsed(text, source)
+    if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
+        refuse(f"{source} is not a specviz trace.")
+    fields = cast("dict[str, object]", record)
+    _check_schema(fields.get("schema"), source)
+    try:
+        return decode({name: fields[name] for name in fields.keys() - {"schema", "kind"}}, Trace)
+    except MisfitError as misfit:
+        raise damaged(source, str(misfit)) from None
+
+
+def save_trace(trace: Trace, path: str | Path) -> None:
+    """Whole or not at all. An older file of that name is replaced."""
+    text = trace_to_json(trace)
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            refuse(f"{path} is not a file.", "Name a file to write the trace to.")
+        write_file(path, text)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        refuse(f"{path} cannot be written: {reason}.", "Choose a folder that exists and is yours.")
+
+
+def load_trace(path: str | Path) -> Trace:
+    path = Path(path)
+    try:
+        text = read_file(path)
+    except UnicodeDecodeError:
+        refuse(f"{path} is not JSON.")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        refuse(f"{path} cannot be read: {reason}.", "Check its name and its permissions.")
+    return trace_from_json(text, source=str(path))
+
+
+def _check_schema(schema: object, source: str) -> None:
+    if type(schema) is int and schema > SCHEMA:
+        culprit = f"{source} has schema {short(schema)}: it was written by a newer specviz."
+        raise TraceError(culprit, remedy=f"Update specviz (this one reads up to {SCHEMA}).")
+    if type(schema) is not int or schema != SCHEMA:
+        refuse(f"{source} has no schema that specviz ever wrote ({short(schema)}).")

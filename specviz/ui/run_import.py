@@ -1,0 +1,121 @@
+"""Traces from files into the library. Each file is taken whole or refused in words.
+
+A file is strange until it has been read, measured and drawn once: one that passes the reader
+and still cannot be shown is refused as well. The same file twice is one run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import streamlit as st
+
+from specviz.errors import SpecvizError, TraceError
+from specviz.export.payload import payload_of_trace
+from specviz.keeping import keep
+from specviz.store import Library, trace_from_json
+from specviz.trace import Trace
+
+MOST_FILES = 50
+MOST_BYTES = 64 * 2**20
+MOST_ROUNDS = 200_000
+_DONE = "runs imported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    run_ids: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # a line each, with the file's name
+
+
+def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
+    """Each file by itself; names are what the user called them."""
+    made: list[str] = []
+    refused: list[str] = []
+    for number, (name, content) in enumerate(files):
+        try:
+            if number >= MOST_FILES:
+                raise TraceError(
+                    f"It is one of more than {MOST_FILES} files.", remedy="Import it by itself."
+                )
+            made.append(_import(library, name, content))
+        except SpecvizError as error:
+            refused.append(f"{_shown(name)}: {error}")
+    return Imported(run_ids=tuple(made), refused=tuple(refused))
+
+
+def _import(library: Library, name: str, content: bytes) -> str:
+    trace = _sound(_read(content))
+    run_id = hashlib.sha256(content).hexdigest()[:32]
+    keep(library, trace, run_id=run_id, name=PurePosixPath(_shown(name)).stem)
+    library.restore([run_id])  # it may have been there, and deleted
+    return run_id
+
+
+def _read(content: bytes) -> Trace:
+    if len(content) > MOST_BYTES:
+        raise TraceError(
+            f"It is larger than {MOST_BYTES // 2**20} MiB.", remedy="Import a trace of one run."
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TraceError("It is not JSON.", remedy="Choose a file written by specviz.") from None
+    return trace_from_json(text, source="It")
+
+
+def _sound(trace: Trace) -> Trace:
+    if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
+        raise TraceError(
+            f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
+        )
+    try:
+        payload_of_trace(trace, run_id="import", state="recorded", label="")
+    except Exception as error:
+        # Whatever a well-formed but senseless record trips over, now and not on the stage.
+        raise TraceError(
+            "It is damaged: its figures cannot be worked out.",
+            remedy="Save the run again, or take another copy.",
+        ) from error
+    return trace
+
+
+def _shown(name: str) -> str:
+    """A file's name as one printable line of bearable length."""
+    clean = "".join(each if each.isprintable() else "?" for each in name)
+    return clean if len(clean) <= 80 else f"{clean[:79]}…"
+
+
+def show_import(library: Library) -> None:
+    with st.popover("Import", key="runs_import"):
+        st.caption(
+            f"Traces saved by specviz (JSON), up to {MOST_FILES} at once and "
+            f"{MOST_BYTES // 2**20} MiB each."
+        )
+        with st.form("runs_import_form", border=False, clear_on_submit=True):
+            files = st.file_uploader(
+                "Trace files", type="json", accept_multiple_files=True, key="runs_files_in",
+                max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
+            )  # fmt: skip
+            if st.form_submit_button("Import these") and files:
+                given = ((file.name, file.getvalue()) for file in files)
+                st.session_state[_DONE] = import_files(library, given)
+                st.rerun()
+
+
+def show_imported() -> None:
+    """What the last import came to, once; as text, for the words may be a stranger's."""
+    done: Imported | None = st.session_state.pop(_DONE, None)
+    if done is None:
+        return
+    if done.run_ids:
+        plural = "" if len(done.run_ids) == 1 else "s"
+        st.success(f"{len(done.run_ids)} run{plural} imported.")
+    if done.refused:
+        count = "One file was" if len(done.refused) == 1 else f"{len(done.refused)} files were"
+        with st.container(border=True, key="runs_refused", gap="small"):
+            st.markdown(f"**{count} not imported, not in part either.**")
+            st.text("\n".join(done.refused))

@@ -1,0 +1,168 @@
+"""The list of kept runs: what is asked of the library, a page of rows, and which are chosen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from specviz.store import Facets, Query, RunRow, SortKey
+
+PAGE_ROWS = 50
+OWN_WORDS = "own words"
+_PAGE, _ASKED = "runs page", "runs asked"
+_ROW_PIXELS, _MOST_ROWS = 35, 12
+_SORTS: dict[str, tuple[SortKey, bool]] = {
+    "Newest first": ("created", True),
+    "Oldest first": ("created", False),
+    "Fastest (tokens/s)": ("tokens_per_second", True),
+    "Greatest speedup": ("speedup", True),
+    "Least speedup": ("speedup", False),
+    "Highest α": ("alpha", True),
+    "Highest τ": ("tau", True),
+    "Longest": ("tokens", True),
+    "γ": ("gamma", False),
+    "Temperature": ("temperature", False),
+    "Name": ("name", False),
+    "Pair": ("pair", False),
+    "Kind": ("kind", False),
+}
+
+
+def ask(facets: Facets) -> Query:
+    """Draw search, filters and order where the caller stands, and read them."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="runs_ask"):
+        search = st.text_input(
+            "Search", key="runs_search", bind="query-params", max_chars=200, width=320,
+            placeholder="name, prompt, text, tag or note",
+        )  # fmt: skip
+        order = st.selectbox(
+            "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
+        )
+        with st.popover("Filter", key="runs_filter"):
+            st.caption("Offered is what tells the kept runs apart.")
+            filters = _filters(facets)
+        if count := sum(map(bool, filters.values())):
+            st.caption(f"{count} filter{'' if count == 1 else 's'} on", width="content")
+    key, descending = _SORTS[order]
+    return Query(search=search or "", sort=key, descending=descending, **filters)
+
+
+def _filters(facets: Facets) -> dict[str, Any]:
+    kinds = _pick("Kind of prompt", [OWN_WORDS if k is None else k for k in facets.kinds], "kinds")
+    return {
+        "pairs": _pick("Pair", facets.pairs, "pairs"),
+        "kinds": tuple(None if kind == OWN_WORDS else kind for kind in kinds),
+        "tags": _pick("Tags, all of them", facets.tags, "tags", fewest=1),
+        "rules": _pick("Rule", facets.rules, "rules"),
+        "drafters": _pick("Drafter", facets.drafters, "drafters"),
+        "finishes": _pick("Ended by", facets.finishes, "finishes"),
+    }
+
+
+def _pick(label: str, options: Sequence[str], name: str, fewest: int = 2) -> tuple[str, ...]:
+    """Drawn where there is a choice. What was picked before stays on offer, so that a list that
+    has become empty can be widened again."""
+    key = f"runs_{name}"
+    kept = [each for each in st.session_state.get(key, []) if each not in options]
+    if len(options) + len(kept) < fewest:
+        return ()
+    return tuple(st.multiselect(label, [*options, *kept], key=key, placeholder="all"))
+
+
+def page_of(query: Query, total: int) -> Query:
+    """The query for the page that is looked at; a page beyond the last is the last."""
+    if st.session_state.get(_ASKED) != query:
+        st.session_state[_ASKED] = query
+        st.session_state[_PAGE] = 1
+    page = st.session_state[_PAGE] = min(st.session_state[_PAGE], _pages(total))
+    return replace(query, offset=(page - 1) * PAGE_ROWS, limit=PAGE_ROWS)
+
+
+def show_paging(total: int) -> None:
+    """Which rows these are, and the way to the others."""
+    page, pages = st.session_state[_PAGE], _pages(total)
+    if pages == 1:
+        st.caption(f"{total:,} run{'' if total == 1 else 's'}", width="content")
+        return
+    first, last = (page - 1) * PAGE_ROWS + 1, min(page * PAGE_ROWS, total)
+    st.button("←", key="runs_back", disabled=page == 1, on_click=_turn, args=(-1,), help="Back")
+    st.caption(f"{first:,}–{last:,} of {total:,} runs", width="content")
+    st.button("→", key="runs_on", disabled=page == pages, on_click=_turn, args=(1,), help="On")
+
+
+def _pages(total: int) -> int:
+    return max(1, -(-total // PAGE_ROWS))
+
+
+def _turn(by: int) -> None:
+    st.session_state[_PAGE] += by
+
+
+def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
+    """The page's rows; those that are chosen come back. Other rows make another widget."""
+    ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
+    with st.container(key="runs_table"):
+        answer: Any = st.dataframe(
+            pd.DataFrame.from_records([_cells(row) for row in rows]),
+            key=f"runs_table_{ids}",
+            height=_ROW_PIXELS * (min(len(rows), _MOST_ROWS) + 1) + 3,
+            hide_index=True,
+            column_config=_columns(),
+            on_select="rerun",
+            selection_mode="multi-row",
+            alt="The kept runs, a row a run",
+        )
+    chosen = answer["selection"]["rows"]
+    return [rows[place] for place in chosen if place < len(rows)]
+
+
+def title_of(row: RunRow) -> str:
+    """The name, or how the prompt begins."""
+    head = " ".join(row.summary.prompt_head.split())
+    return row.name or (head if len(head) <= 60 else f"{head[:59]}…")
+
+
+def _cells(row: RunRow) -> dict[str, object]:
+    summary = row.summary
+    return {
+        "Run": title_of(row),
+        "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
+        "Pair": summary.pair,
+        "Kind": summary.kind or OWN_WORDS,
+        "γ": summary.gamma,
+        "T": summary.temperature,
+        "α": summary.alpha,
+        "τ": summary.tau,
+        "Tokens/s": summary.tokens_per_second,
+        "Speedup": summary.speedup,
+        "Tags": list(row.tags),
+        "Tokens": summary.tokens,
+        "Drafter": summary.drafter,
+        "Rule": summary.rule,
+        "Ended by": summary.finish,
+    }
+
+
+def _columns() -> dict[str, Any]:
+    column = st.column_config
+    return {
+        "Run": column.TextColumn(width="medium", pinned=True),
+        "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
+        "Pair": column.TextColumn(width=110),
+        "Kind": column.TextColumn(width=90),
+        "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
+        "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
+        "α": column.NumberColumn(help="Expected acceptance", format="%.3f", width=65),
+        "τ": column.NumberColumn(help="Tokens a round", format="%.2f", width=60),
+        "Tokens/s": column.NumberColumn(format="%.0f", width=80),
+        "Speedup": column.NumberColumn(
+            help="Observed, against the target alone", format="%.2f×", width=80
+        ),
+        "Tokens": column.NumberColumn(width=65),
+        "Tags": column.ListColumn(width="small"),
+    }

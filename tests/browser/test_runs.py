@@ -1,0 +1,133 @@
+"""The Runs page in a browser: a cold link, a stored run on the stage, files, and strange words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.analysis import metrics
+from specviz.keeping import keep
+from specviz.store import Library, load_trace, save_trace, trace_from_json
+from tests.browser.conftest import ROOT, Server
+from tests.browser.reading import STATUS, figure, state_of
+from tests.browser.test_access import serious_violations
+from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.hostile_traces import MARKUP, SCRIPT, strange_traces
+
+FIRST = load_trace(ROOT / "assets" / "first_trace.json")
+TABLE = '[data-testid="stDataFrame"]'
+_ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    library = Library(folder / "runs.db")
+    keep(library, replace(FIRST, created="2026-01-02T03:04:05+00:00"), name="the first run")
+    strange = keep(library, strange_traces()["scripts"], name=f"{SCRIPT}{MARKUP}")
+    library.set_tags(strange, [SCRIPT[:40]])
+    library.set_note(strange, SCRIPT + MARKUP)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kept(serve: Callable[..., Server], home: Path) -> Server:
+    return serve(SPECVIZ_HOME=str(home))
+
+
+def choose(page: Any, row: int) -> None:
+    box = page.locator(TABLE).bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + _FIRST_ROW + _ROW * row)
+    page.wait_for_selector("text=1 chosen")
+    at_rest(page)
+
+
+def opened_runs(page: Any) -> Any:
+    page.wait_for_selector(TABLE)
+    at_rest(page)
+    return page
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (420, "dark")])
+def test_a_cold_link_shows_the_kept_runs(
+    kept: Server, open_page: Callable[..., Any], width: int, scheme: str
+) -> None:
+    page = opened_runs(open_page(f"{kept.url}/runs", width=width, scheme=scheme))
+    assert cut_off(page) == []
+    choose(page, 0)
+    assert cut_off(page) == []
+    if width > 1000:  # the narrow frame's own list of pages is Streamlit's
+        assert serious_violations(page) == []
+
+
+def by_name(page: Any, words: str, found: str = "1 run") -> None:
+    search = page.get_by_label("Search", exact=True)
+    search.fill(words)
+    search.press("Enter")
+    page.wait_for_selector(f"text={found}")
+    opened_runs(page)
+
+
+def test_a_stored_run_opens_on_the_stage(kept: Server, open_page: Callable[..., Any]) -> None:
+    page = opened_runs(open_page(f"{kept.url}/runs"))
+    by_name(page, "the first")
+    choose(page, 0)
+    page.get_by_role("link", name="Open in Watch").click()
+    page.wait_for_selector(STATUS)
+    page.wait_for_function(f"() => document.querySelector('{STATUS}').dataset.state === 'done'")
+    assert "the first run" in page.inner_text(STATUS)
+    assert figure(page, "alpha-observed") == metrics(FIRST).alpha_observed
+    page.reload()  # by its own link, in another session
+    page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
+    page.get_by_role("button", name="Close").click()
+    page.wait_for_function(f"() => document.querySelector('{STATUS}').dataset.state === 'recorded'")
+    assert "run=" not in page.url
+
+
+def test_taken_away_brought_in_deleted_and_brought_back(
+    kept: Server, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = opened_runs(open_page(f"{kept.url}/runs"))
+    by_name(page, "the first")
+    choose(page, 0)
+    page.get_by_role("button", name="Export").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Trace (JSON)").click()
+    taken = trace_from_json(Path(download.value.path()).read_text())
+    assert taken.rounds == FIRST.rounds
+    save_trace(taken, tmp_path / "taken.json")
+    (tmp_path / "none.json").write_text(f"<html>{SCRIPT}</html>")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Import").click()
+    files = [str(tmp_path / name) for name in ("taken.json", "none.json")]
+    page.set_input_files("input[type=file]", files)
+    page.get_by_role("button", name="Import these").click()
+    page.wait_for_selector("text=1 run imported.")
+    page.get_by_text("One file was not imported").wait_for()
+    page.get_by_text("none.json: It is not JSON").wait_for()
+    page.keyboard.press("Escape")
+    by_name(page, "", "3 runs")
+    choose(page, 0)
+    page.get_by_role("button", name="Delete").click()
+    page.wait_for_selector("text=1 run deleted.")
+    page.wait_for_selector("text=2 runs")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector("text=3 runs")
+
+
+def test_words_of_strangers_are_words(kept: Server, open_page: Callable[..., Any]) -> None:
+    """On the page and on the stage; a request for the picture would fail the test as well."""
+    page = opened_runs(open_page(f"{kept.url}/runs"))
+    by_name(page, "onerror")
+    choose(page, 0)
+    assert MARKUP[:40] in page.locator('[data-testid="stForm"]').inner_text()
+    page.get_by_role("link", name="Open in Watch").click()
+    page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'stopped'")
+    page.wait_for_timeout(500)
+    assert state_of(page) == "stopped"
+    assert page.evaluate("() => window.hurt") is None
+    assert page.locator('img[src="x"], a[href^="javascript"]').count() == 0

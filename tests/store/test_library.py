@@ -1,0 +1,297 @@
+"""The run library: what is kept comes back, is found, changed, deleted and restored."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.analysis import metrics
+from specviz.errors import StoreError
+from specviz.keeping import keep, summary_of
+from specviz.store import Library, Query, RunSummary
+from specviz.trace import RunConfig, Trace
+from tests.traces import full_trace, make_trace
+
+LIMIT_MS = 300
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "home" / "runs.db")
+
+
+def ids(library: Library, **query: object) -> list[str]:
+    return [row.id for row in library.find(Query(**query))]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_run_comes_back_equal(library: Library) -> None:
+    run_id = keep(library, full_trace(), name="first")
+    assert library.open(run_id) == full_trace()
+    (row,) = library.find()
+    assert (row.id, row.name, row.tags, row.note) == (run_id, "first", (), "")
+    assert row.summary == summary_of(full_trace())
+    assert library.row(run_id) == row
+
+
+def test_the_light_columns_are_the_figures_of_the_run() -> None:
+    trace, figures = full_trace(), metrics(full_trace())
+    summary = summary_of(trace)
+    assert (summary.alpha, summary.tau) == (figures.alpha_expected, figures.tau)
+    assert summary.speedup == figures.speedup_observed
+    assert summary.tokens_per_second == figures.tokens_per_second
+    assert summary.tokens == len(trace.token_ids)
+    assert (summary.gamma, summary.kind) == (trace.config.gamma, trace.prompt.kind)
+
+
+def test_it_lies_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "else"))
+    keep(Library(), make_trace())
+    assert os.listdir(tmp_path / "else") == ["runs.db"]  # the log is folded in at the close
+
+
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SPECVIZ_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with pytest.raises(StoreError, match="no home folder"):
+        Library()
+
+
+def test_an_empty_library_answers(library: Library) -> None:
+    assert (library.find(), library.count(), library.comparisons()) == ((), 0, ())
+    assert library.facets().pairs == ()
+
+
+def test_no_such_run(library: Library) -> None:
+    for act in (library.row, library.open, lambda i: library.rename(i, "x")):
+        with pytest.raises(StoreError, match="no such run"):
+            act("nowhere")
+        with pytest.raises(StoreError, match="no such run"):
+            act("\ud800")
+
+
+# Finding
+
+
+def test_every_word_of_a_search_must_occur(library: Library) -> None:
+    one = keep(library, make_trace(), name="Größe ÄPFEL")
+    two = keep(library, make_trace(), name="pears")
+    library.set_note(two, "sweet, 100% ripe_")
+    library.set_tags(two, ["fruit"])
+    assert ids(library, search="äpfel") == [one]
+    assert ids(library, search="größe apfel") == []
+    assert ids(library, search="  SWEET fruit ") == [two]
+    assert ids(library, search="100% ripe_") == [two]
+    assert ids(library, search="0%r") == []
+    assert ids(library, search="'; DROP TABLE runs; --") == []
+    assert set(ids(library, search="w1 w2")) == {one, two}  # of the prompt
+    library.rename(two, "plums")
+    assert (ids(library, search="pears"), ids(library, search="plums")) == ([], [two])
+
+
+def test_filters_and_facets(library: Library) -> None:
+    plain = keep(library, make_trace())
+    trace = make_trace(config=RunConfig(rule="over-accept", epsilon=0.1))
+    own = keep(library, replace(trace, prompt=replace(trace.prompt, kind=None), finish="stopped"))
+    library.set_tags(own, ["b", "a"])
+    library.set_tags(plain, ["a"])
+    assert ids(library, kinds=(None,)) == [own]
+    assert ids(library, kinds=("story",)) == [plain]
+    assert ids(library, kinds=("story", None)) == [own, plain]
+    assert ids(library, rules=("lossless",)) == [plain]
+    assert ids(library, finishes=("stopped",)) == [own]
+    assert ids(library, tags=("a", "b")) == [own]
+    assert ids(library, pairs=("no such",)) == []
+    facets = library.facets()
+    assert facets.tags == ("a", "b")
+    assert facets.kinds == ("story", None)
+    assert set(facets.rules) == {"lossless", "over-accept"}
+
+
+def test_sorting_and_paging(library: Library) -> None:
+    summary = summary_of(make_trace())
+    speeds = [1.5, None, 0.5, 2.5, None]
+    made = [library.add(make_trace(), replace(summary, speedup=each)) for each in speeds]
+    fastest = [made[3], made[0], made[2]]
+    assert ids(library, sort="speedup")[:3] == fastest
+    assert ids(library, sort="speedup", descending=False)[:3] == fastest[::-1]
+    assert ids(library, sort="speedup", offset=1, limit=2) == [made[0], made[2]]
+    assert library.count(Query(offset=1, limit=2)) == 5
+
+
+# Changing
+
+
+def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
+    run_id = keep(library, make_trace())
+    library.set_tags(run_id, [" two  words ", "x", "x", ""])
+    assert library.row(run_id).tags == ("two words", "x")
+    library.set_tags(run_id, [])
+    assert library.row(run_id).tags == ()
+    assert library.facets().tags == ()
+
+
+def test_limits_of_what_one_may_write(library: Library) -> None:
+    run_id = keep(library, make_trace())
+    for act in (
+        lambda: library.rename(run_id, "n" * 201),
+        lambda: library.set_tags(run_id, ["t" * 41]),
+        lambda: library.set_tags(run_id, map(str, range(21))),
+        lambda: library.set_note(run_id, "n" * 4001),
+    ):
+        with pytest.raises(StoreError, match=r"Use at most \d+"):
+            act()
+    library.rename(run_id, "lone \ud800 and \0")
+    assert library.row(run_id).name == "lone ? and \N{REPLACEMENT CHARACTER}"
+
+
+def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> None:
+    keep_it, lose_it = keep(library, make_trace()), keep(library, full_trace())
+    library.set_tags(lose_it, ["gone"])
+    library.delete([lose_it])
+    assert ids(library) == [keep_it]
+    assert ids(library, deleted=True) == [lose_it]
+    assert library.facets().tags == ()
+    assert library.purge(older_than_days=1) == 0
+    library.restore([lose_it])
+    assert library.row(lose_it).tags == ("gone",)
+    library.delete([lose_it])
+    assert library.purge(older_than_days=0) == 1
+    assert ids(library, deleted=True) == []
+    with pytest.raises(StoreError):
+        library.open(lose_it)
+    with sqlite3.connect(library.path) as db:  # nothing of it is left
+        counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("traces", "tags")]
+    assert counts == [1, 0]
+
+
+# Comparisons
+
+
+def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> None:
+    library.begin_comparison("key", '{"lanes": 2}', "γ 2 against γ 8")
+    library.begin_comparison("key", "{}", "again")
+    first = keep(library, make_trace(), comparison="key", job=(0, 0, 0), memory_bytes=10)
+    other = keep(library, make_trace(), comparison="key", job=(1, 0, 0))
+    anew = keep(library, make_trace(), comparison="key", job=(0, 0, 0))
+    keep(library, make_trace())
+    assert library.comparison_jobs("key") == {(0, 0, 0): anew, (1, 0, 0): other}
+    assert library.comparison_jobs("another") == {}
+    assert (library.row(first).job, library.row(first).memory_bytes) == ((0, 0, 0), 10)
+    (row,) = library.comparisons()
+    assert (row.title, row.plan_json, row.num_runs) == ("γ 2 against γ 8", '{"lanes": 2}', 3)
+    assert library.comparison("key") == row
+    with pytest.raises(StoreError, match="no such comparison"):
+        library.comparison("another")
+
+
+def test_a_comparison_must_have_begun(library: Library) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        keep(library, make_trace(), comparison="never", job=(0, 0, 0))
+    assert library.count() == 0
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_may_keep_the_same_run(library: Library, order: tuple[int, int]) -> None:
+    library.begin_comparison("key", "{}", "")
+    trace = make_trace()
+    acts = [
+        lambda: keep(library, trace, run_id="same"),
+        lambda: keep(library, trace, run_id="same", name="n", comparison="key", job=(2, 1, 0)),
+    ]
+    assert [acts[place]() for place in order] == ["same", "same"]
+    (row,) = library.find()
+    assert (row.name, row.comparison, row.job) == ("n", "key", (2, 1, 0))
+    assert ids(library, comparison="key") == ["same"]
+
+
+# Threads, and many runs
+
+
+def test_threads_write_and_read_at_once(library: Library) -> None:
+    def work(number: int) -> str:
+        made = keep(library, make_trace(), name=f"run {number}")
+        assert library.row(made).name == f"run {number}"
+        return made
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(work, range(32)))
+    assert set(ids(library)) == set(made)
+
+
+@pytest.fixture(scope="module")
+def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Rows as ``add`` makes them, copied within the database; each has 20 kB of trace."""
+    library = Library(tmp_path_factory.mktemp("many") / "runs.db")
+    first = keep(library, _long_text(full_trace()), name="run")
+    library.set_tags(first, ["t0"])
+    columns = [each for each in RunSummary.__dataclass_fields__ if each not in ("gamma", "kind")]
+    listed = ", ".join([*columns, "trace_bytes"])
+    with sqlite3.connect(library.path) as db:
+        db.execute(
+            f"INSERT INTO runs (id, name, words, gamma, kind, {listed}) "
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) "
+            "SELECT 'id' || i, 'run ' || i, words || ' run ' || i, 1 + i % 16, "
+            f"iif(i % 3, 'story', NULL), {listed} FROM n, runs WHERE runs.run = 1"
+        )
+        db.execute("INSERT INTO traces SELECT run, zeroblob(20000) FROM runs WHERE run > 1")
+        db.execute("INSERT INTO tags SELECT run, 't' || (run % 7) FROM runs WHERE run > 1")
+    return library
+
+
+def _long_text(trace: Trace) -> Trace:
+    return replace(trace, text="a word and " * 40)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (Query(limit=50), 10_000),
+        (Query(search="run 4711", limit=50), 1),
+        (Query(search="no such words", limit=50), 0),
+        (Query(kinds=(None,), tags=("t3",), sort="speedup", limit=50), 476),
+        (Query(sort="gamma", offset=9_900, limit=50), 10_000),
+    ],
+)
+def test_ten_thousand_runs_are_listed_in_time(
+    ten_thousand: Library, query: Query, found: int
+) -> None:
+    spent = []
+    for _ in range(5):
+        began = time.perf_counter()
+        seen = len(ten_thousand.find(query)), ten_thousand.count(query)
+        ten_thousand.facets()
+        spent.append(1000 * (time.perf_counter() - began))
+        assert seen == (min(50, found), found)
+    assert statistics.median(spent) < 2 * LIMIT_MS, spent
+
+
+def test_lists_read_no_trace(ten_thousand: Library) -> None:
+    """SQLite is asked which tables its plan opens."""
+    from specviz.store.selecting import ordered, where
+
+    query = Query(search="run", tags=("t1",), sort="tau", limit=50)
+    condition, values = where(query)
+    with sqlite3.connect(ten_thousand.path) as db:
+        plan = db.execute(f"EXPLAIN QUERY PLAN {ordered(condition, query)}", values).fetchall()
+    said = json.dumps(plan)
+    assert "runs" in said
+    assert "traces" not in said
+
+
+def test_opening_one_of_many_is_quick(ten_thousand: Library) -> None:
+    (first,) = ten_thousand.find(Query(sort="name", descending=False, limit=1))
+    began = time.process_time()
+    assert ten_thousand.open(first.id).rounds
+    assert time.process_time() - began < 0.3

@@ -1,0 +1,274 @@
+"""Nothing that was reported is lost, and nothing is there by half: kills, full disks, crowds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import StoreError
+from specviz.keeping import keep
+from specviz.store import Library, Query, save_trace, schema
+from specviz.trace import Trace
+from tests.traces import full_trace, make_trace
+
+ROOT = Path(__file__).parent.parent.parent
+KILLS = 30
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return make_trace(["aar", "rdd", "aaa"] * 40)
+
+
+@pytest.fixture(scope="module")
+def trace_file(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("trace") / "run.json"
+    save_trace(trace, file)
+    return file
+
+
+def start_writer(path: Path, trace_file: Path, count: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.store.writing", str(path), str(trace_file), str(count)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def sound(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as db:
+        whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return whole and not db.execute("PRAGMA foreign_key_check").fetchall()
+
+
+def counts(path: Path) -> tuple[int, int]:
+    with closing(sqlite3.connect(path)) as db:
+        return tuple(  # pyright: ignore[reportReturnType]
+            db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("runs", "traces")
+        )
+
+
+def test_two_processes_write_at_once(path: Path, trace: Trace, trace_file: Path) -> None:
+    """They also make the file at once."""
+    writers = [start_writer(path, trace_file, 25) for _ in range(2)]
+    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    library = Library(path)
+    assert {row.id for row in library.find()} == {each for ids in said for each in ids}
+    assert library.count() == 50
+    assert library.open(said[0][0]) == library.open(said[1][-1]) == trace
+    assert sound(path)
+
+
+def test_a_killed_writer_loses_nothing_it_reported(
+    path: Path, trace: Trace, trace_file: Path
+) -> None:
+    """Killed at random moments of the writing itself, and once in making the file."""
+    chance = random.Random(20260101)
+    reported: list[str] = []
+    for _ in range(KILLS):
+        # A fork spares each writer the start of Python; it ends by the kill and no other way.
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _write_until_killed(path, trace, writer)
+        os.close(writer)
+        time.sleep(chance.uniform(0.002, 0.12))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(reader) as said:
+            reported += [line.strip() for line in said if line.endswith("\n")]
+        assert sound(path)
+    assert len(reported) > KILLS
+    library = Library(path)
+    kept = {row.id for row in library.find()}
+    assert set(reported) <= kept
+    assert len(kept) <= len(reported) + KILLS  # at most one each was kept and not told of
+    assert counts(path) == (len(kept), len(kept))
+    for run_id in kept:
+        assert library.open(run_id) == trace
+
+
+def _write_until_killed(path: Path, trace: Trace, writer: int) -> None:
+    try:
+        library = Library(path)
+        while True:
+            os.write(writer, f"{keep(library, trace)}\n".encode())
+    finally:
+        os._exit(1)
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte, where the machine lets us have one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(library: Library, trace: Trace) -> tuple[list[str], StoreError]:
+    made: list[str] = []
+    for _ in range(2000):
+        try:
+            made.append(keep(library, trace))
+        except StoreError as error:
+            return made, error
+    raise AssertionError("it never filled up")
+
+
+def _check_full(library: Library, trace: Trace, made: list[str]) -> None:
+    assert made
+    assert {row.id for row in library.find()} == set(made)
+    assert library.open(made[-1]) == trace
+    assert counts(library.path) == (len(made), len(made))
+    assert sound(library.path)
+
+
+def test_a_full_disk_keeps_what_was_kept(small_disk: Path, trace: Trace) -> None:
+    library = Library(small_disk / "runs.db")
+    (small_disk / "ballast").write_bytes(b"x" * 400_000)
+    made, error = _fill(library, trace)
+    assert "no room" in error.culprit or "full" in error.culprit
+    (small_disk / "ballast").unlink()
+    _check_full(library, trace, made)
+    keep(library, trace)  # with room again
+
+
+def test_a_full_database_keeps_what_was_kept(
+    path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = schema.connect
+
+    def limited(path: Path) -> sqlite3.Connection:
+        connection = real(path)
+        connection.execute("PRAGMA max_page_count = 60")
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr("specviz.store.library.connect", limited)
+        made, error = _fill(Library(path), trace)
+    assert "no room left" in error.culprit
+    _check_full(Library(path), trace, made)
+
+
+# Files and folders that will not do
+
+
+def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
+    keep(Library(tmp_path / "runs.db"), full_trace())
+    before = (tmp_path / "runs.db").read_bytes()
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from specviz.keeping import keep; from specviz.store import Library\n"
+        "from specviz.errors import StoreError; from tests.traces import full_trace\n"
+        "trace = full_trace(); path = Path(sys.argv[1])\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try: keep(Library(path), trace)\n"
+        "except StoreError as error: print(error)\n"
+    )
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "runs.db")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "cannot be" in done.stdout, done.stderr
+    assert "Check its permissions" in done.stdout
+    assert (tmp_path / "runs.db").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a file")
+    with pytest.raises(StoreError, match="cannot be used"):
+        keep(Library(tmp_path / "plain" / "runs.db"), make_trace())
+    assert os.listdir(tmp_path) == ["plain"]
+
+
+def test_a_library_that_another_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz.store.schema.BUSY_SECONDS", 0.1)
+    library = Library(path)
+    keep(library, make_trace())
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="held by another program"):
+            keep(library, make_trace())
+        assert library.count() == 1  # reading goes on
+        db.execute("ROLLBACK")
+    keep(library, make_trace())
+    assert library.count() == 2
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0", b"\0" * 5000])
+def test_a_file_that_is_no_database_stays_as_it_is(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    for act in (lambda: Library(path).find(), lambda: keep(Library(path), make_trace())):
+        with pytest.raises(StoreError, match="is damaged"):
+            act()
+    assert path.read_bytes() == content
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_folder_in_its_place(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(StoreError, match="is not a file"):
+        Library(path).find()
+
+
+def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:
+    library = Library(path)
+    made = [keep(library, trace) for _ in range(20)]
+    content = bytearray(path.read_bytes())
+    chance = random.Random(1)
+    for start in range(8192, len(content), 4096):
+        content[start : start + 64] = chance.randbytes(64)
+    path.write_bytes(content)
+    refused = 0
+    for run_id in made:
+        try:
+            library.open(run_id)
+        except StoreError as error:
+            refused += "damaged" in error.culprit
+    assert refused
+    with pytest.raises(StoreError, match="damaged"):
+        library.find(Query(search="w1"))
+
+
+def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
+    library = Library(path)
+    bad, good = keep(library, trace), keep(library, trace)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE traces SET body = substr(body, 1, 50) WHERE run = 1")
+    with pytest.raises(StoreError, match="damaged"):
+        library.open(bad)
+    assert library.open(good) == trace
+    assert library.count() == 2

@@ -1,0 +1,120 @@
+"""The library's file over time: older schemas become the present one, newer ones are refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import StoreError
+from specviz.keeping import keep
+from specviz.store import Library, Query
+from specviz.store.schema import MIGRATIONS, VERSION
+from tests.traces import full_trace, make_trace
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def version_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("PRAGMA user_version").fetchone()[0]
+
+
+def write_first_schema(path: Path) -> str:
+    """A library as its first version made it, with a run and a tag."""
+    newer = Library(path.parent / "newer.db")
+    run_id = keep(newer, full_trace(), name="old")
+    newer.set_tags(run_id, ["kept"])
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(MIGRATIONS[0])
+        db.execute("PRAGMA user_version = 1")
+        db.execute("ATTACH ? AS newer", (str(newer.path),))
+        columns = ", ".join(each[1] for each in db.execute("PRAGMA main.table_info(runs)"))
+        db.execute(f"INSERT INTO runs ({columns}) SELECT {columns} FROM newer.runs")
+        db.execute("INSERT INTO traces SELECT * FROM newer.traces")
+        db.execute("INSERT INTO tags SELECT * FROM newer.tags")
+        db.commit()
+    return run_id
+
+
+def test_a_library_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
+    run_id = write_first_schema(path)
+    library = Library(path)
+    (row,) = library.find(Query(search="old", tags=("kept",)))
+    assert (row.id, row.comparison, row.job) == (run_id, None, None)
+    assert library.open(run_id) == full_trace()
+    assert version_of(path) == VERSION
+    library.begin_comparison("key", "{}", "new in this schema")
+    keep(library, make_trace(), comparison="key", job=(0, 0, 0))
+    assert len(library.comparison_jobs("key")) == 1
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = write_first_schema(path)
+    broken = (MIGRATIONS[0], MIGRATIONS[1] + "; CREATE TABLE nonsense")
+    monkeypatch.setattr("specviz.store.schema.MIGRATIONS", broken)
+    with pytest.raises(StoreError):
+        Library(path).find()
+    assert version_of(path) == 1
+    monkeypatch.undo()
+    assert Library(path).row(run_id).name == "old"
+
+
+def test_each_version_is_one_migration(path: Path) -> None:
+    keep(Library(path), make_trace())
+    assert version_of(path) == len(MIGRATIONS) == VERSION
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+ACTS = {
+    "add": lambda library: keep(library, make_trace()),
+    "find": lambda library: library.find(),
+    "open": lambda library: library.open("x"),
+    "delete": lambda library: library.delete(["x"]),
+    "comparison": lambda library: library.begin_comparison("k", "{}", ""),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("in_log", [False, True], ids=["in the file", "in the log"])
+def test_a_newer_schema_is_refused_and_nothing_changes(path: Path, act: str, in_log: bool) -> None:
+    keep(Library(path), make_trace())
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {VERSION + 1}")
+        if in_log:  # as while the newer program runs: the log is not folded in yet
+            _refused(path, act)
+            return
+    _refused(path, act)
+
+
+def _refused(path: Path, act: str) -> None:
+    before = {each: (path.parent / each).read_bytes() for each in os.listdir(path.parent)}
+    times = path.stat().st_mtime_ns
+    with pytest.raises(StoreError, match="written by a newer specviz") as caught:
+        ACTS[act](Library(path))
+    assert caught.value.remedy.startswith("Update specviz")
+    after = {each: (path.parent / each).read_bytes() for each in os.listdir(path.parent)}
+    shared = f"{path.name}-shm"  # where processes meet; no part of what is kept
+    assert {k: v for k, v in after.items() if k != shared} == {
+        k: v for k, v in before.items() if k != shared
+    }
+    assert path.stat().st_mtime_ns == times
+
+
+def test_a_database_of_another_program_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (x)")
+        db.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="belongs to another program"):
+        keep(Library(path), make_trace())
+    assert path.read_bytes() == before

@@ -1,0 +1,21 @@
+"""A process that keeps runs until it is ended, and says each one's id once it is kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from specviz.keeping import keep
+from specviz.store import Library, load_trace
+
+
+def write(library: Library, trace_file: Path, count: int) -> None:
+    trace = load_trace(trace_file)
+    for number in range(count):
+        made = keep(library, trace, name=f"run {number}")
+        sys.stdout.write(f"{made}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    write(Library(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]))

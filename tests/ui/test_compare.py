@@ -1,0 +1,305 @@
+"""The Compare page without a browser: its lanes, its link, what it refuses, a real comparison."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.engine import load_pair
+from specviz.lab.calibration import costs_key
+from specviz.lanes import Lane, parse_lane
+from specviz.pairing import PairSpec
+from specviz.store import save_value
+from specviz.trace import DrafterName, RunConfig
+from specviz.ui.compare_lanes import Cards, lane_text
+from tests.traces import make_costs
+from tests.ui.paging import opened, sent, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, words
+
+DEFAULT = Lane(spec=PairSpec(), config=RunConfig())
+
+
+@pytest.fixture(scope="module")
+def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder that has step costs, whatever the number of threads: none are measured."""
+    folder = tmp_path_factory.mktemp("compare")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(folder))
+        pair = load_pair("tinystories", threads=1)
+        for threads in (1, 2):
+            pair.environment = replace(pair.environment, threads=threads)
+            for drafter in get_args(DrafterName):
+                key = costs_key(pair, RunConfig(drafter=drafter))
+                assert save_value("step-costs", key, make_costs())
+    return folder
+
+
+@pytest.fixture
+def prepared(costs_known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(costs_known))
+
+
+def compare_page(*lanes: str, **link: str) -> AppTest:
+    app = opened()
+    app.switch_page("pages/compare.py")
+    if lanes:
+        app.query_params["lane"] = list(lanes)
+    for key, value in link.items():
+        app.query_params[key] = value
+    return sound(app.run())
+
+
+def lanes_of(app: AppTest) -> list[Lane]:
+    return [card.lane for card in app.session_state["compare cards"].cards]
+
+
+def linked(app: AppTest) -> list[str]:
+    return list(app.query_params["lane"])
+
+
+def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
+    app = compare_page()
+    assert [(lane.config.gamma, lane.spec.embedded) for lane in lanes_of(app)] == [
+        (2, True),
+        (8, True),
+    ]
+    assert linked(app) == ["gamma=2", "gamma=8"]
+    assert not app.session_state["compare courses"].courses
+    assert not app.get("bidi_component")
+
+
+def test_the_link_sets_the_lanes_and_what_they_share() -> None:
+    asked = ["gamma=3,temperature=0.3,name=cool", "drafter=prompt-lookup", "gamma=4,top_k=40"]
+    app = compare_page(*asked, compare_length="32", compare_repeats="2")
+    found = lanes_of(app)
+    assert [lane.config.gamma for lane in found] == [3, 5, 4]
+    assert (found[0].config.temperature, found[0].name) == (0.3, "cool")
+    assert (found[1].config.drafter, found[2].config.top_k) == ("prompt-lookup", 40)
+    assert app.slider(key="compare_length").value == 32
+    assert app.slider(key="compare_repeats").value == 2
+    again = compare_page(*linked(app))
+    assert lanes_of(again) == found
+
+
+@pytest.mark.parametrize(
+    "lane",
+    [
+        Lane(spec=PairSpec(), config=RunConfig()),
+        Lane(spec=PairSpec(name="tinystories"), config=RunConfig(gamma=7, top_p=0.9), name="a b"),
+        Lane(spec=PairSpec(target="t", draft="d"), config=RunConfig(temperature=0.0)),
+        Lane(spec=PairSpec(target="t"), config=RunConfig(drafter="prompt-lookup")),
+        Lane(
+            spec=PairSpec(),
+            config=RunConfig(rule="over-accept", epsilon=0.1, residual="target"),
+        ),
+    ],
+)
+def test_a_lane_survives_its_text(lane: Lane) -> None:
+    assert parse_lane(lane_text(lane), DEFAULT) == lane
+
+
+def test_bad_lanes_of_the_link_are_said_and_left_out() -> None:
+    app = compare_page("gamma=6", "![x](//evil.example/x.png)=1", "colour=red", "gamma=0")
+    assert len(app.warning) == 3
+    assert all("left out" in each.value for each in app.warning)
+    assert "![" not in app.warning[0].value  # what a link says is no markup
+    assert [lane.config.gamma for lane in lanes_of(app)] == [6, 2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["gamma=two", "nonsense", "temperature=-1", "temperature=nan", "", "gamma=1,gamma=2",
+     "draft=only", "epsilon=0.5", "pair=a,target=b", "seed=-1", "name=\u202e", "=" * 10_000],
+)  # fmt: skip
+def test_what_is_no_lane_is_refused_in_a_line(bad: str) -> None:
+    cards = Cards()
+    cards.take(["gamma=6", bad], PairSpec())
+    assert len(cards.refused) == 1
+    assert len(cards.refused[0]) < 300
+    assert [lane.config.gamma for lane in cards.lanes] == [6, 2]
+
+
+def test_a_fifth_lane_of_the_link_is_left_out() -> None:
+    cards = Cards()
+    cards.take([f"gamma={gamma}" for gamma in range(1, 7)], PairSpec())
+    assert [lane.config.gamma for lane in cards.lanes] == [1, 2, 3, 4]
+    assert cards.refused == ["At most 4 lanes: the others are left out."]
+
+
+def test_values_that_the_sliders_do_not_reach_are_brought_to_their_ends() -> None:
+    app = compare_page("gamma=64,temperature=50,top_p=0.01", "gamma=1,top_k=10000000")
+    first, second = lanes_of(app)
+    assert (first.config.gamma, first.config.temperature) == (64, 2.0)
+    assert (first.config.top_p, second.config.top_k) == (0.05, 10_000_000)
+
+
+def test_lanes_are_added_changed_and_removed() -> None:
+    app = compare_page()
+    sound(app.button(key="compare_add").click().run())
+    sound(app.button(key="compare_add").click().run())
+    assert len({lane_text(lane) for lane in lanes_of(app)}) == 4
+    assert app.button(key="compare_add").disabled
+    first = app.session_state["compare cards"].cards[0].number
+    sound(app.slider(key=f"compare_{first}_gamma").set_value(11).run())
+    assert linked(app)[0] == "gamma=11"
+    assert "γ 11" in words(app)
+    sound(app.button(key=f"compare_remove_{first}").click().run())
+    assert linked(app)[0] == "gamma=8"
+    assert len(linked(app)) == 3
+
+
+def test_another_page_and_back_leaves_all_as_it_was() -> None:
+    app = compare_page("gamma=3", "gamma=4,top_k=7,name=mine")
+    first = app.session_state["compare cards"].cards[0].number
+    app.slider(key=f"compare_{first}_gamma").set_value(12)
+    sound(app.slider(key="compare_length").set_value(40).run())
+    sound(app.text_area(key="compare_prompt").set_value("My own words").run())
+    before = lanes_of(app)
+    sound(app.switch_page("pages/speed.py").run())
+    sound(app.switch_page("pages/compare.py").run())
+    assert lanes_of(app) == before
+    assert app.slider(key=f"compare_{first}_gamma").value == 12
+    assert app.slider(key="compare_length").value == 40
+    assert app.text_area(key="compare_prompt").value == "My own words"
+    assert app.selectbox(key="compare_preset").value == "my own words"
+    assert linked(app) == ["gamma=12", "gamma=4,top_k=7,name=mine"]
+
+
+def test_lanes_of_another_page_are_taken_over() -> None:
+    app = compare_page("gamma=3", "gamma=4")
+    app.session_state["compare_lanes"] = ["gamma=9,temperature=1.0"]
+    sound(app.run())
+    assert [lane.config.gamma for lane in lanes_of(app)] == [9, 2]
+    assert "compare_lanes" not in app.session_state
+
+
+def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
+    app = compare_page("gamma=3", "gamma=3")
+    sound(app.button(key="compare_start_prompt").click().run())
+    assert [each.value for each in app.error] == [
+        "Two lanes are the same. Change one of them, or remove it."
+    ]
+    app.text_area(key="compare_prompt").set_value("  ")
+    sound(app.button(key="compare_start_prompt").click().run())
+    assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
+    assert not app.session_state["compare courses"].courses
+
+
+HOSTILE = {
+    "no JSON": b"prompt: hello\n",
+    "an array": b'["prompt"]\n',
+    "no prompt": b'{"kind": "story"}\n',
+    "an unknown field": b'{"prompt": "a", "script": "x"}\n',
+    "deeply nested": b"[" * 100_000,
+    "not text": b"\xff\xfe\x00{",
+    "a number": b'{"prompt": 3}\n',
+    "empty": b"\n\n",
+    "half a surrogate": b'{"prompt": "\\ud800"}\n',
+}
+
+
+def test_hostile_suites_are_refused_in_words() -> None:
+    app = compare_page()
+    sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
+    for name, content in HOSTILE.items():
+        app.file_uploader(key="compare_suite_file").set_value(
+            ("![x](y).jsonl", content, "text/plain")
+        )
+        sound(app.run())
+        assert len(app.error) == 1, name
+        assert "![" not in app.error[0].value
+    sound(app.button(key="compare_start_suite").click().run())
+    assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
+    assert not app.session_state["compare courses"].courses
+
+
+def test_a_suite_of_ones_own_is_planned() -> None:
+    app = compare_page()
+    sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
+    lines = b'{"prompt": "One day", "kind": "<script>alert(1)</script>"}\n{"prompt": "Tom"}\n'
+    app.file_uploader(key="compare_suite_file").set_value(("mine.jsonl", lines, "text/plain"))
+    sound(app.run())
+    assert not app.error
+    assert "4 runs of 64 tokens: 2 lanes × 2 prompts × 1 repeat" in words(app)
+
+
+def test_a_slider_is_answered_in_time() -> None:
+    app = compare_page()
+    number = app.session_state["compare cards"].cards[0].number
+
+    def change(page: AppTest, turn: int) -> None:
+        page.slider(key=f"compare_{number}_gamma").set_value(3 + turn)
+
+    spent = median_ms(app, change)
+    print(f"a rerun takes {spent:.0f} ms (bound {LIMIT_MS})")
+    assert spent < LIMIT_MS
+
+
+def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: None) -> None:
+    link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
+    app = compare_page("gamma=2", "gamma=8", **link)
+    sound(app.button(key="compare_start_prompt").click().run())
+    course = until_over(app, "prompt")
+    assert (course.state, course.progress, course.found) == ("done", (4, 4), 0)
+    comparison = course.comparison
+    assert comparison.verdict.text.split(". ")[0].strip(".") in unescaped(words(app))
+    assert [lane.count for lane in comparison.lanes] == [2, 2]
+    race = sent(app)["race"]
+    assert [lane["label"] for lane in race["lanes"]] == ["γ 2", "γ 8"]
+    drawn = charts(app)
+    points = {each["name"]: each for each in drawn["compare_gamma"]["data"]}
+    for lane in comparison.lanes:
+        assert lane.speedup_ratio is not None
+        assert list(points[lane.label]["y"]) == [pytest.approx(lane.speedup_ratio.value)]
+    told = json.loads(app.session_state["compare findings"]["prompt"].json())
+    assert told["verdict"]["text"] == comparison.verdict.text
+    assert [lane["label"] for lane in told["lanes"]] == ["γ 2", "γ 8"]
+    sound(app.slider(key="compare_length").set_value(32).run())
+    assert "The settings have changed since" in words(app)
+    kept = compare_page("gamma=2", "gamma=8", **link)  # another session
+    sound(kept.button(key="compare_start_prompt").click().run())
+    again = until_over(kept, "prompt")
+    assert (again.state, again.found) == ("done", 4)
+    assert again.comparison.verdict == comparison.verdict
+    replay = kept.session_state["compare findings"]["prompt"].replay()
+    assert replay.lower().startswith("<!doctype html>")
+    assert "4 runs were there from before" in words(kept)
+    compare_by_kind(compare_page("gamma=2", "drafter=prompt-lookup", compare_length="16"))
+
+
+def compare_by_kind(app: AppTest) -> None:
+    sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
+    lines = '{"prompt": "One day a cat", "kind": "<b>x</b>"}\n{"prompt": "Tom had a ball"}\n'
+    app.file_uploader(key="compare_suite_file").set_value(("m.jsonl", lines.encode(), "text/plain"))
+    sound(app.run())
+    sound(app.button(key="compare_start_suite").click().run())
+    course = until_over(app, "suite")
+    kinds = course.comparison.kinds
+    assert [each.kind for each in kinds] == ["<b>x</b>", None]
+    drawn = charts(app)["compare_kind_speeds"]["data"]
+    for lane, points in enumerate(drawn):
+        wanted = [each.lanes[lane].speedup_ratio.value for each in kinds]
+        assert list(points["y"]) == pytest.approx(wanted)
+    assert "<b>" not in json.dumps(drawn)
+    assert not any(each.trace.config.record for each in course.measured)
+
+
+def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
+    """What the ticks of the page would do."""
+    deadline = time.monotonic() + seconds
+    while (course := app.session_state["compare courses"].courses[name]).going:
+        assert time.monotonic() < deadline, course.doing()
+        time.sleep(0.3)
+        sound(app.run())
+    assert course.error is None
+    return course
+
+
+def unescaped(text: str) -> str:
+    return text.replace("\\", "")

@@ -1,0 +1,110 @@
+"""Strange files on the Runs page: none gets in by half, breaks the page, or speaks mark-up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from specviz.store import Library, trace_to_json
+from specviz.ui.run_import import MOST_FILES, Imported, import_files
+from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
+from tests.traces import full_trace, make_trace
+from tests.ui.paging import opened, sent, sound
+from tests.ui.test_runs import choose
+
+REFUSED = refused_files()
+STRANGE = strange_traces()
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    return Library()
+
+
+def content(name: str) -> bytes:
+    return trace_to_json(STRANGE[name]).encode()
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(REFUSED) >= 50
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_is_no_trace_leaves_nothing(library: Library, name: str) -> None:
+    done = import_files(library, [(f"{name}.json", REFUSED[name])])
+    assert (done.run_ids, len(done.refused)) == ((), 1)
+    assert done.refused[0].startswith(f"{name}.json: ")
+    assert "\n" not in done.refused[0]
+    assert len(done.refused[0]) < 400
+    assert library.count() == 0
+
+
+def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:
+    good = trace_to_json(full_trace()).encode()
+    done = import_files(library, [("a.json", b"{"), ("b.json", good), ("c.json", b"[]")])
+    assert [line.split(":")[0] for line in done.refused] == ["a.json", "c.json"]
+    (row,) = library.find()
+    assert (row.id, row.name) == (done.run_ids[0], "b")
+    assert library.open(row.id) == full_trace()
+
+
+def test_the_same_file_twice_is_one_run(library: Library) -> None:
+    good = trace_to_json(full_trace()).encode()
+    (first,) = import_files(library, [("a.json", good)]).run_ids
+    library.delete([first])
+    assert import_files(library, [("b.json", good)]).run_ids == (first,)
+    assert [row.name for row in library.find()] == ["b"]
+
+
+def test_a_file_too_many_is_refused(library: Library) -> None:
+    files = [(f"{n}.json", b"{") for n in range(MOST_FILES + 2)]
+    assert "more than" in import_files(library, files).refused[-1]
+
+
+def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
+    name = "../../etc/\u202e\n" + "n" * 500 + ".json"
+    good = trace_to_json(full_trace()).encode()
+    import_files(library, [(name, good)])
+    (row,) = library.find()
+    assert row.name.isprintable()
+    assert len(row.name) <= 80
+
+
+def test_words_of_a_refusal_are_text(library: Library) -> None:
+    name = f"{SCRIPT}{MARKUP}.json"
+    app = opened()
+    app.session_state["runs imported"] = import_files(library, [(name, REFUSED["html"])])
+    sound(app.switch_page("pages/runs.py").run())
+    assert SCRIPT in app.text[0].value
+    assert not any("script" in each.value for each in (*app.markdown, *app.error))
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: str) -> None:
+    done = import_files(library, [("strange.json", content(name))])
+    assert isinstance(done, Imported)
+    if done.refused:
+        assert library.count() == 0
+        return
+    app = opened()
+    sound(app.switch_page("pages/runs.py").run())
+    assert len(app.dataframe[0].value) == 1
+    choose(app, 0)
+    sound(app.button(key="runs_compare").click().run())
+    assert sent(opened(run=done.run_ids[0]))["run"]["id"] == done.run_ids[0]
+
+
+def test_mark_up_in_a_name_is_shown_as_it_is(library: Library) -> None:
+    good = trace_to_json(make_trace()).encode()
+    (run_id,) = import_files(library, [("x.json", good)]).run_ids
+    library.rename(run_id, MARKUP)
+    app = opened()
+    sound(app.switch_page("pages/runs.py").run())
+    choose(app, 0)
+    said = " ".join(each.value for each in (*app.markdown, *app.caption))
+    assert "example" in said
+    assert re.search(r"(?<!\\)[\[$]", said) is None  # every sign that could begin a link
+    assert app.dataframe[0].value["Run"].iloc[0] == MARKUP

@@ -1,0 +1,295 @@
+"""The Runs page in bare mode: find, open, compare, write, delete and undo, import, export."""
+
+from __future__ import annotations
+
+import io
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.analysis import rounds_frame
+from specviz.export.tables import parquet, rounds_of_runs, runs_frame
+from specviz.keeping import keep
+from specviz.lanes import Lane, parse_lane
+from specviz.pairing import PairSpec
+from specviz.store import Library, Query, load_trace
+from specviz.trace import RunConfig, Trace
+from specviz.ui.keeper import Keeper, the_keeper
+from specviz.ui.run_actions import lane_of
+from specviz.ui.run_table import PAGE_ROWS
+from specviz.worker.client import Run
+from tests.traces import full_trace, make_trace
+from tests.ui.paging import ROOT, opened, sent, sound
+
+LIMIT_MS = 300
+FIRST = ROOT / "assets" / "first_trace.json"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A library of its own for each test."""
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def library(home: Path) -> Library:
+    return Library()
+
+
+def runs_page(**link: str) -> AppTest:
+    app = opened()
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.switch_page("pages/runs.py").run())
+
+
+def choose(app: AppTest, *rows: int) -> AppTest:
+    """Rows of the table, as the browser would choose them."""
+    key = app.dataframe[0].key
+    assert key is not None
+    app.session_state[key] = {"selection": {"rows": list(rows)}}
+    return sound(app.run())
+
+
+def table(app: AppTest) -> pd.DataFrame:
+    return app.dataframe[0].value
+
+
+def words(app: AppTest) -> str:
+    return " ".join(each.value for each in (*app.markdown, *app.caption, *app.info, *app.text))
+
+
+def test_an_empty_library_says_what_to_do() -> None:
+    app = runs_page()
+    assert "No run yet" in words(app)
+    assert not app.dataframe
+
+
+def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
+    run_id = keep(library, full_trace(), name="mine")
+    summary = library.row(run_id).summary
+    (row,) = table(runs_page()).to_dict("records")
+    assert row["Run"] == "mine"
+    assert (row["α"], row["τ"]) == (summary.alpha, summary.tau)
+    assert (row["Speedup"], row["Tokens/s"]) == (summary.speedup, summary.tokens_per_second)
+
+
+def test_search_filter_order_and_pages(library: Library) -> None:
+    for number in range(PAGE_ROWS + 3):
+        config = RunConfig(gamma=1 + number % 2)
+        keep(library, make_trace(config=config), name=f"run {number:02}")
+    app = runs_page()
+    assert len(table(app)) == PAGE_ROWS
+    sound(app.button(key="runs_on").click().run())
+    assert list(table(app)["Run"]) == ["run 02", "run 01", "run 00"]
+    sound(app.selectbox(key="runs_order").set_value("Name").run())
+    assert table(app)["Run"].iloc[0] == "run 00"  # a new order begins at its first page
+    sound(app.text_input(key="runs_search").set_value("RUN 17").run())
+    assert list(table(app)["Run"]) == ["run 17"]
+    sound(app.text_input(key="runs_search").set_value("").run())
+    keep(library, replace(make_trace(), finish="stopped"), name="broken off")
+    sound(app.run())
+    sound(app.multiselect(key="runs_finishes").set_value(["stopped"]).run())
+    assert list(table(app)["Run"]) == ["broken off"]
+    sound(app.text_input(key="runs_search").set_value("nothing such").run())
+    assert "No run fits" in words(app)
+
+
+def test_a_search_stands_in_the_link(library: Library) -> None:
+    for name in ("pears", "plums"):
+        keep(library, make_trace(), name=name)
+    assert list(table(runs_page(runs_search="plum"))["Run"]) == ["plums"]
+
+
+def test_an_order_that_is_none_is_the_first(library: Library) -> None:
+    keep(library, make_trace(), name="mine")
+    assert len(table(runs_page(runs_order="; DROP TABLE runs", runs_page="-3"))) == 1
+
+
+def test_name_tags_and_note_are_written(library: Library) -> None:
+    run_id = keep(library, make_trace())
+    app = choose(runs_page(), 0)
+    app.text_input[1].set_value("A name")
+    app.text_input[2].set_value("one, two")
+    app.text_area[0].set_value("A note")
+    sound(next(each for each in app.button if each.label == "Save").click().run())
+    row = library.row(run_id)
+    assert (row.name, row.tags, row.note) == ("A name", ("one", "two"), "A note")
+
+
+def test_too_many_tags_are_refused_in_words(library: Library) -> None:
+    keep(library, make_trace())
+    app = choose(runs_page(), 0)
+    app.text_input[2].set_value(",".join(map(str, range(30))))
+    sound(next(each for each in app.button if each.label == "Save").click().run())
+    assert "too many tags" in app.error[0].value
+
+
+def test_delete_and_undo(library: Library) -> None:
+    for name in ("a", "b", "c"):
+        keep(library, make_trace(), name=name)
+    app = choose(runs_page(), 0, 2)
+    sound(app.button(key="runs_delete").click().run())
+    assert list(table(app)["Run"]) == ["b"]
+    assert "2 runs deleted." in words(app)
+    sound(app.button(key="runs_undo").click().run())
+    assert list(table(app)["Run"]) == ["c", "b", "a"]
+
+
+def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
+    keep(library, make_trace(), name="only")
+    app = choose(runs_page(), 0)
+    sound(app.button(key="runs_delete").click().run())
+    assert "No run yet" in words(app)
+    sound(app.button(key="runs_undo").click().run())
+    assert list(table(app)["Run"]) == ["only"]
+
+
+def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> None:
+    gammas = (2, 8, 2, 3, 4, 5)
+    for gamma in gammas:
+        keep(library, make_trace(config=RunConfig(gamma=gamma, temperature=0.5)))
+    app = choose(runs_page(), *range(6))
+    sound(app.button(key="runs_compare").click().run())
+    lanes = app.session_state["compare_lanes"]
+    default = Lane(spec=PairSpec(), config=RunConfig())
+    assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
+    assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
+
+
+def test_a_lane_names_the_pair_of_the_run() -> None:
+    trace = load_trace(FIRST)
+    default = Lane(spec=PairSpec(), config=RunConfig())
+    lane = parse_lane(lane_of(trace), default)
+    assert lane.spec == PairSpec(name="tinystories")
+    named = replace(
+        trace.pair, name="x", target=replace(trace.pair.target, name="org/big"), draft=None
+    )
+    lookup = replace(trace.config, drafter="prompt-lookup")
+    lane = parse_lane(lane_of(replace(trace, pair=named, config=lookup)), default)
+    assert (lane.spec.target, lane.spec.draft) == ("org/big", None)
+
+
+# Watch
+
+
+def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
+    trace = load_trace(FIRST)
+    run_id = keep(library, trace, name="mine")
+    app = opened(run=run_id)
+    data = sent(app)
+    assert (data["run"]["id"], data["run"]["state"]) == (run_id, "done")
+    assert "mine" in data["run"]["detail"]
+    assert data["rounds"]["total"] == len(trace.rounds)
+    sound(app.button(key="close_opened").click().run())
+    assert sent(app)["run"]["id"] == "recorded"
+    assert "run" not in app.query_params
+
+
+def test_a_link_to_no_run_says_so(library: Library) -> None:
+    app = opened(run="<script>alert(1)</script>")
+    assert "no such run" in app.error[0].value
+    assert sent(app)["run"]["id"] == "recorded"
+    assert not sound(app.run()).error
+
+
+def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:
+    run_id = keep(library, replace(make_trace(), finish="stopped"))
+    data = sent(opened(run=run_id))
+    assert data["run"]["state"] == "stopped"
+    assert "no verdict" in data["summary"]["sentence"]
+
+
+# Failures
+
+
+def finished_run(trace: Trace) -> Run:
+    run = Run(
+        session="a",
+        spec=PairSpec(),
+        config=trace.config,
+        prompt_text=trace.prompt.text,
+        on_stop=lambda run: None,
+    )
+    run.conclude(replace(trace, rounds=()))
+    for entry in trace.rounds:
+        run.add(entry)
+    run.end("done")
+    return run
+
+
+def test_a_run_of_the_worker_is_kept_under_its_id(library: Library) -> None:
+    run = finished_run(full_trace())
+    Keeper().keep(run)
+    assert library.open(run.id) == run.trace == full_trace()
+
+
+def test_a_run_that_cannot_be_kept_is_told_and_not_lost(home: Path, library: Library) -> None:
+    home.mkdir()
+    (home / "runs.db").write_bytes(b"no database at all")
+    app = opened()
+    the_keeper().keep(finished_run(full_trace()))
+    sound(app.run())
+    assert "not in the library" in app.warning[0].value
+    assert "Move it away" in app.warning[0].value
+    assert sent(app)["rounds"]["total"]
+    assert "not in the library" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
+    (home / "runs.db").unlink()
+    the_keeper().keep(finished_run(full_trace()))
+    assert not sound(app.run()).warning
+
+
+def test_a_library_that_is_none_is_told_on_the_page(home: Path) -> None:
+    home.mkdir()
+    (home / "runs.db").write_bytes(b"no database at all")
+    assert "damaged" in runs_page().error[0].value
+    assert "damaged" in opened(run="any").error[0].value
+    assert (home / "runs.db").read_bytes() == b"no database at all"
+
+
+# Tables
+
+
+def test_tables_come_back_from_parquet(library: Library) -> None:
+    traces = {keep(library, each): each for each in (full_trace(), make_trace())}
+    rows = library.find()
+    runs = pd.read_parquet(io.BytesIO(parquet(runs_frame(rows))))
+    assert list(runs["id"]) == [row.id for row in rows]
+    assert list(runs["tau"]) == [row.summary.tau for row in rows]
+    rounds = pd.read_parquet(io.BytesIO(parquet(rounds_of_runs(traces.items()))))
+    for run_id, trace in traces.items():
+        own = rounds[rounds["run"] == run_id]
+        assert list(own["emitted"]) == list(rounds_frame(trace)["emitted"])
+    assert rounds.columns[0] == "run"
+
+
+# Time
+
+
+def test_a_rerun_over_ten_thousand_runs_is_quick(library: Library) -> None:
+    import sqlite3
+
+    keep(library, make_trace(), name="run")
+    with sqlite3.connect(library.path) as db:
+        columns = [each[1] for each in db.execute("PRAGMA table_info(runs)")]
+        copied = ", ".join(each for each in columns if each not in ("run", "id"))
+        db.execute(
+            f"INSERT INTO runs (id, {copied}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
+            f"SELECT i + 1 FROM n WHERE i < 9999) SELECT 'id' || i, {copied} FROM n, runs "
+            "WHERE runs.run = 1"
+        )
+    app = runs_page()
+    spent = []
+    for turn in range(5):
+        app.text_input(key="runs_search").set_value(f"run {'w1 ' * turn}")
+        began = time.process_time()
+        sound(app.run())
+        spent.append(1000 * (time.process_time() - began))
+    assert Library().count(Query()) == 10_000
+    assert statistics.median(spent) < LIMIT_MS, spent

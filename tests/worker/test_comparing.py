@@ -1,0 +1,196 @@
+"""A comparison as the page drives it, on the real worker: to a verdict, broken off, gone on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import PairError, SpecvizError
+from specviz.keeping import keep
+from specviz.lanes import Lane, Plan, SuiteItem
+from specviz.pairing import ModelCheck, PairCheck, PairSpec
+from specviz.store import Library, Query
+from specviz.trace import RunConfig
+from specviz.ui.compare_course import Course, Courses, weights_bytes
+from specviz.worker.client import Check, Worker
+from tests.traces import make_trace
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = RunConfig(max_new_tokens=24, ignore_eos=True)
+ITEM = SuiteItem(prompt="Tom had a big red ball. He took it to the garden and", kind="story")
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "runs.db")
+
+
+def plan(*specs: PairSpec, repeats: int = 2) -> Plan:
+    gammas = (2, 8, 4)
+    lanes = [
+        Lane(spec=spec, config=replace(CONFIG, gamma=gamma))
+        for spec, gamma in zip(specs, gammas, strict=False)
+    ]
+    return Plan(lanes=tuple(lanes), items=(ITEM,), repeats=repeats)
+
+
+def play(course: Course, until: Callable[[Course], bool], seconds: float = 90.0) -> Course:
+    began = time.monotonic()
+    while course.going and not until(course):
+        assert time.monotonic() - began < seconds, course.doing()
+        before = time.monotonic()
+        course.advance()
+        assert time.monotonic() - before < 1.0  # a tick never waits for a run
+        time.sleep(0.005)
+    return course
+
+
+def never(_course: Course) -> bool:
+    return False
+
+
+def test_two_lanes_come_to_a_verdict_and_are_kept(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    course = play(Course(plan(spec, spec), worker, "a", library, fresh=False), never)
+    assert (course.state, course.progress, course.found) == ("done", (4, 4), 0)
+    assert [each.job for each in course.measured] == list(course.plan.jobs())
+    for each in course.measured:
+        assert each.trace.config == each.job.config(course.plan)
+        assert each.trace.baseline is not None
+        assert each.memory_bytes == 4 * (6_099_648 + 1_229_376)
+    found = course.comparison
+    assert found is not None
+    assert found.complete
+    assert found.verdict.ranking in {(0, 1), (1, 0)}
+    assert found.verdict.ratios[0, 1].count == 2
+    assert course.comparison is found
+    kept = library.comparison_jobs(course.plan.key)
+    assert set(kept) == {job.key for job in course.plan.jobs()}
+    assert {row.name for row in library.find(Query())} == {"γ 2", "γ 8"}
+
+
+def test_what_was_broken_off_goes_on_where_it_was(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = plan(spec, spec)
+    first = play(
+        Course(asked, worker, "a", library, fresh=False), lambda course: course.progress[0] == 2
+    )
+    first.stop()
+    assert (first.state, first.progress) == ("stopped", (2, 4))
+    assert first.comparison is not None  # of what there is
+    assert not first.comparison.complete
+    second = play(Course(asked, worker, "a", library, fresh=False), never)
+    assert (second.state, second.found, second.progress) == ("done", 2, (4, 4))
+    kept = {each.job: each.trace for each in second.measured}
+    assert all(kept[each.job] == each.trace for each in first.measured)
+    fresh = Course(asked, worker, "a", library, fresh=True)
+    play(fresh, lambda course: course.state == "running")
+    assert (fresh.found, fresh.progress) == (0, (0, 4))
+    fresh.stop()
+
+
+def test_runs_of_other_settings_or_unreadable_ones_are_made_again(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = plan(spec, spec, repeats=1)
+    first, _ = asked.jobs()
+    library.begin_comparison(asked.key, "{}", "")
+    keep(library, make_trace(), comparison=asked.key, job=first.key)
+    course = Course(asked, worker, "a", library, fresh=False)
+    play(course, lambda each: each.state == "running")
+    assert (course.found, course.progress) == (0, (0, 2))
+    course.stop()
+
+
+def test_a_library_that_takes_nothing_ends_no_comparison(
+    worker: Worker, spec: PairSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.db").mkdir()
+    course = Course(
+        plan(spec, spec, repeats=1), worker, "a", Library(tmp_path / "runs.db"), fresh=False
+    )
+    play(course, lambda each: each.progress[0] == 1)
+    assert isinstance(course.unkept, SpecvizError)
+    assert len(course.measured) == 1
+    course.stop()
+
+
+def test_the_first_failure_is_told(worker: Worker, spec: PairSpec, library: Library) -> None:
+    asked = replace(plan(spec, spec), items=(SuiteItem(prompt="word " * 3000),))
+    course = play(Course(asked, worker, "a", library, fresh=False), never)
+    assert course.state == "failed"
+    assert course.error is not None
+    assert course.comparison is None
+
+
+# Pairs that do not fit together
+
+
+class Checker(Worker):
+    """Knows what each pair needs; runs nothing."""
+
+    def __init__(self, free: int | None, error: SpecvizError | None = None) -> None:
+        super().__init__()
+        self.free, self.error = free, error
+        self.checks: list[Check] = []
+
+    def check(self, spec: PairSpec) -> Check:
+        self.checks.append(Check(spec))
+        return self.checks[-1]
+
+    def answer(self) -> None:
+        model = ModelCheck(name="m", family="llama", parameters=10**9, bytes_to_fetch=0)
+        found = PairCheck(
+            target=model, draft=model, vocabulary=10, memory_needed=4 * 10**9, memory_free=self.free
+        )
+        for each in self.checks:
+            each.end(None if self.error else found, self.error)
+
+
+ONE, TWO = PairSpec(name="one"), PairSpec(name="two")
+
+
+@pytest.mark.parametrize(
+    ("free", "order"), [(64 * 10**9, "interleaved"), (8 * 10**9, "blocks"), (None, "blocks")]
+)
+def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: str) -> None:
+    checker = Checker(free)
+    course = Course(plan(ONE, TWO, ONE), checker, "a", None, fresh=False)
+    course.advance()
+    assert course.state == "checking"
+    assert "fit" in course.doing()
+    checker.answer()
+    course.advance()
+    assert (course.state, course.plan.order) == ("opening", order)
+    assert course.blocks == (("one", "two") if order == "blocks" else ())
+    assert len(checker.checks) == 2
+
+
+def test_a_pair_that_cannot_be_checked_ends_it() -> None:
+    checker = Checker(None, PairError("No such pair.", remedy="Choose another."))
+    course = Course(plan(ONE, TWO), checker, "a", None, fresh=False)
+    checker.answer()
+    course.advance()
+    assert (course.state, str(course.error)) == ("failed", "No such pair. Choose another.")
+
+
+def test_one_comparison_at_a_time() -> None:
+    courses, checker = Courses(), Checker(None)
+    first = Course(plan(ONE, TWO), checker, "a", None, fresh=False)
+    courses.start("prompt", first)
+    assert courses.going == "prompt"
+    courses.start("suite", Course(plan(ONE, TWO), checker, "a", None, fresh=False))
+    assert (courses.going, first.state) == ("suite", "stopped")
+
+
+def test_prompt_lookup_needs_no_draft_model() -> None:
+    model = make_trace()
+    lookup = make_trace(config=RunConfig(gamma=3, drafter="prompt-lookup"))
+    assert (weights_bytes(model), weights_bytes(lookup)) == (4 * 1100, 4 * 1000)

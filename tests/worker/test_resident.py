@@ -1,0 +1,97 @@
+"""What the dashboard is told of pairs that stay loaded side by side."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from specviz.engine.pair import Pair
+from specviz.errors import PairError
+from specviz.lab import kept_pairs
+from specviz.pairing import PairSpec, Tell
+from specviz.trace import RunConfig
+from specviz.worker.client import Worker
+from specviz.worker.inbox import Inbox
+from specviz.worker.messages import Event, PairGone, PairLoading, PairReady
+from specviz.worker.resident import Resident
+from tests.worker.waiting import finish
+
+A, B = PairSpec(name="a"), PairSpec(name="b")
+
+
+class NobodyCancels:
+    def cancelled(self, _request_id: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
+    def load(spec: PairSpec, _tell: Tell) -> Pair:
+        if spec.name == "missing":
+            raise PairError("There is no such pair.", remedy="Choose another.")
+        return pair
+
+    check = type("Check", (), {"memory_needed": 1})
+    monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _tell: check)
+    monkeypatch.setattr(kept_pairs, "load", load)
+    monkeypatch.setattr(kept_pairs, "free_memory", lambda _spec: 10**15)
+    monkeypatch.setattr(kept_pairs, "release_memory", lambda: None)
+    return []
+
+
+def resident_of(told: list[Event]) -> Resident:
+    return Resident(told.append, cast("Inbox", NobodyCancels()))
+
+
+def pair_events(told: list[Event]) -> list[tuple[str, str | None]]:
+    """Those of pairs since the last call."""
+    found = [
+        (type(event).__name__, event.spec.name)
+        for event in told
+        if isinstance(event, PairLoading | PairReady)
+    ]
+    found += [("PairGone", None) for event in told if isinstance(event, PairGone)]
+    told.clear()
+    return found
+
+
+def test_going_back_to_a_loaded_pair_tells_that_it_is_ready(told: list[Event]) -> None:
+    resident = resident_of(told)
+    resident.load(A, "1")
+    assert pair_events(told) == [("PairLoading", "a"), ("PairReady", "a")]
+    resident.load(A, "2")
+    assert pair_events(told) == []
+    resident.load(B, "3")
+    assert pair_events(told) == [("PairLoading", "b"), ("PairReady", "b")]
+    resident.load(A, "4")
+    assert pair_events(told) == [("PairReady", "a")]
+    assert resident.get(B) is not None
+    resident.unload()
+    assert pair_events(told) == [("PairGone", None)]
+    assert resident.get(A) is resident.get(B) is None
+
+
+def test_after_a_pair_that_failed_the_loaded_one_is_told_again(told: list[Event]) -> None:
+    resident = resident_of(told)
+    resident.load(A, "1")
+    with pytest.raises(PairError):
+        resident.load(PairSpec(name="missing"), "2")
+    pair_events(told)
+    resident.load(A, "3")
+    assert pair_events(told) == [("PairReady", "a")]
+
+
+def test_two_pairs_take_turns_in_one_process(
+    worker: Worker, spec: PairSpec, other_spec: PairSpec
+) -> None:
+    config = RunConfig(gamma=3, max_new_tokens=16, ignore_eos=True)
+    runs = [
+        finish(worker.submit("a", asked, "The dog ran to", config, baseline=False))
+        for asked in (spec, other_spec, spec, other_spec)
+    ]
+    assert [run.state for run in runs] == ["done"] * 4
+    assert all(run.trace is not None for run in runs)
+    texts = [run.trace.text for run in runs if run.trace]
+    assert texts[:2] == texts[2:]
+    assert worker.status().spec == other_spec
