@@ -7,19 +7,23 @@ BIN := $(VENV)/bin
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: run test check lint format bench browser clean
+.PHONY: run test check thorough lint format bench browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
-# Tests in two processes, each with one thread; then those that measure times on the screen, where
-# the browser needs a core of its own.
+# Tests in several processes, each with one thread: those without a browser; those with one, which
+# wait more than they work; and by themselves those that measure times on the screen.
 test: lint browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone"
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile -m "not alone" tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone tests/browser
 
 check: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow" --ignore=tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow and not thorough" --ignore=tests/browser
+
+thorough: $(DEV_READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m thorough
 
 # The browser tests drive Debian's own Chromium; without it they are skipped, and say so.
 browser:

@@ -18,8 +18,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from specviz.engine import load_pair
 from specviz.store import save_trace
 from specviz.trace import Trace
+from tests.step_costs import place_step_costs
 
 ROOT = Path(__file__).parent.parent.parent
 _START_SECONDS = 60
@@ -79,10 +81,13 @@ def browser(chromium: str) -> Iterator[Any]:
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     """Starts servers, each in a process of its own, and ends them all.
 
-    They share one data folder, so that step costs are measured once.
+    They share one data folder, with step costs in place.
     """
     started: list[subprocess.Popen[bytes]] = []
     home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(home))
+        place_step_costs(load_pair("tinystories", threads=1), "model", "prompt-lookup")
 
     def start(script: str = "app.py", **environment: str) -> Server:
         port = _free_port()

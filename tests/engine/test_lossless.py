@@ -193,10 +193,10 @@ def looped_cells(setting: str, gamma: int, seed: int, count: int, **changes: Any
     return texts @ VOCABULARY ** np.arange(DEPTH - 1, -1, -1)
 
 
-# every setting with every gamma, one seed each in the quick tests and the others among the slow
+# every setting with every gamma, every seed with each of both; the other seeds are thorough
 LOOPS = [
     pytest.param(
-        setting, gamma, seed, marks=() if (row + column + seed) % 3 == 0 else pytest.mark.slow
+        setting, gamma, seed, marks=() if (row + column + seed) % 3 == 0 else pytest.mark.thorough
     )
     for row, setting in enumerate(SETTINGS)
     for column, gamma in enumerate(GAMMAS)

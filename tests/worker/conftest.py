@@ -13,13 +13,10 @@ import torch
 
 from specviz.engine import load_pair
 from specviz.engine.pair import Pair
-from specviz.lab.calibration import costs_key
 from specviz.pairing import PairSpec
-from specviz.store import save_value
-from specviz.trace import RunConfig
 from specviz.worker.client import Worker
 from tests.engine.models import write_pair
-from tests.traces import make_costs
+from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until
 
 
@@ -45,9 +42,7 @@ def spec() -> PairSpec:
 def pair(home: Path) -> Pair:
     """The embedded pair in this process, to hold the worker's runs against."""
     loaded = load_pair("tinystories", threads=1)
-    for temperature in (0.0, 0.7):
-        key = costs_key(loaded, RunConfig(temperature=temperature))
-        assert save_value("step-costs", key, make_costs())
+    place_step_costs(loaded)
     return loaded
 
 

@@ -1,0 +1,17 @@
+"""Step costs put in place, for tests that are not about measuring them."""
+
+from __future__ import annotations
+
+from specviz.engine.pair import Pair
+from specviz.lab.calibration import costs_key
+from specviz.store import save_value
+from specviz.trace import DrafterName, RunConfig
+from tests.traces import make_costs
+
+
+def place_step_costs(pair: Pair, *drafters: DrafterName) -> None:
+    """For greedy and for sampled runs, in the present data folder."""
+    for drafter in drafters or ("model",):
+        for temperature in (0.0, 0.7):
+            key = costs_key(pair, RunConfig(temperature=temperature, drafter=drafter))
+            assert save_value("step-costs", key, make_costs())
