@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,6 +59,14 @@ def saved(tmp_path: Path) -> Path:
     path = tmp_path / "run.json"
     save_trace(make_trace(["ard", "aaa"]), path)
     return path
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A process started in the background ignores Ctrl-C, and so would its tests."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
 def press_ctrl_c() -> None:
@@ -335,6 +344,7 @@ def test_pace_waits_as_long_as_each_round_took(
     assert waits == pytest.approx([0.007, 0.007])
 
 
+@pytest.mark.usefixtures("heeded")
 def test_ctrl_c_in_a_replay_leaves(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
