@@ -12,11 +12,11 @@ DEV_READY := $(VENV)/.dev-ready
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
-# Tests in several processes, each with one thread: those without a browser; those with one, which
-# wait more than they work; and by themselves those that measure times on the screen.
+# Tests in two processes, each with one thread: those without a browser; those with one; and by
+# themselves those that measure times on the screen.
 test: lint browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile -m "not alone" tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone" tests/browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone tests/browser
 
 check: lint

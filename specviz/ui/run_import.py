@@ -7,6 +7,7 @@ and still cannot be shown is refused as well. The same file twice is one run.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ MOST_FILES = 50
 MOST_BYTES = 64 * 2**20
 MOST_ROUNDS = 200_000
 _DONE = "runs imported"
+_TOLD_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +104,18 @@ def show_import(library: Library) -> None:
             )  # fmt: skip
             if st.form_submit_button("Import these") and files:
                 given = ((file.name, file.getvalue()) for file in files)
-                st.session_state[_DONE] = import_files(library, given)
+                st.session_state[_DONE] = import_files(library, given), time.monotonic()
                 st.rerun()
 
 
 def show_imported() -> None:
-    """What the last import came to, once; as text, for the words may be a stranger's."""
-    done: Imported | None = st.session_state.pop(_DONE, None)
-    if done is None:
+    """What an import just came to; as text, for the words may be a stranger's.
+
+    For a while, not once: the emptied form runs the page again at a time of its own.
+    """
+    done: Imported
+    done, when = st.session_state.get(_DONE, (None, 0.0))
+    if done is None or time.monotonic() - when > _TOLD_SECONDS:
         return
     if done.run_ids:
         plural = "" if len(done.run_ids) == 1 else "s"

@@ -105,6 +105,7 @@ def test_taken_away_brought_in_deleted_and_brought_back(
     page.get_by_role("button", name="Import").click()
     files = [str(tmp_path / name) for name in ("taken.json", "none.json")]
     page.set_input_files("input[type=file]", files)
+    page.wait_for_timeout(500)  # until they are on their way, when the button waits for them
     page.get_by_role("button", name="Import these").click()
     page.wait_for_selector("text=1 run imported.")
     page.get_by_text("One file was not imported").wait_for()

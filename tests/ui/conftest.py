@@ -1,4 +1,4 @@
-"""The page in bare mode, with one data folder for all, so that step costs are measured once."""
+"""The page in bare mode, with one data folder for all and step costs in place there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from specviz.engine import load_pair
+from tests.step_costs import place_step_costs
+
 
 @pytest.fixture(scope="package")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(folder))
+        place_step_costs(load_pair("tinystories", threads=1), "model", "prompt-lookup")
+    return folder
 
 
 @pytest.fixture(autouse=True)

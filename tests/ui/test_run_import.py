@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,8 @@ def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
 def test_words_of_a_refusal_are_text(library: Library) -> None:
     name = f"{SCRIPT}{MARKUP}.json"
     app = opened()
-    app.session_state["runs imported"] = import_files(library, [(name, REFUSED["html"])])
+    refused = import_files(library, [(name, REFUSED["html"])])
+    app.session_state["runs imported"] = refused, time.monotonic()
     sound(app.switch_page("pages/runs.py").run())
     assert SCRIPT in app.text[0].value
     assert not any("script" in each.value for each in (*app.markdown, *app.error))
