@@ -55,11 +55,9 @@ def _pages() -> dict[str, list[StreamlitPage]]:
 
 
 def _those(titles: Mapping[str, str]) -> list[StreamlitPage]:
-    files = {name: _ROOT / "pages" / f"{name}.py" for name in titles}
     return [
-        st.Page(file, title=titles[name], url_path=name)
-        for name, file in files.items()
-        if file.exists()
+        st.Page(_ROOT / "pages" / f"{name}.py", title=title, url_path=name)
+        for name, title in titles.items()
     ]
 
 
