@@ -1,4 +1,4 @@
-"""A data folder of their own for all commands, so that no test writes to the user's."""
+"""A data folder of their own for all commands, and a stand-in for the engine on request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.fakes import FakeEngine
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("SPECVIZ_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return FakeEngine(monkeypatch)

@@ -81,3 +81,23 @@ class FakeEngine:
         run = FakeRun(ready, baseline=baseline)
         self.prepare(run)
         return run
+
+
+def bench_result() -> dict[str, Any]:
+    return {
+        "environment": {"device": "cpu", "dtype": "float32", "threads": 1},
+        "ratios": {"vs_hf_assisted_best": 1.875, "forecast_error": None},
+        "rows": [{"lane": "plain", "tokens_per_second": 120.5}],
+        "figures": {"alpha_by_kind": {"story": 0.75}, "story_gamma": 4, "bad": float("nan")},
+    }
+
+
+def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
+    def run_bench(_pair: object, *, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
+        asked.update(repeats=repeats, quick=quick)
+        say("step costs")
+        return bench_result()
+
+    module = ModuleType("specviz.lab.bench")
+    module.__dict__["run_bench"] = run_bench
+    monkeypatch.setitem(sys.modules, "specviz.lab.bench", module)

@@ -9,18 +9,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from specviz.cli import main, show
-from specviz.cli.bench import render_bench
-from specviz.cli.painter import Painter
 from specviz.errors import PairError
 from specviz.store import load_trace, save_trace
 from specviz.trace import RunConfig
-from tests.cli.fakes import FakeEngine, FakeRun
+from tests.cli.fakes import FakeEngine, FakeRun, fake_bench
 from tests.traces import make_trace
 
 REQUIRED_METRICS = {
@@ -45,13 +42,6 @@ REQUIRED_METRICS = {
     "ttft_ms",
     "noisy",
 }
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    return FakeEngine(monkeypatch)
 
 
 @pytest.fixture
@@ -354,58 +344,6 @@ def test_ctrl_c_in_a_replay_leaves(
 
 
 # bench
-
-
-def bench_result() -> dict[str, Any]:
-    return {
-        "environment": {"device": "cpu", "dtype": "float32", "threads": 1},
-        "ratios": {"vs_hf_assisted_best": 1.875, "forecast_error": None},
-        "rows": [{"lane": "plain", "tokens_per_second": 120.5}],
-        "figures": {"alpha_by_kind": {"story": 0.75}, "story_gamma": 4, "bad": float("nan")},
-    }
-
-
-def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
-    def run_bench(_pair: object, *, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
-        asked.update(repeats=repeats, quick=quick)
-        say("step costs")
-        return bench_result()
-
-    module = ModuleType("specviz.lab.bench")
-    module.__dict__["run_bench"] = run_bench
-    monkeypatch.setitem(sys.modules, "specviz.lab.bench", module)
-
-
-def test_bench_tells_progress_on_standard_error(
-    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: dict[str, Any] = {}
-    fake_bench(monkeypatch, asked)
-    assert main(["bench", "--json", "--repeats", "3", "--quick"]) == 0
-    printed = capsys.readouterr()
-    record = json.loads(printed.out)
-    assert record["ratios"] == {"vs_hf_assisted_best": 1.875, "forecast_error": None}
-    assert record["figures"]["bad"] is None
-    assert asked == {"repeats": 3, "quick": True}
-    assert "step costs" in printed.err
-
-
-def test_bench_prints_tables(
-    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_bench(monkeypatch, {})
-    assert main(["bench"]) == 0
-    out = capsys.readouterr().out
-    assert "  vs_hf_assisted_best  1.875\n" in out
-    assert "  forecast_error           –\n" in out
-
-
-def test_bench_tables_hold_rows_groups_and_place() -> None:
-    lines = render_bench(Painter(colour=False, width=80), bench_result()).split("\n")
-    assert "  lane   tokens per second" in lines
-    assert "  plain            120.500" in lines
-    assert "  alpha_by_kind story  0.750" in lines
-    assert lines[-1] == "  device cpu · dtype float32 · threads 1"
 
 
 def test_the_engines_errors_are_one_line(

@@ -291,11 +291,6 @@ def test_killed_at_any_moment_no_reported_run_is_lost_or_made_again(nursery: Nur
 # Refused
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    return FakeEngine(monkeypatch)
-
-
 def complaint(
     arguments: list[str], capsys: pytest.CaptureFixture[str], *, last: bool = False
 ) -> str:

@@ -11,11 +11,6 @@ from specviz.store import Library, load_trace
 from tests.cli.fakes import FakeEngine
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    return FakeEngine(monkeypatch)
-
-
 def test_a_run_is_kept(
     engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
