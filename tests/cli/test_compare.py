@@ -19,14 +19,12 @@ import torch
 
 from specviz.cli import main
 from specviz.engine import load_pair
-from specviz.lab.calibration import costs_key
 from specviz.lab.comparison import run_plan
-from specviz.store import Library, save_value
-from specviz.trace import RunConfig
+from specviz.store import Library
 from tests.cli.fakes import FakeEngine
 from tests.comparing.hostile_suites import hostile_suites
 from tests.engine.models import write_pair
-from tests.traces import make_costs
+from tests.step_costs import place_step_costs
 
 PROMPT = "Once upon a time there was a dog."
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
@@ -50,9 +48,7 @@ def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("OMP_NUM_THREADS", "1")
         pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
-        for drafter in ("model", "prompt-lookup"):
-            key = costs_key(pair, RunConfig(drafter=drafter))
-            assert save_value("step-costs", key, make_costs())
+        place_step_costs(pair, "model", "prompt-lookup")
         yield
     torch.set_num_threads(threads)
 
