@@ -12,15 +12,13 @@ from specviz.comparing import Measured, compare
 from specviz.engine.pair import Pair
 from specviz.errors import DeviceError
 from specviz.lab import comparison, kept_pairs
-from specviz.lab.calibration import costs_key
 from specviz.lab.comparison import WARM_UP_TOKENS, fitting, run_plan
 from specviz.lab.kept_pairs import KeptPairs, weights_bytes
 from specviz.lab.measured import MeasuredRun, measured_run
 from specviz.lanes import Job, Lane, Plan, SuiteItem, memory_margin
 from specviz.pairing import PairSpec, Progress
-from specviz.store import save_value
 from specviz.trace import RunConfig
-from tests.traces import make_costs
+from tests.step_costs import place_step_costs
 
 CONFIG = RunConfig(max_new_tokens=30, ignore_eos=True)
 
@@ -29,9 +27,7 @@ CONFIG = RunConfig(max_new_tokens=30, ignore_eos=True)
 def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
-        for drafter in ("model", "prompt-lookup"):
-            key = costs_key(pair, replace(CONFIG, drafter=drafter))
-            assert save_value("step-costs", key, make_costs())
+        place_step_costs(pair, "model", "prompt-lookup")
         yield
 
 
