@@ -14,10 +14,13 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.hardware import is_out_of_memory
 from specviz.engine.lean import LeanStep, LeanWeights
+from specviz.engine.pair import Body
+from specviz.engine.products import may_pack, with_products
 from specviz.engine.steps import LibraryStep, Step
 from specviz.errors import PairError
 
 _PROBE_TOKENS = 6
+_WALK_TOKENS = 12
 _TOLERANCES = {torch.float32: 1e-3}  # of the logits' spread
 _HALF_TOLERANCE = 5e-2
 
@@ -146,18 +149,27 @@ def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> 
         )
 
 
-def take_lean(
+def take_bodies(
     models: dict[str, PreTrainedModel], vocabulary: int, step: str
-) -> tuple[dict[str, LeanWeights], tuple[str, ...]]:
-    """Lean weights for all the models or for none, by name; and why not, where it matters."""
+) -> tuple[dict[str, Body], tuple[str, ...]]:
+    """What runs each model's steps, by name, lean for all or none; and notices."""
+    lean, notices = _take_lean(models, vocabulary, step)
+    if lean:
+        return lean, notices
+    return {name: _library_body(model, vocabulary) for name, model in models.items()}, notices
+
+
+def _take_lean(
+    models: dict[str, PreTrainedModel], vocabulary: int, step: str
+) -> tuple[dict[str, Body], tuple[str, ...]]:
     if step == "library":
         return {}, ()
-    taken: dict[str, LeanWeights] = {}
+    taken: dict[str, Body] = {}
     for name, model in models.items():
         weights = LeanWeights.take(model)
         if weights is None:
             return _without_lean(step, f"the lean step does not know {model.config.model_type}")
-        if not _agrees(model, weights, vocabulary):
+        if not _agrees(LeanStep(weights, vocabulary, _WALK_TOKENS), model, vocabulary):
             return _without_lean(step, f"the lean step gives other logits for {name}", tell=True)
         taken[name] = weights
     return taken, ()
@@ -165,22 +177,30 @@ def take_lean(
 
 def _without_lean(
     step: str, reason: str, *, tell: bool = False
-) -> tuple[dict[str, LeanWeights], tuple[str, ...]]:
+) -> tuple[dict[str, Body], tuple[str, ...]]:
     if step == "lean":
         raise PairError(f"The pair cannot run lean: {reason}.", remedy="Use `--step library`.")
     return {}, (f"The library step is used: {reason}.",) if tell else ()
 
 
-def _agrees(model: PreTrainedModel, weights: LeanWeights, vocabulary: int) -> bool:
-    ids = _probe_ids(model, vocabulary, 12)
+def _library_body(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
+    """The model with faster products where it gains from them and gives the same logits."""
+    if not may_pack(model):
+        return model
+    twin = with_products(model)
+    return twin if _agrees(LibraryStep(twin, vocabulary), model, vocabulary) else model
+
+
+def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
+    ids = _probe_ids(model, vocabulary, _WALK_TOKENS)
     library = _walk(LibraryStep(model, vocabulary), ids)
     try:
-        lean = _walk(LeanStep(weights, vocabulary, len(ids)), ids)
+        ours = _walk(step, ids)
     except (RuntimeError, AttributeError, TypeError, ValueError) as error:
         if is_out_of_memory(error):
             raise
         return False
-    return _close(lean, library, model.dtype) and _same_choice(lean, library, model.dtype)
+    return _close(ours, library, model.dtype) and _same_choice(ours, library, model.dtype)
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:

@@ -18,35 +18,10 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
+from specviz.engine.products import Product, may_pack
+
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
-_PACKED_LIMIT = 1 << 29  # bytes of weights that may be held a second time, packed
-_PACKED_FROM = 300_000  # multiply-adds from which a packed product beats a plain one
-
-
-class Linear:
-    """A matrix product that picks the fastest kernel for few or many rows.
-
-    For several rows on a CPU, oneDNN with packed weights is up to three times as fast as
-    the default; for one row its call overhead costs more than it gains, and a transposed
-    matrix reads fastest. Small models hold all three forms, others only the plain one.
-    """
-
-    __slots__ = ("_bias", "_packed", "_transposed", "_weight", "_work")
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, pack: bool) -> None:
-        self._weight = weight
-        self._bias = bias
-        self._work = weight.numel()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, 8) if pack else None
-        self._transposed = weight.t().contiguous() if pack and bias is None else None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if self._packed is not None and x.shape[0] * self._work >= _PACKED_FROM:
-            return torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        if self._transposed is not None:
-            return torch.mm(x, self._transposed)
-        return F.linear(x, self._weight, self._bias)
 
 
 class Norm:
@@ -75,13 +50,13 @@ class Norm:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeanLayer:
     attention_norm: Norm
-    qkv: Linear
+    qkv: Product
     query_norm: Norm | None  # Qwen3 normalises each head
     key_norm: Norm | None
-    output: Linear
+    output: Product
     feed_forward_norm: Norm
-    gate_up: Linear
-    down: Linear
+    gate_up: Product
+    down: Product
     window: int | None
 
 
@@ -92,7 +67,7 @@ class LeanWeights:
     embedding: torch.Tensor  # [vocabulary, width]
     layers: tuple[LeanLayer, ...]
     norm: Norm
-    head: Linear
+    head: Product
     heads: int
     key_heads: int
     head_width: int
@@ -107,7 +82,7 @@ class LeanWeights:
         config: Any = model.config
         body: Any = model.model
         head: Any = model.lm_head
-        pack = _may_pack(model)
+        pack = may_pack(model)
         return LeanWeights(
             embedding=body.embed_tokens.weight,
             layers=tuple(
@@ -115,7 +90,7 @@ class LeanWeights:
                 for i, layer in enumerate(body.layers)
             ),
             norm=Norm(body.norm.weight, config.rms_norm_eps),
-            head=Linear(head.weight, head.bias, pack=pack),
+            head=Product(head.weight, head.bias, pack=pack),
             heads=config.num_attention_heads,
             key_heads=config.num_key_value_heads,
             head_width=body.layers[0].self_attn.head_dim,
@@ -265,18 +240,6 @@ def _supported(model: Any) -> bool:
     )
 
 
-def _may_pack(model: Any) -> bool:
-    weight = model.lm_head.weight
-    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and size <= _PACKED_LIMIT
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
-
-
 def _window(config: Any, index: int) -> int | None:
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
@@ -292,10 +255,10 @@ def _take_layer(layer: Any, config: Any, window: int | None, pack: bool) -> Lean
         qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj), pack),
         query_norm=_head_norm(attention, "q_norm", eps),
         key_norm=_head_norm(attention, "k_norm", eps),
-        output=Linear(attention.o_proj.weight, attention.o_proj.bias, pack=pack),
+        output=Product(attention.o_proj.weight, attention.o_proj.bias, pack=pack),
         feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
         gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj), pack),
-        down=Linear(feed_forward.down_proj.weight, feed_forward.down_proj.bias, pack=pack),
+        down=Product(feed_forward.down_proj.weight, feed_forward.down_proj.bias, pack=pack),
         window=window,
     )
 
@@ -306,7 +269,7 @@ def _head_norm(attention: Any, name: str, eps: float) -> Norm | None:
 
 
 @torch.no_grad()
-def _join(parts: tuple[nn.Linear, ...], pack: bool) -> Linear:
+def _join(parts: tuple[nn.Linear, ...], pack: bool) -> Product:
     """One matrix of several; the parts become views into it, so memory stays as it was."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
@@ -314,4 +277,4 @@ def _join(parts: tuple[nn.Linear, ...], pack: bool) -> Linear:
         part.weight.data = weight[row : row + part.out_features]
         row += part.out_features
     bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
-    return Linear(weight, bias, pack=pack)
+    return Product(weight, bias, pack=pack)

@@ -18,7 +18,7 @@ from specviz.engine.fingerprint import weights_sha256
 from specviz.engine.lean import LeanWeights
 from specviz.engine.libraries import explained, out_of_memory, quiet_libraries
 from specviz.engine.opening import DRAFT, LOCAL, TARGET, OpenPair, Side, open_pair, tell_nobody
-from specviz.engine.pair import Pair
+from specviz.engine.pair import Body, Pair
 from specviz.engine.text import make_token_table
 from specviz.errors import PairError
 from specviz.pairing import PairSpec, Progress, Tell
@@ -60,9 +60,9 @@ def load_pair(
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, device, tell)
-    lean, lean_notices = _prove(opened, models, step, tell)
-    pair = _assemble(opened, models, files, lean)
-    pair.notices = (*opened.notices, *lean_notices)
+    bodies, notices = _prove(opened, models, step, tell)
+    pair = _assemble(opened, models, files, bodies)
+    pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)
@@ -131,24 +131,24 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
 
 def _prove(
     opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
-) -> tuple[dict[str, LeanWeights], tuple[str, ...]]:
+) -> tuple[dict[str, Body], tuple[str, ...]]:
     vocabulary = opened.vocabulary
     for side in opened.sides:
         tell(_loading("checking", side))
         with explained(side.source.name, "model"):
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
-    with explained(opened.sides[0].source.name, "lean step"):
-        return compatibility.take_lean(models, vocabulary, step)
+    with explained(opened.sides[0].source.name, "step"):
+        return compatibility.take_bodies(models, vocabulary, step)
 
 
 def _assemble(
     opened: OpenPair,
     models: dict[str, PreTrainedModel],
     files: dict[str, tuple[Path, ...]],
-    lean: dict[str, LeanWeights],
+    bodies: dict[str, Body],
 ) -> Pair:
     infos = {
-        side.role: _model_info(side, models[side.role], files[side.role], bool(lean))
+        side.role: _model_info(side, models[side.role], files[side.role], bodies[side.role])
         for side in opened.sides
     }
     target, tokenizer, vocabulary = models[TARGET], opened.sides[0].tokenizer, opened.vocabulary
@@ -169,20 +169,20 @@ def _assemble(
             vocabulary=vocabulary,
         ),
         environment=hardware.describe(opened.device, opened.dtype),
-        lean_target=lean.get(TARGET),
-        lean_draft=lean.get(DRAFT),
+        target_body=bodies[TARGET],
+        draft_body=bodies.get(DRAFT),
     )
 
 
 def _model_info(
-    side: Side, model: PreTrainedModel, files: tuple[Path, ...], lean: bool
+    side: Side, model: PreTrainedModel, files: tuple[Path, ...], body: Body
 ) -> ModelInfo:
     return ModelInfo(
         name=side.source.name,
         family=side.source.family,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights_sha256=weights_sha256(files),
-        step="lean" if lean else "library",
+        step="lean" if isinstance(body, LeanWeights) else "library",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from transformers import PreTrainedModel
@@ -12,6 +12,8 @@ from specviz.engine.lean import LeanStep, LeanWeights
 from specviz.engine.steps import LibraryStep, Step
 from specviz.engine.text import TokenTable
 from specviz.trace import Environment, PairInfo
+
+Body: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -34,17 +36,19 @@ class Pair:
     info: PairInfo
     environment: Environment
     notices: tuple[str, ...] = ()
-    lean_target: LeanWeights | None = field(default=None, repr=False)
-    lean_draft: LeanWeights | None = field(default=None, repr=False)
+    target_body: Body = field(repr=False)
+    draft_body: Body | None = field(default=None, repr=False)
 
     def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
         """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
-        if self.lean_target is not None:
-            return LeanStep(self.lean_target, self.vocabulary, capacity)
-        return LibraryStep(self.target, self.vocabulary, keep_hidden=keep_hidden)
+        return _step(self.target_body, self.vocabulary, capacity, keep_hidden=keep_hidden)
 
     def draft_step(self, capacity: int) -> Step:
-        assert self.draft is not None
-        if self.lean_draft is not None:
-            return LeanStep(self.lean_draft, self.vocabulary, capacity)
-        return LibraryStep(self.draft, self.vocabulary)
+        assert self.draft_body is not None
+        return _step(self.draft_body, self.vocabulary, capacity)
+
+
+def _step(body: Body, vocabulary: int, capacity: int, *, keep_hidden: bool = False) -> Step:
+    if isinstance(body, LeanWeights):
+        return LeanStep(body, vocabulary, capacity)
+    return LibraryStep(body, vocabulary, keep_hidden=keep_hidden)

@@ -24,8 +24,8 @@ def random_pair(*, vocabulary: int) -> Pair:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    from specviz.engine.compatibility import take_bodies
     from specviz.engine.hardware import describe
-    from specviz.engine.lean import LeanWeights
     from specviz.engine.pair import Pair
     from specviz.engine.text import TokenTable
 
@@ -41,6 +41,7 @@ def random_pair(*, vocabulary: int) -> Pair:
         )
 
     target, draft = model(4), model(1)
+    bodies, _ = take_bodies({"target": target, "draft": draft}, vocabulary, "lean")
     cpu = torch.device("cpu")
     return Pair(
         name="random",
@@ -59,6 +60,6 @@ def random_pair(*, vocabulary: int) -> Pair:
             vocabulary=vocabulary,
         ),
         environment=describe(cpu, torch.float32),
-        lean_target=LeanWeights.take(target),
-        lean_draft=LeanWeights.take(draft),
+        target_body=bodies["target"],
+        draft_body=bodies["draft"],
     )

@@ -16,7 +16,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from specviz.engine.lean import LeanWeights
+from specviz.engine.compatibility import take_bodies
 from specviz.engine.pair import Pair
 from specviz.engine.text import TokenTable, make_token_table
 from specviz.trace import Environment, ModelInfo, PairInfo
@@ -217,7 +217,7 @@ def pair_of(
     max_context: int | None = None,
     pieces: Sequence[bytes] | None = None,
 ) -> Pair:
-    """A pair of models in hand, with no folder, no probes and no tokenizer beyond the small one.
+    """A pair of models in hand: no folder, no proof of rollback, a small tokenizer alone.
 
     ``pieces`` are the bytes of each token; without them the small tokenizer gives them,
     and ids beyond it stand for nothing.
@@ -229,15 +229,15 @@ def pair_of(
     else:
         table = make_token_table(tokenizer, vocabulary)
     models = {"target": target} | ({"draft": draft} if draft is not None else {})
-    lean = {name: LeanWeights.take(model) for name, model in models.items() if step == "lean"}
-    assert None not in lean.values()
+    bodies, notices = take_bodies(models, vocabulary, step)
+    assert not notices
     infos = {
         name: ModelInfo(
             name=name,
             family=model.config.model_type,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             weights_sha256="",
-            step="lean" if lean else "library",
+            step="lean" if step == "lean" else "library",
         )
         for name, model in models.items()
     }
@@ -257,8 +257,8 @@ def pair_of(
         environment=Environment(
             device="cpu", device_name="", dtype="float32", threads=1, cpu="", versions={}
         ),
-        lean_target=lean.get("target"),
-        lean_draft=lean.get("draft"),
+        target_body=bodies["target"],
+        draft_body=bodies.get("draft"),
     )
 
 
