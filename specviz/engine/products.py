@@ -7,6 +7,7 @@ fastest for the one is not for the other, and the default is best for neither.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class _ProductLayer(nn.Module):
-    """Stands where a linear layer stood."""
+    """Stands where a linear layer stood; called at once, since nobody can hook into a twin."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -78,4 +79,7 @@ class _ProductLayer(nn.Module):
         self._product = Product(layer.weight, layer.bias, pack=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self._product(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
+        rows = self._product(x.reshape(-1, x.shape[-1]))
+        return rows.view(*x.shape[:-1], rows.shape[-1])
+
+    __call__: Callable[..., Any] = forward
