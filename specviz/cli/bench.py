@@ -56,6 +56,7 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
     tables = (
         _named("ratio", result["ratios"]),
         result.get("rows") or [],
+        result.get("divergences") or [],
         _named("figure", result.get("figures") or {}),
     )
     blocks = [_table(painter, rows) for rows in tables if rows]

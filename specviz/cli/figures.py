@@ -40,9 +40,20 @@ def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: s
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
         _whereabouts(painter, trace),
-        *(_paragraph(painter, f"note: {notice}", "plain") for notice in trace.notices),
+        *(_paragraph(painter, f"note: {notice}", "plain") for notice in _notices(trace)),
     ]
     return "\n\n".join(blocks)
+
+
+def _notices(trace: Trace) -> Iterator[str]:
+    yield from trace.notices
+    costs = trace.step_costs
+    if costs is not None and costs.noisy:
+        yield (
+            f"step costs were measured on a busy machine (the same steps drifted by "
+            f"{100 * costs.drift:.0f} %), so c, v, accounted and forecast may be off. "
+            "`run --measure-costs` measures them again."
+        )
 
 
 def _group(painter: Painter, title: str, rows: Iterator[Row]) -> str:

@@ -55,6 +55,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not measure the target alone",
     )
+    parser.add_argument(
+        "--measure-costs", action="store_true", help="measure the step costs again, though kept"
+    )
     _add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
     parser.add_argument(
@@ -132,7 +135,13 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: chosen)")
-    group.add_argument("--step", default="auto", choices=("auto", "library", "lean"))
+    group.add_argument(
+        "--step",
+        default="auto",
+        choices=("auto", "library", "lean"),
+        help="through transformers, or without its overhead where the family allows "
+        "(default: auto, lean where it gives the same)",
+    )
 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
@@ -161,16 +170,32 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
 
 def _add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
-    group.add_argument("--drafter", choices=get_args(DrafterName), default=DEFAULTS.drafter)
-    group.add_argument("--rule", choices=get_args(RuleName), default=DEFAULTS.rule)
     group.add_argument(
-        "--epsilon", type=float, default=DEFAULTS.epsilon, metavar="N", help="for over-accept"
+        "--drafter",
+        choices=get_args(DrafterName),
+        default=DEFAULTS.drafter,
+        help="who proposes: the draft model, or what followed the same words earlier "
+        f"(default: {DEFAULTS.drafter})",
+    )
+    group.add_argument(
+        "--rule",
+        choices=get_args(RuleName),
+        default=DEFAULTS.rule,
+        help="lossless keeps the target's distribution, over-accept trades it for speed "
+        f"(default: {DEFAULTS.rule})",
+    )
+    group.add_argument(
+        "--epsilon",
+        type=float,
+        default=DEFAULTS.epsilon,
+        metavar="N",
+        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
     )
     group.add_argument(
         "--residual",
         choices=get_args(ResidualName),
         default=DEFAULTS.residual,
-        help="what over-accept resamples from (default: leftover)",
+        help=f"what over-accept resamples from (default: {DEFAULTS.residual})",
     )
 
 
@@ -245,7 +270,10 @@ def check_out(path: Path, option: str = "--out") -> None:
         raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
     if path.is_dir():
         raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
+    # What stands there is replaced, not written over: that is for the folder to allow.
+    if not (os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))):
         raise ConfigError(
             f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
         )

@@ -25,13 +25,17 @@ def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
         "finish": trace.finish,
         "notices": trace.notices,
         "rounds": [_round(entry) for entry in trace.rounds],
-        "metrics": metrics,
+        "metrics": metrics | {"step_costs_drift": _costs_drift(trace)},
     }
 
 
 def to_json(value: object) -> str:
     """One line of strict JSON; what is not finite becomes null."""
     return json.dumps(_finite(value), allow_nan=False)
+
+
+def _costs_drift(trace: Trace) -> float | None:
+    return None if trace.step_costs is None else trace.step_costs.drift
 
 
 def _round(entry: Round) -> dict[str, Any]:

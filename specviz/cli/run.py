@@ -77,7 +77,13 @@ def _decode(
     with waiting("loading the models") as say:
         pair = _load(options, config, say)
     with waiting("measuring step costs"):
-        run = measured_run(pair, prompt, config, baseline=options.baseline)
+        run = measured_run(
+            pair,
+            prompt,
+            config,
+            baseline=options.baseline,
+            fresh_costs=options.measure_costs,
+        )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
         trace = finished(run, interrupts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from jinja2 import TemplateError
 
@@ -10,25 +12,49 @@ from specviz.engine.pair import Pair
 from specviz.errors import PromptError
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reader:
+    """What reads prompts for a pair; its weights are not needed for that."""
+
+    tokenizer: Any
+    vocabulary: int
+    target_name: str
+
+
 def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[int]:
     """Token ids of a text, or the given ids themselves once they are known to mean something."""
+    return prompt_ids(_reader(pair), prompt, chat)
+
+
+def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[int]:
+    """The same before the pair is loaded."""
     if not isinstance(prompt, str):
-        return _checked_ids(pair, prompt)
+        return _checked_ids(reader, prompt)
     if not (prompt.strip() if chat else prompt):
         raise PromptError("The prompt is empty.", remedy="Type at least one word.")
-    ids = chat_prompt(pair, prompt) if chat else list(pair.tokenizer(prompt)["input_ids"])
-    return _checked_ids(pair, ids)
+    ids = _chat_ids(reader, prompt) if chat else list(reader.tokenizer(prompt)["input_ids"])
+    return _checked_ids(reader, ids)
 
 
 def chat_prompt(pair: Pair, text: str) -> list[int]:
     """The target's own template round the text, ready for the reply."""
-    if not getattr(pair.tokenizer, "chat_template", None):
+    return _chat_ids(_reader(pair), text)
+
+
+def _reader(pair: Pair) -> Reader:
+    return Reader(
+        tokenizer=pair.tokenizer, vocabulary=pair.vocabulary, target_name=pair.info.target.name
+    )
+
+
+def _chat_ids(reader: Reader, text: str) -> list[int]:
+    if not getattr(reader.tokenizer, "chat_template", None):
         raise PromptError(
-            f"{pair.info.target.name} has no chat template.",
-            remedy="Leave --chat out, or choose an instruct model as the target.",
+            f"{reader.target_name} has no chat template.",
+            remedy="Turn the chat template off, or choose an instruct model as the target.",
         )
     try:
-        ids = pair.tokenizer.apply_chat_template(
+        ids = reader.tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
             add_generation_prompt=True,
             tokenize=True,
@@ -36,19 +62,19 @@ def chat_prompt(pair: Pair, text: str) -> list[int]:
         )
     except TemplateError as error:
         raise PromptError(
-            f"The chat template of {pair.info.target.name} fails: {error}.",
-            remedy="Leave --chat out, or choose another instruct model.",
+            f"The chat template of {reader.target_name} fails: {error}.",
+            remedy="Turn the chat template off, or choose another instruct model.",
         ) from error
     return [int(token_id) for token_id in ids]
 
 
-def _checked_ids(pair: Pair, ids: Sequence[int]) -> list[int]:
+def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:
     if not len(ids):
         raise PromptError("The prompt is empty.", remedy="Give at least one token.")
     for token_id in ids:
-        if not 0 <= token_id < pair.vocabulary:
+        if not 0 <= token_id < reader.vocabulary:
             raise PromptError(
                 f"The prompt holds the id {token_id}, outside the pair's vocabulary.",
-                remedy=f"Give ids from 0 to {pair.vocabulary - 1}.",
+                remedy=f"Give ids from 0 to {reader.vocabulary - 1}.",
             )
     return [int(token_id) for token_id in ids]

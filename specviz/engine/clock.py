@@ -43,9 +43,14 @@ class WallClock:
 
 
 class EventClock:
-    """CUDA events apportion the wall time between two synchronisations."""
+    """CUDA events apportion the wall time between two synchronisations.
+
+    ``share`` is what the events themselves saw of it at the last reading: far below 1, and
+    the phases are guesses.
+    """
 
     def __init__(self, device: torch.device) -> None:
+        self.share: float | None = None
         self._device = device
         self._events: list[Any] = []
         self._began = 0.0
@@ -64,6 +69,7 @@ class EventClock:
         pairs = zip(self._events, self._events[1:], strict=False)
         parts = [earlier.elapsed_time(later) / 1e3 for earlier, later in pairs]
         total = sum(parts)
+        self.share = total / wall
         return [part * wall / total for part in parts] if total else parts
 
     def _event(self) -> Any:

@@ -145,7 +145,7 @@ def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> 
         dtype = str(model.dtype).removeprefix("torch.")
         raise PairError(
             f"{name} gives numbers that are not finite in {dtype}.",
-            remedy="Try --dtype float32; if that fails too, its weights are broken.",
+            remedy="Try the number type float32; if that fails too, its weights are broken.",
         )
 
 

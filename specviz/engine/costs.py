@@ -2,7 +2,8 @@
 
 The steps are timed as a run makes them: draft steps and a verification in turn, so that
 each finds the processor's caches as the other left them; and plain target steps in a row.
-Each includes its processors, its draw, and the host's wait where the loop waits.
+Each includes its processors, its draw, and the host's wait where the loop waits. A round
+draws all its uniforms at once, within its draft phase; so does the phase that is timed here.
 """
 
 from __future__ import annotations
@@ -107,9 +108,8 @@ class _StepBench:
             return 0.0
         drafter, history = self._drafter, self._ids[: self._context + tokens]
         drafter.settle(self._context)
-        uniforms = self._uniforms(count)
         with torch.inference_mode():
-            return self._time(lambda: drafter.propose(history, count, uniforms, None))
+            return self._time(lambda: drafter.propose(history, count, self._uniforms(count), None))
 
     def _verification(self, tokens: int) -> float:
         proposal, uniforms = self._proposals[tokens], self._uniforms(tokens - 1)

@@ -85,12 +85,17 @@ class Endings:
 def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[int, int]:
     """Cache capacity, and the length at which the text must end; refuses what cannot fit."""
     context = pair.max_context
-    if context is not None and len(prompt_ids) >= context:
-        raise PromptError(
-            f"The prompt has {len(prompt_ids)} tokens; the pair's context holds {context}.",
-            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with a longer one.",
-        )
+    check_room(context, len(prompt_ids))
     limit = len(prompt_ids) + config.max_new_tokens
     if context is not None:
         limit = min(limit, context)
     return limit + 1, limit
+
+
+def check_room(context: int | None, length: int) -> None:
+    """Raise PromptError for a prompt of so many tokens that nothing can follow it."""
+    if context is not None and length >= context:
+        raise PromptError(
+            f"The prompt has {length} tokens; the pair's context holds {context}.",
+            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with a longer one.",
+        )

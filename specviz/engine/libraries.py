@@ -41,7 +41,7 @@ def explained(name: str, part: str) -> Iterator[None]:
 def out_of_memory(name: str) -> DeviceError:
     return DeviceError(
         f"{name} does not fit in the memory of the device.",
-        remedy="Choose a smaller model, or --dtype bfloat16, or another --device.",
+        remedy="Choose a smaller model, a smaller number type such as bfloat16, or another device.",
     )
 
 

@@ -28,5 +28,6 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 def _out_of_memory(device: torch.device) -> DeviceError:
     return DeviceError(
         f"Out of memory on {device}.",
-        remedy="Use smaller models, a shorter text, or a lower --dtype; or close other programs.",
+        remedy="Use smaller models, a shorter text or a smaller number type such as bfloat16; "
+        "or close other programs.",
     )

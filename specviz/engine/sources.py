@@ -17,12 +17,10 @@ from safetensors import SafetensorError, safe_open
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-import specviz
 from specviz.engine import hub
 from specviz.errors import PairError
-from specviz.pairing import Tell
+from specviz.pairing import DEFAULT_PAIR, Tell, pairs_folder
 
-DEFAULT_PAIR = "tinystories"
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
 
@@ -75,10 +73,6 @@ def choose(name: str | None, draft: str | None, target: str | None, needs_draft:
     draft = draft if needs_draft else None
     label = target if draft is None else f"{target} + {draft}"
     return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
-
-
-def pairs_folder() -> Path:
-    return Path(specviz.__file__).parent.parent / "assets" / "pairs"
 
 
 def _embedded(name: str, needs_draft: bool) -> Chosen:

@@ -110,46 +110,53 @@ class Speculation(Iterator[Round]):
             )
         return Prefill(target=target, draft=draft)
 
-    @torch.inference_mode()
     def _play_round(self) -> Round:
         before = len(self._history)
         assert self._target.length == before - 1
+        self._clock.start()
         room = self._limit - before
         count = min(self.config.gamma, room)
+        # A plain step's time holds its draw. Drawn before the clock, a round's would be free,
+        # and every speedup too high by its share.
         uniforms = keyed_uniforms(self.config.seed, self._index, count)
-        drawn = torch.from_numpy(uniforms).to(self.pair.device)
-
-        self._clock.start()
-        proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
-        self._clock.mark()
-        checked = self._pass.check(self._history[-1], proposal, drawn)
-        outcome = checked.outcome
-        self._clock.mark()
+        outcome, sights, catch_up = self._decide(count, uniforms)
         ending = self._endings.judge(
             self._history, outcome.token_ids, outcome.num_accepted, outcome.extra_id, room
         )
-        self._history.extend(ending.emitted)
-        valid = before + ending.num_accepted
-        self._target.forget(self._target.length - valid)
-        self._drafter.settle(valid)
-        self._clock.mark()
-        sights = self._look(proposal, checked)
+        self._settle(ending, before + ending.num_accepted)
+        candidates = self._candidates(outcome, ending, uniforms, sights)
+        extra = self._extra(outcome, ending, uniforms)
         self._clock.mark()
 
-        self._conclude(ending)
-        draft, check, other, record = self._clock.seconds()
+        draft, check, record, other = self._clock.seconds()
         entry = Round(
             index=self._index,
             context_length=before,
-            candidates=self._candidates(outcome, ending, uniforms, sights),
-            extra=self._extra(outcome, ending, uniforms),
+            candidates=candidates,
+            extra=extra,
             emitted=ending.emitted,
             cut=_cut(ending, self.config.gamma, room, self._endings.limit_reason),
-            draft_catch_up=proposal.catch_up,
+            draft_catch_up=catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
         self._index += 1
         return entry
+
+    @torch.inference_mode()
+    def _decide(self, count: int, uniforms: np.ndarray) -> tuple[Outcome, list[Sight], int]:
+        """Draft, verify, look: host values, and how many tokens the draft was first fed.
+
+        What is left on the device is freed on return, while the clock still runs, as a plain
+        step frees its own.
+        """
+        drawn = torch.from_numpy(uniforms).to(self.pair.device)
+        proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
+        self._clock.mark()
+        checked = self._pass.check(self._history[-1], proposal, drawn)
+        self._clock.mark()
+        sights = self._look(proposal, checked)
+        self._clock.mark()
+        return checked.outcome, sights, proposal.catch_up
 
     def _look(self, proposal: Proposal, checked: Checked) -> list[Sight]:
         """What both models thought, with the record on."""
@@ -158,7 +165,11 @@ class Speculation(Iterator[Round]):
             return [Sight()] * count
         return self._recorder.sights(self._rule, proposal, checked.logits, checked.probs)
 
-    def _conclude(self, ending: Ending) -> None:
+    def _settle(self, ending: Ending, valid: int) -> None:
+        """Keep what was emitted; of what the models were fed, only the first ``valid`` stand."""
+        self._history.extend(ending.emitted)
+        self._target.forget(self._target.length - valid)
+        self._drafter.settle(valid)
         if ending.finish is not None:
             self.finish = ending.finish
             self._done = True

@@ -29,6 +29,15 @@ class TokenTable:
         joined = b"".join(self.pieces[i] for i in token_ids if i < len(self.pieces))
         return joined.decode("utf-8", errors="replace")
 
+    def split(self, token_ids: Iterable[int]) -> dict[str, str]:
+        """The bytes, as hex, of those tokens that are no whole characters, by their ids."""
+        suspects = (i for i in token_ids if "\ufffd" in self.text(i))
+        return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
+
+
+def _whole(piece: bytes) -> bool:
+    return piece.decode("utf-8", errors="ignore").encode() == piece
+
 
 def make_token_table(tokenizer: Any, vocabulary: int) -> TokenTable:
     tokens: Sequence[str | None] = tokenizer.convert_ids_to_tokens(range(vocabulary))

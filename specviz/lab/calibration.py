@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
+_TIMING = 2  # raised with what a step's time holds: older tables are not comparable
 _MARGIN = 32  # tokens that the longest verification may need beyond the context
 
 
@@ -43,7 +44,7 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
         f"target {models.target.weights_sha256} draft {draft} step {models.target.step}",
         f"{environment.device} {environment.device_name} {environment.dtype}",
         f"threads {environment.threads} torch {environment.versions.get('torch', '')}",
-        f"sampling {_sampling(config)} drafter {config.drafter}",
+        f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
     )
     return "; ".join(parts)
 

@@ -36,7 +36,14 @@ class MeasuredRun(Iterator[Round]):
     """Iterate it for the rounds; then ``trace`` measures the target alone and returns all."""
 
     def __init__(
-        self, pair: Pair, prompt: str | Sequence[int], config: RunConfig, *, baseline: bool
+        self,
+        pair: Pair,
+        prompt: str | Sequence[int],
+        config: RunConfig,
+        *,
+        baseline: bool,
+        kind: str | None,
+        fresh_costs: bool,
     ) -> None:
         from specviz.engine import speculate
         from specviz.engine.chat import encode_prompt
@@ -48,10 +55,10 @@ class MeasuredRun(Iterator[Round]):
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
         # A prompt that cannot be continued is refused before anything is measured for it.
         room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
-        self._costs: StepCosts = step_costs(pair, config)
+        self._costs: StepCosts = step_costs(pair, config, fresh=fresh_costs)
         self._run: Speculation = speculate(pair, prompt, config)
         self._rounds: list[Round] = []
-        self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=self._kind)
+        self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
     def __iter__(self) -> MeasuredRun:
@@ -85,7 +92,15 @@ class MeasuredRun(Iterator[Round]):
             forecast=self.forecast,
             baseline=measure_baseline(self._pair, self._run) if measured else None,
             notices=self._pair.notices,
+            pieces=self._pieces(),
         )
+
+    def _pieces(self) -> dict[str, str]:
+        """Before the first round any token may come."""
+        table = self._pair.token_table
+        if not self._rounds:
+            return table.split(range(len(table.texts)))
+        return table.split(used_ids(self.prompt, self._rounds))
 
     def _forecast(self) -> Forecast | None:
         profile = kept_profile(self._pair, self._config, self._kind) if self._kind else None
@@ -93,10 +108,29 @@ class MeasuredRun(Iterator[Round]):
         return forecast(profile, self._costs, self._config, self.prompt.text, length)
 
 
+def used_ids(prompt: Prompt, rounds: Sequence[Round]) -> set[int]:
+    """Every token that a trace names."""
+    ids = set(prompt.token_ids)
+    for entry in rounds:
+        ids.update(each.token_id for each in entry.candidates)
+        ids.update([entry.extra.token_id] if entry.extra else [])
+        for seen in (each.insight for each in entry.candidates if each.insight):
+            for tops in (seen.draft_top, seen.target_top, seen.residual_top):
+                ids.update(tops.token_ids)
+    return ids
+
+
 def measured_run(
-    pair: Pair, prompt: str | Sequence[int], config: RunConfig, *, baseline: bool = True
+    pair: Pair,
+    prompt: str | Sequence[int],
+    config: RunConfig,
+    *,
+    baseline: bool = True,
+    kind: str | None = None,
+    fresh_costs: bool = False,
 ) -> MeasuredRun:
-    return MeasuredRun(pair, prompt, config, baseline=baseline)
+    """``kind`` is the user's word for the prompt; a forecast rests on the presets' alone."""
+    return MeasuredRun(pair, prompt, config, baseline=baseline, kind=kind, fresh_costs=fresh_costs)
 
 
 def measure_baseline(pair: Pair, run: Speculation) -> Baseline:

@@ -75,8 +75,11 @@ class FakeEngine:
         sys.stdout.write("a library says hello\n")
         return object()
 
-    def measured_run(self, _pair: object, prompt: str, config: Any, *, baseline: bool) -> FakeRun:
+    def measured_run(
+        self, _pair: object, prompt: str, config: Any, *, baseline: bool, fresh_costs: bool
+    ) -> FakeRun:
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
+        self.asked |= {"fresh_costs": fresh_costs}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)
         run = FakeRun(ready, baseline=baseline)
         self.prepare(run)
@@ -88,6 +91,7 @@ def bench_result() -> dict[str, Any]:
         "environment": {"device": "cpu", "dtype": "float32", "threads": 1},
         "ratios": {"vs_hf_assisted_best": 1.875, "forecast_error": None},
         "rows": [{"lane": "plain", "tokens_per_second": 120.5}],
+        "divergences": [{"lane": "hf", "kind": "story", "position": 7, "margin": 0.015625}],
         "figures": {"alpha_by_kind": {"story": 0.75}, "story_gamma": 4, "bad": float("nan")},
     }
 

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specviz.cli import main
+from specviz.cli.options import build_parser
 from specviz.store import save_trace, trace_to_json
 from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
@@ -116,6 +118,17 @@ def test_a_folder_that_cannot_be_written_is_refused(
     assert "cannot be written" in said
 
 
+def test_only_a_file_is_replaced_and_only_where_the_folder_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = complaint(["run", "Once", "--out", os.devnull], capsys)
+    assert said.startswith(f"--out: {os.devnull} is not a file.")
+    older = tmp_path / "trace.json"
+    older.touch()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
+    assert "cannot be written" in complaint(["run", "Once", "--out", str(older)], capsys)
+
+
 def test_checking_the_place_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +153,16 @@ def test_a_file_that_is_no_trace_is_refused(
     if kind in contents:
         path.write_bytes(contents[kind])
     assert str(path) in complaint(["show", str(path), *as_json], capsys)
+
+
+def test_every_option_has_a_word_of_help_and_its_default() -> None:
+    commands: Any = next(a for a in build_parser()._actions if a.dest == "command")
+    for name, parser in commands.choices.items():
+        for action in parser._actions:
+            assert action.help, (name, action.dest)
+    shown = " ".join(commands.choices["run"].format_help().split())
+    for default in ("(default: model)", "(default: lossless)", "(default: 0)", "(default: auto"):
+        assert default in shown
 
 
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,5 +41,6 @@ def test_bench_tables_hold_rows_groups_and_place() -> None:
     lines = render_bench(Painter(colour=False, width=80), bench_result()).split("\n")
     assert "  lane   tokens per second" in lines
     assert "  plain            120.500" in lines
+    assert "  hf    story         7   0.016" in lines
     assert "  alpha_by_kind story  0.750" in lines
     assert lines[-1] == "  device cpu · dtype float32 · threads 1"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from specviz.errors import PairError
 from specviz.store import load_trace, save_trace
 from specviz.trace import RunConfig
 from tests.cli.fakes import FakeEngine, FakeRun, fake_bench
-from tests.traces import make_trace
+from tests.traces import make_costs, make_trace
 
 REQUIRED_METRICS = {
     "num_rounds",
@@ -127,7 +129,7 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
         "--draft D --target T --device cuda:1 --dtype bfloat16 --step library --threads 3 "
         "--gamma 3 --temperature 0.5 --top-k 7 --top-p 0.9 --max-new-tokens 9 --seed 4 "
         "--rule over-accept --epsilon 0.1 --residual target --stop a --stop b --ignore-eos "
-        "--chat --no-baseline"
+        "--chat --no-baseline --measure-costs"
     )
     assert main(["run", "Once", *settings.split()]) == 0
     asked = engine.asked
@@ -157,6 +159,7 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
         "needs_draft": True,
         "prompt": "Once",
         "baseline": False,
+        "fresh_costs": True,
     }
 
 
@@ -277,6 +280,18 @@ def test_the_former_handler_comes_back(engine: FakeEngine) -> None:
 # show
 
 
+def test_a_report_tells_how_steady_its_step_costs_were(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def drift() -> object:
+        assert main(["show", str(saved), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["metrics"]["step_costs_drift"]
+
+    assert drift() is None
+    save_trace(make_trace(["ard"], step_costs=replace(make_costs(), drift=0.25)), saved)
+    assert drift() == 0.25
+
+
 def test_show_replays_rounds_text_and_figures(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,6 +312,23 @@ def test_show_writes_a_replay(
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert main(["show", str(saved), "--html", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+def test_a_replay_is_written_whole_or_not_at_all(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill_up(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text[:100].encode(encoding))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "replay.html"
+    out.write_bytes(b"the older one")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(Path, "write_text", fill_up)
+    assert main(["show", str(saved), "--html", str(out)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert out.read_bytes() == b"the older one"
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("place", ["", "missing/replay.html"])

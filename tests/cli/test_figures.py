@@ -149,6 +149,17 @@ def test_the_place_the_end_and_the_notices_close_the_page() -> None:
     ]
 
 
+def test_noisy_step_costs_say_so_and_what_to_do() -> None:
+    costs = make_costs()
+    steady, noisy = (
+        make_trace(SPELT, step_costs=replace(costs, drift=drift)) for drift in (0.04, 0.23)
+    )
+    said = " ".join(drawn(noisy).split())
+    assert "step costs were measured on a busy machine (the same steps drifted by 23 %)" in said
+    assert "--measure-costs" in said
+    assert "busy machine" not in drawn(steady)
+
+
 @pytest.mark.parametrize("width", [64, 80, 110])
 def test_the_table_keeps_to_the_width_and_its_columns(width: int) -> None:
     notice = "word " * 60

@@ -16,8 +16,8 @@ from specviz.pairing import Progress
 from tests.engine.asking import load
 from tests.engine.fake_hub import PIECE, FakeHub
 
-PROMPTLY = 1.0  # seconds
-STALLED = 3.0
+PROMPTLY = 5.0  # seconds
+STALLED = 8.0  # the network's own timeout is ten
 
 
 class EnoughError(Exception):

@@ -63,7 +63,7 @@ def test_the_chat_template_goes_round_the_prompt(tmp_path: Path, llama_pair: Pai
     assert ids == chat_prompt(pair, "hello")
     with pytest.raises(PromptError, match="empty"):
         encode_prompt(pair, " ", chat=True)
-    with pytest.raises(PromptError, match=r"no chat template\. Leave --chat out"):
+    with pytest.raises(PromptError, match=r"no chat template\. Turn the chat template off"):
         encode_prompt(llama_pair, "hello", chat=True)
     pair.tokenizer.chat_template = "{{ raise_exception('no users here') }}"
     with pytest.raises(PromptError, match="no users here"):

@@ -132,7 +132,9 @@ def test_a_file_is_no_folder(llama_copy: Path) -> None:
 
 def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _: 1000)
-    assert "does not fit" in refusal(DeviceError, llama)
+    said = refusal(DeviceError, llama)
+    assert "does not fit" in said
+    assert "--" not in said  # a page has no options
     monkeypatch.setattr(hardware, "free_memory", lambda _: None)
     for error in (
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory\nof 9 bytes"),
@@ -153,7 +155,9 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
         model.get_parameter("lm_head.weight").fill_(float("nan"))
     write_model(tmp_path / "target", model, small_tokenizer())
     write_model(tmp_path / "draft", model, small_tokenizer())
-    assert "not finite in float32" in refusal(PairError, tmp_path)
+    said = refusal(PairError, tmp_path)
+    assert "not finite in float32" in said
+    assert "--" not in said
 
 
 def test_other_tokenizers_are_refused_by_the_first_difference(llama_copy: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
@@ -11,49 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.engine.sampling import Sampler
-from specviz.engine.verify import Decision, Lossless, OverAccept, Rule, make_rule, verify
+from specviz.engine.verify import Decision, Lossless, Rule, verify
 from specviz.trace import RunConfig
 from tests.engine import oracle
+from tests.engine.laws import LAST, UNIFORM, laws
 
-# The reference example of the theory notes: one draft, one target, five tokens.
-REF5_DRAFT = np.array([0.50, 0.20, 0.15, 0.10, 0.05])
-REF5_TARGET = np.array([0.25, 0.30, 0.10, 0.25, 0.10])
-# epsilon: P(reject), smallest loss, loss with P = target, loss with P = draft
-REF5 = {
-    0.00: (0.30, 0.00, 0.105, 0.195),
-    0.02: (0.26, 0.04, 0.131, 0.209),
-    0.05: (0.20, 0.10, 0.170, 0.230),
-    0.10: (0.15, 0.15, 0.2025, 0.2475),
-    0.15: (0.10, 0.20, 0.235, 0.265),
-    0.20: (0.05, 0.25, 0.2675, 0.2825),
-    0.25: (0.00, 0.30, 0.300, 0.300),
-    0.40: (0.00, 0.30, 0.300, 0.300),
-}
-SOURCES: dict[Literal["leftover", "target", "draft"], int] = {
-    "leftover": 1,
-    "target": 2,
-    "draft": 3,
-}
 SAMPLED = Sampler(RunConfig(temperature=1.0))
 GREEDY = Sampler(RunConfig(temperature=0.0))
-LAST = 1.0 - 2.0**-24  # the largest uniform there is
-
-
-def _normalised(weights: list[int]) -> np.ndarray:
-    law = np.array(weights, dtype=np.float64)
-    return law / law.sum()
-
-
-def laws(vocabulary: int) -> st.SearchStrategy[np.ndarray]:
-    """Distributions, many with tokens of probability zero, some with tiny ones."""
-    weight = st.one_of(st.just(0), st.integers(1, 20), st.integers(1, 10**9))
-    many = st.lists(weight, min_size=vocabulary, max_size=vocabulary)
-    return many.filter(any).map(_normalised)
-
-
-UNIFORM = st.one_of(
-    st.just(0.0), st.just(LAST), st.integers(0, 2**24 - 1).map(lambda k: k * 2.0**-24)
-)
 
 
 class Probe(Sampler):
@@ -260,142 +222,3 @@ def test_a_batch_agrees_with_its_rows(shape: tuple[int, ...]) -> None:
         assert int(one.extra) == int(whole.extra[at])
         assert one.draft_probs.tolist() == whole.draft_probs[at].tolist()
         assert one.target_probs.tolist() == whole.target_probs[at].tolist()
-
-
-# -- the lossy rule
-
-
-def rule_odds(rule: Rule, draft: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Chance that the rule accepts each token, found by bisection on its verdicts alone."""
-    low, high = np.zeros_like(draft), np.ones_like(draft)
-    own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
-    for _ in range(60):
-        middle = (low + high) / 2
-        accepted = rule.accepts(torch.from_numpy(middle), own, theirs).numpy()
-        low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
-    return high
-
-
-def rule_law(rule: Rule, draft: np.ndarray, target: np.ndarray) -> tuple[float, np.ndarray]:
-    """P(reject) and the emitted law, from the rule's verdicts and its residual."""
-    accepted = draft * rule_odds(rule, draft, target)
-    residual = rule.residual(torch.from_numpy(draft), torch.from_numpy(target)).numpy()
-    rejected = 1.0 - float(accepted.sum())
-    return rejected, accepted + rejected * residual / residual.sum()
-
-
-@given(laws(5), laws(5), st.sampled_from([0.0, 0.01, 0.3, 1.0]))
-def test_the_verdicts_have_the_odds_of_the_rule(
-    draft: np.ndarray, target: np.ndarray, epsilon: float
-) -> None:
-    drafted = draft > 0
-    found = rule_odds(OverAccept(epsilon), draft, target)[drafted]
-    np.testing.assert_allclose(found, oracle.odds(draft, target, epsilon)[drafted], atol=1e-12)
-
-
-@pytest.mark.parametrize("epsilon", REF5)
-@pytest.mark.parametrize("source", SOURCES)
-def test_over_acceptance_has_the_reference_losses(
-    epsilon: float, source: Literal["leftover", "target", "draft"]
-) -> None:
-    rejected, law = rule_law(OverAccept(epsilon, source), REF5_DRAFT, REF5_TARGET)
-    assert rejected == pytest.approx(REF5[epsilon][0], abs=1e-12)
-    loss = oracle.total_variation(law, REF5_TARGET)
-    assert loss == pytest.approx(REF5[epsilon][SOURCES[source]], abs=1e-12)
-    by_hand = oracle.emitted_law(REF5_DRAFT, REF5_TARGET, epsilon, source)
-    np.testing.assert_allclose(law, by_hand, atol=1e-12)
-
-
-@given(laws(6), laws(6), st.sampled_from([0.0, 1e-3, 0.1, 0.5, 1.0]), st.sampled_from([*SOURCES]))
-def test_the_bias_is_the_distance_of_the_emitted_law(
-    draft: np.ndarray,
-    target: np.ndarray,
-    epsilon: float,
-    source: Literal["leftover", "target", "draft"],
-) -> None:
-    law = oracle.emitted_law(draft, target, epsilon, source)
-    distance = oracle.total_variation(law, target)
-    rule, own, theirs = OverAccept(epsilon, source), torch.tensor(draft), torch.tensor(target)
-    assert rule.bias(own, theirs).item() == pytest.approx(distance, abs=1e-12)
-    assert rule.bias(own.float(), theirs.float()).item() == pytest.approx(distance, abs=1e-6)
-    assert (own.numpy() == draft).all()  # read, not used up
-    assert (theirs.numpy() == target).all()
-
-
-@pytest.mark.parametrize("epsilon", REF5)
-def test_the_bias_has_the_reference_values(epsilon: float) -> None:
-    rows = torch.from_numpy(REF5_DRAFT).expand(2, -1), torch.from_numpy(REF5_TARGET).expand(2, -1)
-    for source, place in SOURCES.items():
-        found = OverAccept(epsilon, source).bias(*rows).tolist()
-        assert found == pytest.approx([REF5[epsilon][place]] * 2, abs=1e-12)
-
-
-def test_the_lossless_rule_has_no_bias_to_record() -> None:
-    assert Lossless().bias(torch.from_numpy(REF5_DRAFT), torch.from_numpy(REF5_TARGET)) is None
-
-
-@pytest.mark.parametrize("epsilon", REF5)
-def test_rejections_and_the_smallest_loss_add_up_to_the_distance(epsilon: float) -> None:
-    rejected, law = rule_law(OverAccept(epsilon), REF5_DRAFT, REF5_TARGET)
-    distance = oracle.total_variation(REF5_DRAFT, REF5_TARGET)
-    loss = oracle.total_variation(law, REF5_TARGET)
-    assert rejected + loss == pytest.approx(distance, abs=1e-12)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.20])
-@pytest.mark.parametrize("source", SOURCES)
-def test_over_acceptance_has_the_reference_losses_in_samples(
-    epsilon: float, source: Literal["leftover", "target", "draft"]
-) -> None:
-    """Drafted, verified and drawn 200,000 times: law and rejections within five deviations."""
-    count = 200_000
-    rng = np.random.default_rng(11)
-    rule = OverAccept(epsilon, source)
-    draft = torch.from_numpy(REF5_DRAFT).float()
-    target = torch.from_numpy(REF5_TARGET).float()
-    uniforms = torch.from_numpy(rng.integers(2**24, size=(3, count)) * 2.0**-24).float()
-    candidates = SAMPLED.draw(draft.expand(count, -1), uniforms[0])[:, None]
-    decision = verify(
-        rule,
-        SAMPLED,
-        candidates,
-        draft.expand(count, 1, -1),
-        target.expand(count, 2, -1),
-        uniforms[1][:, None],
-        uniforms[2],
-    )
-    first = torch.where(decision.num_accepted > 0, candidates[:, 0], decision.extra)
-    law = np.bincount(first.numpy(), minlength=5) / count
-    expected = oracle.emitted_law(REF5_DRAFT, REF5_TARGET, epsilon, source)
-    deviation = np.sqrt(expected * (1 - expected) / count)
-    assert (np.abs(law - expected) < 5 * deviation).all()
-    rejected = float((decision.num_accepted == 0).double().mean())
-    wanted = REF5[epsilon][0]
-    assert abs(rejected - wanted) < 5 * np.sqrt(max(wanted * (1 - wanted), 1e-12) / count)
-
-
-def test_the_rule_of_a_config() -> None:
-    assert make_rule(RunConfig()) == Lossless()
-    lossy = RunConfig(rule="over-accept", epsilon=0.1, residual="target")
-    assert make_rule(lossy) == OverAccept(0.1, "target")
-
-
-@given(laws(5), laws(5))
-def test_over_acceptance_by_nothing_is_lossless(draft: np.ndarray, target: np.ndarray) -> None:
-    own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
-    uniforms = torch.linspace(0, LAST, 50, dtype=torch.float64)[:, None]
-    assert torch.equal(
-        OverAccept(0.0).accepts(uniforms, own, theirs), Lossless().accepts(uniforms, own, theirs)
-    )
-    assert torch.equal(OverAccept(0.0).residual(own, theirs), Lossless().residual(own, theirs))
-
-
-def test_the_acceptance_before_the_draw_knows_the_rule() -> None:
-    draft, target = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.2, 0.3, 0.5])
-    assert Lossless().expected(draft, target).item() == pytest.approx(0.7)
-    # min(.5, .3) + min(.3, .4) + min(.2, .6): what b = min(1, (target + epsilon) / draft) gives.
-    assert OverAccept(0.1).expected(draft, target).item() == pytest.approx(0.8)
-    accepts = torch.clamp((target + 0.1) / draft, max=1.0)
-    assert OverAccept(0.1).expected(draft, target).item() == pytest.approx(
-        (draft * accepts).sum().item()
-    )

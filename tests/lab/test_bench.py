@@ -9,12 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from specviz.cli.report import to_json
+from specviz.engine import plain
+from specviz.engine.chat import encode_prompt
 from specviz.engine.pair import Pair
+from specviz.errors import PairError
 from specviz.lab import bench
+from specviz.lab.bench_divergence import Divergence
 from specviz.lab.rivals import Assistance, RivalRun
 from specviz.presets import Preset, read_presets
+from specviz.trace import RunConfig
 
 RATIOS = {
     "vs_hf_assisted_same_gamma",
@@ -91,12 +97,25 @@ def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[st
     assert min(figures["story_speedup"], figures["c"], figures["v"]) > 0
     assert result["settings"] == {"gamma": 5, "max_new_tokens": 48, "repeats": 1}
     assert result["environment"]["threads"] == 1
+    assert result["divergences"] == []
     assert json.loads(to_json(result))["ratios"] == result["ratios"]
     assert "interleaved repeat 1 of 1" in said
 
 
-def test_a_lane_that_writes_other_tokens_is_caught(
-    pair: Pair, small: None, monkeypatch: pytest.MonkeyPatch
+def interleave(pair: Pair) -> list[Divergence]:
+    """All lanes once on one prompt."""
+    config = RunConfig(gamma=5, temperature=0.0, max_new_tokens=48, ignore_eos=True)
+    lanes = bench._lanes(pair, config, GRID[0])
+    return bench._interleave(pair, lanes, few_presets()[:1], 1, lambda _line: None)
+
+
+def in_half(pair: Pair) -> Pair:
+    """Said to be in half precision; its work is the same."""
+    return replace(pair, environment=replace(pair.environment, dtype="bfloat16"))
+
+
+def test_a_lane_that_writes_other_tokens_is_refused_or_told(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = bench.generate
 
@@ -105,13 +124,28 @@ def test_a_lane_that_writes_other_tokens_is_caught(
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(bench, "generate", altered)
-    with pytest.raises(AssertionError, match="hf wrote other tokens than plain decoding"):
-        bench.run_bench(pair, repeats=1, quick=True, say=lambda _line: None)
+    said = "'transformers generate' left the words of plain decoding at token 48 of the story"
+    with pytest.raises(PairError, match=said):
+        interleave(pair)
+    (parted,) = interleave(in_half(pair))
+    assert (parted.lane, parted.kind, parted.position) == ("transformers generate", "story", 47)
+    assert parted.margin == pytest.approx(margin_at(pair, few_presets()[0].text, 47), abs=1e-4)
 
 
-def test_a_fixed_gamma_with_other_passes_is_caught(
-    pair: Pair, small: None, monkeypatch: pytest.MonkeyPatch
+def margin_at(pair: Pair, text: str, position: int) -> float:
+    """Of the target's two best logits after so many tokens of plain decoding."""
+    ids = encode_prompt(pair, text, chat=False)
+    settings = RunConfig(temperature=0.0, max_new_tokens=position, ignore_eos=True)
+    with torch.inference_mode():
+        known = torch.tensor([ids + list(plain(pair, ids, settings))])
+        best = pair.target(known).logits[0, -1].topk(2).values
+    return float(best[0] - best[1])
+
+
+def test_a_fixed_gamma_with_other_passes_is_refused_where_words_are_exact(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "_FIXED", Assistance(gamma=2, threshold=0.0))
-    with pytest.raises(AssertionError, match="other target passes"):
-        bench.run_bench(pair, repeats=1, quick=True, say=lambda _line: None)
+    with pytest.raises(PairError, match=r"this engine made \d+ target passes"):
+        interleave(pair)
+    assert interleave(in_half(pair)) == []

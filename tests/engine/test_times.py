@@ -1,0 +1,113 @@
+"""What the time of a round holds: all that a plain step's holds too, and nothing is left out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.engine import costs, speculation
+from specviz.engine.clock import EventClock
+from specviz.engine.costs import measure_step_costs
+from specviz.engine.plain import forced_seconds
+from specviz.engine.sampling import keyed_uniforms
+from specviz.engine.text import TokenTable
+from specviz.trace import RoundTimes
+from tests.engine.playing import PROMPT, config, llama_pair, play
+
+SLOW = 0.02  # seconds, far more than anything else a tiny pair does
+
+
+def slowed(work: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(*given: Any, **named: Any) -> Any:
+        time.sleep(SLOW)
+        return work(*given, **named)
+
+    return slow
+
+
+def times(*, record: bool = False) -> list[RoundTimes]:
+    settings = config(gamma=2, max_new_tokens=8, record=record)
+    return [entry.times for entry in play(llama_pair("lean"), settings)]
+
+
+def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lane in (speculation.speculate, forced_seconds):
+        module = sys.modules[lane.__module__]
+        monkeypatch.setattr(module, "keyed_uniforms", slowed(keyed_uniforms))
+    assert all(each.draft >= SLOW > each.verify for each in times())
+    pair = llama_pair("lean")
+    _, alone = forced_seconds(pair, PROMPT, (1, 2, 3), config())
+    assert all(step >= SLOW for step in alone)
+
+
+def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a draft phase, so c and v account for what a round takes."""
+    monkeypatch.setattr(costs, "keyed_uniforms", slowed(keyed_uniforms))
+    monkeypatch.setattr(costs, "MAX_TOKENS", 4)
+    table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
+    assert all(row[0] >= SLOW for row in table.draft)
+    assert max(table.draft_next[0], *(row[0] for row in table.target)) < SLOW
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_the_making_of_a_round_is_part_of_its_time(
+    monkeypatch: pytest.MonkeyPatch, record: bool
+) -> None:
+    monkeypatch.setattr(TokenTable, "text", slowed(TokenTable.text))
+    rounds = times(record=record)
+    assert all(each.other >= SLOW for each in rounds)
+    assert all(max(each.draft, each.verify, each.record) < SLOW for each in rounds)
+
+
+class Event:
+    """A CUDA event on a device that sees only some of the wall clock's time."""
+
+    now = 0.0
+    seen = 0.9
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self, _stream: object) -> None:
+        self.at = Event.now
+
+    def elapsed_time(self, later: Event) -> float:
+        return 1e3 * Event.seen * (later.at - self.at)
+
+
+def test_events_share_out_the_wall_clock_and_say_how_much_they_saw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, stand_in in (("synchronize", None), ("current_stream", None)):
+        monkeypatch.setattr(torch.cuda, name, lambda _device, given=stand_in: given)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(time, "perf_counter", lambda: Event.now)
+    clock = EventClock(torch.device("cuda"))
+    assert clock.share is None
+    clock.start()
+    for seconds in (3.0, 1.0):
+        Event.now += seconds
+        clock.mark()
+    assert clock.seconds() == pytest.approx([3.0, 1.0])
+    assert clock.share == pytest.approx(0.9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_events_see_nearly_all_of_the_wall_clock() -> None:
+    clock = EventClock(torch.device("cuda"))
+    work = torch.randn(2048, 2048, device="cuda")
+    shares = []
+    for _ in range(8):
+        clock.start()
+        for _ in range(20):
+            work = (work @ work).tanh()
+        clock.mark()
+        clock.seconds()
+        shares.append(clock.share or 0.0)
+    assert median(shares) == pytest.approx(1.0, abs=0.02)
