@@ -22,11 +22,14 @@ from specviz.ui.bias_words import (  # noqa: E402
     bars_in_words,
     biased_runs,
     blocks_in_words,
+    dots_in_words,
     drafts_in_words,
     plane_in_words,
     run_dots,
     run_in_words,
     show_bias_laws,
+    show_block_law,
+    show_drafts_law,
     state_in_words,
 )
 from specviz.ui.history import session_history  # noqa: E402
@@ -67,8 +70,7 @@ def draw_plane(simulation: Simulation, paused: bool) -> None:
 
 def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
-    opt, uno, *_ = settings.policies()
-    left, right = st.columns(2, gap="medium")
+    (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
         note = "Rejected and accepted in excess are together the distance of the models."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
@@ -84,9 +86,10 @@ def show_blocks(settings: Settings) -> None:
         gamma = whole_slider("γ up to", 1, 10, 6, key="bias_gamma")
     curves = blocks.accepted_curves(settings.draft, settings.target, gamma)
     left.markdown(blocks_in_words(curves))
-    note = "Every position has the two laws above. Sun et al. 2024."
     with right:
+        note = "Every position has the two laws above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
+    show_block_law()
 
 
 def show_drafts(settings: Settings) -> None:
@@ -95,9 +98,10 @@ def show_drafts(settings: Settings) -> None:
         most = whole_slider("Drafts up to", 1, 8, 6, key="bias_drafts")
     curves = multidraft.acceptance_curves(settings.draft, settings.target, most)
     left.markdown(drafts_in_words(curves))
-    note = "SpecTr, Sequoia and Hu et al. 2025 for the other rules; drafts are drawn from above."
     with right:
+        note = "Drafts are drawn from the law above."
         show_chart(drafts_chart(curves), note, "exact", key="bias_zoo")
+    show_drafts_law()
 
 
 def show_runs() -> None:
@@ -105,16 +109,14 @@ def show_runs() -> None:
     if not runs:
         st.info(
             "No run of this session used the over-acceptance rule. Choose it on the Watch page, "
-            "run, and come back: each of its tokens becomes a dot here."
+            "run, and come back: its tokens become dots here."
         )
         return
-    trace = runs[-1].trace
-    left, right = st.columns([5, 8], gap="medium")
+    trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
     left.markdown(run_in_words(trace))
     plane = pareto_plane(1.0, dots=run_dots(trace), unit=", as a share of the token's own TV")
-    note = "One dot for each tested token of the newest such run, from the models' own chances."
     with right:
-        show_chart(plane, note, "measured", "exact", key="bias_run")
+        show_chart(plane, dots_in_words(trace), "measured", "exact", key="bias_run")
 
 
 show_heading(

@@ -8,17 +8,10 @@ from functools import partial  # noqa: E402
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.compare_course import session_courses  # noqa: E402
+from specviz.ui.compare_course import CourseName, session_courses  # noqa: E402
+from specviz.ui.compare_kept import show_kept  # noqa: E402
 from specviz.ui.compare_lanes import choose_lanes, plain, session_cards, show_add  # noqa: E402
-from specviz.ui.compare_results import (  # noqa: E402
-    findings_of,
-    show_charts,
-    show_files,
-    show_kinds,
-    show_race,
-    show_table,
-    show_verdict,
-)
+from specviz.ui.compare_results import findings_of, show_results  # noqa: E402
 from specviz.ui.compare_running import follow, show_buttons  # noqa: E402
 from specviz.ui.compare_settings import (  # noqa: E402
     choose_shared,
@@ -49,19 +42,23 @@ with st.sidebar:
 
 lanes = choose_lanes(cards, spec, busy=busy)
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
-single, kinds = st.tabs(["One prompt", "By kind"], key="compare_tab", bind="query-params")
+single, kinds, kept = st.tabs(
+    ["One prompt", "By kind", "Kept"], key="compare_tab", bind="query-params"
+)
+
+
+def show_found(name: CourseName) -> None:
+    course = courses.courses.get(name)
+    found = findings_of(name, course) if course is not None and not course.going else None
+    if found is not None:
+        show_results(found, name)
+
 
 with single:
     show_buttons("prompt", "Compare", one_prompt)
     follow("prompt", one_prompt)
-    course = courses.courses.get("prompt")
-    found = findings_of("prompt", course) if course is not None and not course.going else None
-    if found is not None:
-        show_verdict(found, "prompt")
-        show_table(found)
-        show_race(found)
-        show_charts(found)
-        show_files(found, "prompt", replay=True)
+    if single.open:
+        show_found("prompt")
 
 with kinds:
     st.caption("Acceptance depends on the text, so a draft is best judged on texts like yours.")
@@ -71,9 +68,9 @@ with kinds:
     many_prompts = partial(plan_of, lanes, suite.items, shared, suite.repeats)
     show_buttons("suite", "Compare by kind", many_prompts)
     follow("suite", many_prompts)
-    course = courses.courses.get("suite")
-    found = findings_of("suite", course) if course is not None and not course.going else None
-    if found is not None:
-        show_verdict(found, "suite")
-        show_kinds(found)
-        show_files(found, "suite", replay=False)
+    if kinds.open:
+        show_found("suite")
+
+if kept.open:
+    with kept:
+        show_kept()

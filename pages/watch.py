@@ -6,18 +6,17 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.choices import choose_run, refused  # noqa: E402
+from specviz.ui.choices import choose_run, chosen_so_far, refused  # noqa: E402
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.keeper import show_failure  # noqa: E402
 from specviz.ui.opened import open_linked, show_opened  # noqa: E402
-from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
+from specviz.ui.pair_panel import active_spec, has_chat, show_pair_panel  # noqa: E402
 from specviz.ui.stage import show_stage  # noqa: E402
 from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
 worker, tab, history = the_worker(), this_tab(), session_history()
-pair = worker.status()
-if pair.state in {"none", "failed"} and "woken" not in st.session_state:
+if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker))
 st.session_state["woken"] = True
 
@@ -31,13 +30,12 @@ with told:
         st.error(str(failure))
     show_failure()
     show_opened(history)
-fresh = history.current is None
-if fresh:  # the recorded run moves while the browser still fetches the widgets' parts
-    with stage:
-        show_stage(worker, history, None, tour)
+chat = has_chat(worker, active_spec(worker))
+with stage:  # the recorded run moves while the browser still fetches the widgets' parts
+    show_stage(worker, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
-    choices = choose_run(has_chat=pair.has_chat, max_context=pair.max_context)
+    choices = choose_run(has_chat=chat)
     with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker)
 
@@ -59,10 +57,6 @@ elif start or choices.restart:
     st.rerun()
 elif stop and run is not None:
     run.stop()
-
-if not fresh:
-    with stage:
-        show_stage(worker, history, choices.config, tour)
 
 with st.container(horizontal=True, key="takeaway"):
     show_downloads(history)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from specviz.errors import ConfigError
-from specviz.pairing import PairSpec
+from specviz.pairing import DEFAULT_PAIR, PairSpec, pairs_folder
 from specviz.suites import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.trace import RunConfig
 
@@ -216,7 +216,8 @@ def _words(lane: Lane) -> tuple[str, ...]:
 def parse_lane(text: str, default: Lane) -> Lane:
     """A lane from ``key=value,…``; what it leaves out is the default's.
 
-    ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own.
+    ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own, and a
+    ``draft`` alone stands beside the default's target, the embedded pair's too.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
@@ -279,15 +280,18 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
         return dataclasses.replace(default, name=pair, draft=None, target=None)
     spec = default
     if draft is not None or target is not None:
-        target, draft = target or default.target, draft or default.draft
-        spec = dataclasses.replace(default, name=None, draft=draft, target=target)
-    if spec.target is None and spec.draft is not None:
-        raise ConfigError("A lane has a draft and no target.", remedy="Give both, or a pair.")
+        target = target or default.target or _embedded_target(default)
+        spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
     if spec.target is not None and spec.draft is None and config.drafter == "model":
         raise ConfigError(
             "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
         )
     return spec
+
+
+def _embedded_target(default: PairSpec) -> str:
+    """The embedded pair's, by its folder: a draft of one's own may stand beside it."""
+    return str(pairs_folder() / (default.name or DEFAULT_PAIR) / "target")
 
 
 def _short(text: str) -> str:

@@ -6,9 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-_KNOWN = Path(__file__).parent.parent / "assets" / "known_pairs.json"
+if TYPE_CHECKING:
+    from specviz.trace import Environment
+
+DEFAULT_PAIR = "tinystories"
+_ASSETS = Path(__file__).parent.parent / "assets"
+_KNOWN = _ASSETS / "known_pairs.json"
 
 Stage = Literal["looking", "downloading", "loading", "measuring"]
 
@@ -65,6 +70,15 @@ class ModelCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Which weights a pair has now, and on what it would run; None for weights not here yet."""
+
+    target_sha256: str | None
+    draft_sha256: str | None
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairCheck:
     """Whether a pair can work, from configurations and tokenizers alone."""
 
@@ -74,6 +88,7 @@ class PairCheck:
     memory_needed: int  # bytes, weights of both in the number type that would be used
     memory_free: int | None  # None where nobody can say
     notices: tuple[str, ...] = ()
+    present: Presence | None = None  # where it was asked for
 
     @property
     def size_ratio(self) -> float | None:
@@ -97,6 +112,11 @@ class KnownPair:
     target: str
     draft: str
     size: str  # "7B + 0.5B"
+
+
+def pairs_folder() -> Path:
+    """Of the embedded pairs: each a folder with ``target`` and ``draft``."""
+    return _ASSETS / "pairs"
 
 
 def known_pairs() -> tuple[KnownPair, ...]:

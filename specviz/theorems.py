@@ -157,7 +157,8 @@ def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
     """The bias of over-acceptance runs, measured on the tokens that were emitted.
 
     A token x of law ``out`` gives max(0, 1 - target(x) / out(x)), whose mean under ``out`` is
-    the distance of ``out`` and target, so the average over the text is unbiased.
+    the distance of ``out`` and target, so the average over the text is unbiased (derived here;
+    the bias is that of Yin et al. 2024, section 4).
     """
     _expect_lossy(traces)
     shown, recorded = (np.concatenate(each) for each in zip(*map(_shown, traces), strict=True))
@@ -181,7 +182,10 @@ def emitted_law(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Over-acceptance's chances [...] of emitting tokens of these probabilities [...]."""
+    """Over-acceptance's chances [...] of emitting tokens of these probabilities [...].
+
+    Yin et al. 2024, section 4.2: OPT recovers from the leftover, UNO from the target.
+    """
     accepted = np.minimum(draft, target + epsilon)
     if residual == "target":
         return accepted + reject * target

@@ -336,6 +336,9 @@ class Trace:
     forecast: Forecast | None = None
     baseline: Baseline | None = None
     notices: tuple[str, ...] = field(default=())
+    # Bytes, as hex, of those of its tokens that are no whole characters, by token id. Of a run
+    # that did not end by itself they may be those of the vocabulary.
+    pieces: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def token_ids(self) -> tuple[int, ...]:

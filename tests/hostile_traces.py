@@ -9,11 +9,12 @@ from typing import Any
 
 from specviz.store import trace_to_json
 from specviz.trace import Trace
-from tests.traces import full_trace, make_trace
+from tests.traces import full_trace, make_baseline, make_trace
 
 SCRIPT = "<script>window.hurt = 1</script><img src=x onerror='window.hurt=1'>"
 MARKUP = "![x](http://example.invalid/x.png) [y](javascript:alert(1)) $\\href{x}{y}$ :red[z] `q`"
 _HEAD = b'{"kind":"specviz.trace","schema":1,"x":'
+_TINIEST = 5e-324  # seconds: what is divided by it is infinite
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -99,6 +100,13 @@ def refused_files() -> dict[str, bytes]:
     }  # fmt: skip
 
 
+def _timed(trace: Trace, *, rounds: float = 0.01, steps: float = 0.01) -> Trace:
+    """Held against the target alone, each block of it of one time throughout."""
+    count, tokens = len(trace.rounds), len(trace.token_ids)
+    held = make_baseline(target=([steps] * tokens,) * 2, speculative=([rounds] * count,) * 2)
+    return replace(trace, baseline=held)
+
+
 def strange_traces() -> dict[str, Trace]:
     """Traces that a reader takes: their words are mark-up, or their figures senseless."""
     trace = make_trace(["aar", "aaa"])
@@ -117,9 +125,15 @@ def strange_traces() -> dict[str, Trace]:
         )),),
     )  # fmt: skip
     still = replace(first.times, draft=0.0, verify=0.0, other=0.0)
+    tiny = replace(still, draft=_TINIEST)
     return {
         "scripts": spoken,
         "no time": replace(trace, rounds=tuple(replace(r, times=still) for r in trace.rounds)),
+        "hardly any time": replace(
+            trace, rounds=tuple(replace(r, times=tiny) for r in trace.rounds)
+        ),
+        "rounds in no time": _timed(trace, rounds=_TINIEST),
+        "steps in no time": _timed(trace, steps=_TINIEST),
         "no candidates": replace(trace, rounds=(replace(first, candidates=()),)),
         "no tokens": replace(trace, rounds=(replace(first, emitted=()),)),
         "the same round again": replace(trace, rounds=(first,) * 5),

@@ -12,33 +12,54 @@ class TokensChart {
     this.law = this.frame.layer("ch-law", "path");
     this.pointer = this.frame.layer("ch-pointer");
     this.tally = new Tally(store.recording);
+    this.store = store;
+    this.told = this.lawOf(this.tally, null);
     this.slot = 1;
     this.x = linear(0, 1, 0, 1);
     this.frame.explain((at) => this.tell(Math.round(1 + (at - this.x(1)) / this.slot)));
   }
 
-  /** @param {Tally} tally */
-  fill(tally) {
+  /** @param {Tally} tally @param {any} charts */
+  fill(tally, charts) {
     this.tally = tally;
+    this.told = this.lawOf(tally, charts?.throughput ?? null);
     const { left, right } = this.frame.box;
-    const most = Math.max(tally.drafts.length, 1);
+    const most = Math.max(tally.drafts.length, this.told.gamma + 1);
     const sizes = Array.from({ length: most }, (_, i) => i + 1);
     this.slot = (right - left) / most;
     this.x = linear(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
     const ticks = sizes.map((at) => ({ at, text: String(at) }));
     this.frame.drawBottom(thinned(ticks, this.slot), this.x);
     this.paint(tally, sizes);
-    say(this.frame.caption, tokensCaption(tally.alpha));
+    say(this.frame.caption, tokensCaption(this.told));
     this.frame.svg.classList.toggle("ch-blank", tally.whole === 0);
+    this.frame.svg.classList.toggle("ch-foretells", this.told.foretold);
+    this.frame.svg.classList.toggle("ch-stale", this.told.stale);
     this.frame.describe(tokensWords(tally, sizes));
     return tally.whole > 0;
+  }
+
+  /**
+   * Of this run at its observed α; where another γ is chosen now, of that one at the expected α.
+   * @param {Tally} tally @param {Throughput|null} shown @returns {TokensLaw}
+   */
+  lawOf(tally, shown) {
+    const { alpha, alphaExpected } = tally;
+    const gamma = shown?.chosen?.gamma ?? null;
+    if (gamma === null || gamma === this.store.data.run?.gamma || alphaExpected === null) {
+      const share = (/** @type {number} */ size) => geometricShare(tally, size);
+      const drafted = Math.max(0, tally.drafts.length - 1);
+      return { gamma: drafted, alpha, foretold: false, stale: false, share };
+    }
+    const share = (/** @type {number} */ size) => foretoldShare(alphaExpected, gamma, size);
+    return { gamma, alpha: alphaExpected, foretold: true, stale: Boolean(shown?.stale), share };
   }
 
   /** @param {Tally} tally @param {number[]} sizes */
   paint(tally, sizes) {
     const { top, bottom } = this.frame.box;
     const parts = sizes.map((size) => emittedShare(tally, size));
-    const laws = sizes.map((size) => geometricShare(tally, size));
+    const laws = sizes.map((size) => this.told.share(size));
     const steps = roundSteps(Math.max(0.1, ...parts, ...laws), 3);
     const y = linear(0, steps[steps.length - 1], bottom, top);
     this.frame.drawLeft(
@@ -69,19 +90,30 @@ class TokensChart {
   /** @param {number} size @returns {Pointed|null} */
   tell(size) {
     const { tally } = this;
-    if (!tally.whole || size < 1 || size > tally.drafts.length) return null;
+    const most = Math.max(tally.drafts.length, this.told.gamma + 1);
+    if (!tally.whole || size < 1 || size > most) return null;
     const count = `${tally.emitted[size] ?? 0} of ${tally.whole} whole rounds`;
     const part = percent(emittedShare(tally, size));
     const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
-    const text = `${first}\ngeometric law: ${percent(geometricShare(tally, size))}`;
+    const text = `${first}\ngeometric law: ${percent(this.told.share(size))}`;
     return { x: this.x(size), text };
   }
 }
 
-/** @param {number|null} alpha */
-function tokensCaption(alpha) {
-  const law = alpha === null ? "" : ` of ${share(alpha)}`;
-  return `Bars: share of whole rounds that brought so many tokens; violet: every candidate accepted. Short lines: what the same α${law} at every place would give (the geometric law).`;
+/**
+ * The geometric law, of this run or of a γ that was not run.
+ * @typedef {{gamma: number, alpha: number|null, foretold: boolean, stale: boolean,
+ *   share: (size: number) => number}} TokensLaw
+ */
+
+/** @param {TokensLaw} law */
+function tokensCaption({ alpha, gamma, foretold }) {
+  const bars = "Bars: share of whole rounds that brought so many tokens; violet: every candidate accepted.";
+  const of = alpha === null ? "" : ` of ${share(alpha)}`;
+  const law = foretold
+    ? `at γ ${gamma}, which was not run, the expected α${of} at every place would give (geometric law, extrapolated).`
+    : `the same α${of} at every place would give (the geometric law).`;
+  return `${bars} Short lines: what ${law}`;
 }
 
 /** @param {Tally} tally @param {number[]} sizes */

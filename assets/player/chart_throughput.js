@@ -20,6 +20,8 @@ class ThroughputChart {
     this.chosen = this.frame.layer("ch-chosen", "line");
     this.ideal = this.frame.layer("ch-ideal", "path");
     this.forecast = this.frame.layer("ch-forecast", "path");
+    this.foretold = this.frame.layer("ch-foretold", "path");
+    this.told = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
     this.points = make("div", "ch-points");
@@ -53,20 +55,33 @@ class ThroughputChart {
   /** @param {Throughput} shown */
   paint(shown) {
     this.paintAxes(shown);
-    const { left, right, top, bottom } = this.frame.box;
-    const { x, y } = this;
+    const { left, right } = this.frame.box;
+    const { y } = this;
     put(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
     this.paintMeasured(shown);
     put(this.ideal, { d: this.curve(shown, shown.ideal) });
     put(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
     this.frame.svg.classList.toggle("ch-stale", shown.stale);
     this.frame.svg.classList.toggle("ch-extrapolated", shown.extrapolated);
-    this.chosen.style.display = shown.chosen ? "" : "none";
-    const at = x(shown.chosen ?? 0);
-    put(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
+    this.paintChosen(shown);
     this.paintPoints(shown);
     this.paintNames(shown);
     this.frame.describe(throughputWords(shown));
+  }
+
+  /** The γ of the next run, and what the curves say of it. @param {Throughput} shown */
+  paintChosen(shown) {
+    const { top, bottom } = this.frame.box;
+    this.chosen.style.display = shown.chosen ? "" : "none";
+    const at = this.x(shown.chosen?.gamma ?? 0);
+    put(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
+    const foretold = foretoldApart(shown);
+    put(this.foretold, { d: foretold ? diamond(at, this.y(foretold.rate)) : "" });
+    const [text] = refill(this.told, "text", foretold ? 1 : 0);
+    if (!foretold || !text) return;
+    const left = this.leftward(foretold.gamma);
+    put(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
+    say(text, foretold.name);
   }
 
   /** The target alone as this run timed it, where the step costs say something else. @param {Throughput} shown */
@@ -122,6 +137,7 @@ class ThroughputChart {
       const button = layer.children[i];
       button.classList.toggle("ch-current", each.current);
       button.classList.toggle("ch-partial", each.partial);
+      button.classList.toggle("ch-few", each.few);
       button.classList.toggle("ch-leftward", this.leftward(each.gamma));
       button.style.left = `${this.x(each.gamma)}px`;
       button.style.top = `${this.y(each.rate)}px`;
@@ -194,9 +210,24 @@ function curveWords({ stale, forecast, extrapolated }) {
 }
 
 /** @param {RunPoint} point */
-function pointWords({ label, rate, partial }) {
+function pointWords({ label, rate, partial, few }) {
   const words = `${label}: ${shortNumber(rate)} tokens a second`;
-  return partial ? `${words}, in a run that was broken off` : words;
+  const limits = [few ? " of few rounds" : "", partial ? " that was broken off" : ""].join("");
+  return limits ? `${words}, in a run${limits}` : words;
+}
+
+/** What the curves say of a γ that is chosen and that this run did not have. @param {Throughput} shown */
+function foretoldApart({ chosen, points, forecast, extrapolated }) {
+  const own = points.find((each) => each.current);
+  if (!chosen || !forecast || chosen.rate === null || chosen.gamma === own?.gamma) return null;
+  const { gamma, rate } = chosen;
+  const origin = extrapolated ? "extrapolated" : "forecast";
+  return { gamma, rate, name: `γ ${gamma}, ${origin}: ${shortNumber(rate)}` };
+}
+
+/** @param {number} x @param {number} y its middle */
+function diamond(x, y) {
+  return `M${x} ${y - 6}l6 6l-6 6l-6 -6z`;
 }
 
 /** The measured target alone, where it differs enough to be drawn. @param {Throughput} shown @returns {number|null} */
@@ -213,15 +244,18 @@ function highestRate(shown) {
 }
 
 /** @param {Throughput} shown */
-function throughputWords({ target, measured_target: measured, points, gammas, forecast }) {
+function throughputWords(shown) {
+  const { target, measured_target: measured, points, gammas, forecast } = shown;
   const own = points.find((each) => each.current);
   const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens a second.`;
+  const foretold = foretoldApart(shown);
+  const chosen = foretold && `Chosen now: ${foretold.name} tokens a second.`;
   const best = forecast && gammas[forecast.indexOf(Math.max(...forecast))];
   const ahead = best && `The forecast is highest at γ ${best}.`;
   const timed = measured ? `, measured ${shortNumber(measured)}` : "";
   const alone = `The target alone: by step costs ${shortNumber(target)}${timed}.`;
   const rest = [alone, `Runs shown: ${points.length}.`];
-  return [run, ahead, ...rest].filter(Boolean).join(" ");
+  return [run, chosen, ahead, ...rest].filter(Boolean).join(" ");
 }
 
 /** @param {number[]} gammas @returns {Tick[]} */

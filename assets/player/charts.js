@@ -6,9 +6,9 @@
 /**
  * @typedef {{gammas: number[], ideal: number[], forecast: number[]|null, extrapolated: boolean,
  *   stale: boolean, target: number, measured_target: number|null, noisy: boolean,
- *   chosen: number|null, points: RunPoint[]}} Throughput
+ *   chosen: {gamma: number, rate: number|null}|null, points: RunPoint[]}} Throughput
  * @typedef {{gamma: number, rate: number, label: string, current: boolean,
- *   partial: boolean}} RunPoint
+ *   partial: boolean, few: boolean}} RunPoint
  * @typedef {{frame: ChartFrame, fill: (tally: Tally, charts: any) => boolean,
  *   mark: (round: number) => void}} Chart  `fill` tells whether there was anything to show
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// Elements, token text made safe to see, and numbers as people write them.
+// Elements, token text made safe to see, numbers as people write them, and what a browser keeps.
 
 /**
  * @param {string} tag @param {string} [name] class names
@@ -79,6 +79,24 @@ function button(name, text, act, attributes = {}) {
   const element = make("button", name, { type: "button", ...attributes }, [text]);
   element.addEventListener("click", act);
   return element;
+}
+
+/** @param {string} key @returns {string|null} null too where the browser keeps nothing */
+function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} key @param {string} value */
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // A browser that keeps nothing forgets; the page works all the same.
+  }
 }
 
 /** Keeps a pane at its end until a person scrolls up; then a button leads back. */

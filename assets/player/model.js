@@ -9,10 +9,10 @@
  * @typedef {[text: string, prob: number]} Alternative
  * @typedef {{draft: number, target: number, draft_entropy: number, target_entropy: number,
  *   draft_top: Alternative[], target_top: Alternative[], residual_top: Alternative[]}} Insight
- * @typedef {{text: string, verdict: Verdict, draft: number, target: number, uniform: number,
- *   expected: number, insight: Insight|null}} Candidate
- * @typedef {{text: string, kind: "recovered"|"bonus", target: number, draft: number|null,
- *   uniform: number}} Extra
+ * @typedef {{text: string, adds?: string, verdict: Verdict, draft: number, target: number,
+ *   uniform: number, expected: number, insight: Insight|null}} Candidate
+ * @typedef {{text: string, adds?: string, kind: "recovered"|"bonus", target: number,
+ *   draft: number|null, uniform: number}} Extra  adds: to the text, where that is not its own
  * @typedef {{candidates: Candidate[], extra: Extra|null, cut: string|null,
  *   times: {draft: number, verify: number, other: number}}} Round
  * @typedef {{cells: Fate[], extra: Fate|null, checking: boolean, complete: boolean}} Scene
@@ -75,16 +75,20 @@ function sceneAt(round, step) {
   };
 }
 
-/** The tokens that a round adds to the text. @param {Round} round @returns {{text: string, fate: Fate, place: number}[]} */
-function emittedBy(round) {
+/** The tokens that a round adds to the text, and what each adds. @param {Round} round @returns {{text: string, fate: Fate, place: number}[]} */
+function emittedBy({ candidates, extra }) {
   /** @type {{text: string, fate: Fate, place: number}[]} */
   const tokens = [];
-  round.candidates.forEach((each, place) => {
-    if (each.verdict === "accepted") tokens.push({ text: each.text, fate: "accepted", place });
+  candidates.forEach((each, place) => {
+    if (each.verdict === "accepted") tokens.push({ text: addedBy(each), fate: "accepted", place });
   });
-  if (round.extra)
-    tokens.push({ text: round.extra.text, fate: round.extra.kind, place: round.candidates.length });
+  if (extra) tokens.push({ text: addedBy(extra), fate: extra.kind, place: candidates.length });
   return tokens;
+}
+
+/** A character split over tokens is added by the last of them. @param {Candidate|Extra} token */
+function addedBy({ text, adds }) {
+  return adds ?? text;
 }
 
 /** One run, growing by whole rounds. Prefix sums make any cursor cheap to place. */

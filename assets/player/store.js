@@ -84,8 +84,7 @@ class Store {
   /** Another run takes the stage. @param {Recording} recording @param {{live: boolean, playing: boolean}} how */
   show(recording, how) {
     this.recording = recording;
-    // What plays by itself shows its first candidate at once.
-    this.cursor = how.live ? recording.end : Number(how.playing);
+    this.cursor = how.live ? recording.end : how.playing ? this.opening(recording) : 0;
     this.live = how.live;
     this.playing = how.playing;
     this.selected = null;
@@ -93,6 +92,11 @@ class Store {
     this.halt = null;
     this.due = 0;
     this.changed();
+  }
+
+  /** What plays by itself shows its first candidate at once, without motion its first round. @param {Recording} recording */
+  opening(recording) {
+    return this.still && recording.starts.length > 1 ? recording.starts[1] : 1;
   }
 
   /** Rounds have arrived, or the run has ended; what a lost message held may come after that. */

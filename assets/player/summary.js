@@ -108,24 +108,6 @@ function makeMeasure(content) {
   return details;
 }
 
-/** @param {string} key @returns {string|null} null too where the browser keeps nothing */
-function recall(key) {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} key @param {string} value */
-function keep(key, value) {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // A browser that keeps nothing forgets; the page works all the same.
-  }
-}
-
 /** A row of figures, its cards kept while the same figures are shown. @param {string} name */
 function makeFigures(name) {
   const element = make("dl", name);

@@ -34,6 +34,11 @@ class Tally {
     return alphaOf(this, this.rounds);
   }
 
+  /** The odds before the draws, on average; null before the first test */
+  get alphaExpected() {
+    return this.tested[this.rounds] ? this.expected[this.rounds] / this.tested[this.rounds] : null;
+  }
+
   /** Count the rounds that are new. */
   take() {
     const { rounds } = this.recording;
@@ -119,6 +124,15 @@ function geometricShare({ alpha, drafts, whole }, size) {
     else if (size === drafted + 1) sum += count * alpha ** drafted;
   });
   return sum / whole;
+}
+
+/**
+ * The same law for a γ that was not run: each of its candidates stands with a given α.
+ * @param {number} alpha @param {number} gamma @param {number} size
+ */
+function foretoldShare(alpha, gamma, size) {
+  if (size > gamma + 1) return 0;
+  return alpha ** (size - 1) * (size <= gamma ? 1 - alpha : 1);
 }
 
 /** A number that a part of the values stay under. @param {number[]} values @param {number} part */

@@ -6,7 +6,7 @@ const TOUR_KEPT = "specviz.tour";
 
 /** @param {string} wish @returns {boolean} */
 function tourWanted(wish) {
-  return wish === "force" || (wish === "ask" && localStorage.getItem(TOUR_KEPT) === null);
+  return wish === "force" || (wish === "ask" && recall(TOUR_KEPT) === null);
 }
 
 /** The first candidate that was rejected. @param {Recording} recording @returns {Spot|null} */
@@ -200,7 +200,7 @@ class Tour {
     this.element.hidden = true;
     this.store.halt = null;
     if (this.store.speed === "0.25" || this.store.speed === "0.5") this.store.setSpeed("1");
-    localStorage.setItem(TOUR_KEPT, "seen");
+    keep(TOUR_KEPT, "seen");
   }
 
   /** @param {string} caption @param {(Node|string)[]} words @param {Node[]} choices */

@@ -1,12 +1,14 @@
 """A comparison held against one that was saved: is a lane slower than it was?
 
 Speedups over the target alone are compared, for they carry from machine to machine better than
-rates do; rates only if asked for. Lanes are matched by their labels.
+rates do; rates only if asked for. Lanes are matched by their labels, and must have done the same
+work: the same settings, models and prompts.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -16,10 +18,14 @@ from typing import Any
 
 from specviz.cli.reading import read_text
 from specviz.errors import ConfigError
+from specviz.lanes import Lane, Plan
+from specviz.pairing import PairSpec
+from specviz.trace import RunConfig
 
 DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 16 * 2**20
 _PLACE = ("device", "device_name", "cpu", "threads", "dtype")
+_MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,7 @@ class Allowance:
     figure: str  # of the medians
 
     @staticmethod
-    def of(options: argparse.Namespace, labels: Sequence[str]) -> Allowance | None:
+    def of(options: argparse.Namespace, plan: Plan) -> Allowance | None:
         """None without --against; raises ConfigError for a file that cannot be held against."""
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
@@ -50,8 +56,9 @@ class Allowance:
                 "--against compares speedups, and --no-baseline measures none.",
                 remedy="Leave one out, or add --against-rate.",
             )
-        saved = _saved_lanes(options.against)
-        _check_lanes(options.against, saved, labels, figure)
+        record, saved = _saved_comparison(options.against)
+        _check_lanes(options.against, saved, plan.labels, figure)
+        _check_work(options.against, record, saved, plan)
         return Allowance(path=options.against, saved=saved, share=share, figure=figure)
 
 
@@ -115,7 +122,8 @@ def _place(lane: dict[str, Any]) -> list[Any]:
 # The saved file
 
 
-def _saved_lanes(path: Path) -> dict[str, dict[str, Any]]:
+def _saved_comparison(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The whole object, and its lanes by label."""
     text = read_text(path, "--against", MAX_SAVED_BYTES)
     try:
         record = json.loads(text)
@@ -124,7 +132,7 @@ def _saved_lanes(path: Path) -> dict[str, dict[str, Any]]:
     lanes = record.get("lanes") if isinstance(record, dict) else None
     if not isinstance(lanes, list) or not all(_is_lane(lane) for lane in lanes):
         raise _no_comparison(path)
-    return {lane["label"]: lane for lane in lanes}
+    return record, {lane["label"]: lane for lane in lanes}
 
 
 def _is_lane(lane: object) -> bool:
@@ -142,13 +150,58 @@ def _check_lanes(
                 f"--against: {path} has no lane {label!r}.",
                 remedy="Compare the same lanes, or give them the names they had.",
             )
-        value = saved[label]["medians"].get(figure)
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not (math.isfinite(value) and value > 0):
+        if not _is_figure(saved[label]["medians"].get(figure)):
             raise ConfigError(
                 f"--against: lane {label!r} of {path} has no {figure}.",
                 remedy="Save a comparison that measured it.",
             )
+
+
+def _is_figure(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value) and value > 0
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _check_work(
+    path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
+) -> None:
+    """Figures of other work are no measure, though the lanes be called the same."""
+    for label, lane in zip(plan.labels, plan.lanes, strict=True):
+        for name in _differing(saved[label], lane):
+            raise ConfigError(
+                f"--against: lane {label!r} of {path} has another {name}.",
+                remedy="Compare with the settings that were saved.",
+            )
+    prompts = record.get("prompts")
+    rows = prompts if isinstance(prompts, list) else []
+    texts = [each.get("prompt") for each in rows if isinstance(each, dict)]
+    if texts != [item.prompt for item in plan.items]:
+        raise ConfigError(
+            f"--against: {path} was made on other prompts.",
+            remedy="Compare on the prompts that were saved.",
+        )
+
+
+def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
+    """Settings that were added later count as what they are by default."""
+    models, settings = saved.get("pair"), saved.get("settings")
+    if not isinstance(models, dict) or not isinstance(settings, dict):
+        return ["kind of record"]
+    asked = dataclasses.asdict(lane.config) | {"stop": list(lane.config.stop)}
+    usual = {each.name: each.default for each in dataclasses.fields(RunConfig)} | {"stop": []}
+    pair = dataclasses.asdict(lane.spec)
+    return [
+        *(name for name in _MODELS if models.get(name, _usual_model(name)) != pair[name]),
+        *(name for name in asked if settings.get(name, usual[name]) != asked[name]),
+    ]
+
+
+def _usual_model(name: str) -> object:
+    return getattr(PairSpec(), name)
 
 
 def _no_comparison(path: Path) -> ConfigError:

@@ -1,7 +1,7 @@
 """``compare``: lanes side by side on the same prompts, kept run by run, and a verdict.
 
 Every finished run is kept in the run library before it is reported, so a comparison that was
-killed goes on where it was when the same command is given again.
+killed goes on where it was when the same command is given again, with --restart too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,25 +29,43 @@ from specviz.suites import MAX_SUITE_BYTES
 
 if TYPE_CHECKING:
     from specviz.comparing import Comparison, Measured
-    from specviz.store import Library
+    from specviz.keeping.comparisons import KeptRuns
+    from specviz.pairing import PairCheck
 
 REGRESSION = 1
+OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
 
 
 def command(options: argparse.Namespace) -> int:
+    """An exit code of 1 says that a lane is slower, so nothing else may end with it."""
+    try:
+        return _obey(options)
+    except (SpecvizError, BrokenPipeError):
+        raise
+    except Exception:
+        traceback.print_exc()
+        return OUR_BUG
+
+
+def _obey(options: argparse.Namespace) -> int:
     plan = plan_from(options)
-    allowance = Allowance.of(options, plan.labels)
-    if options.out is not None:
-        check_out(options.out)
+    allowance = Allowance.of(options, plan)
+    for path, flag in ((options.out, "--out"), (options.html, "--html")):
+        if path is not None:
+            check_out(path, flag)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        comparison = _compared(plan, options)
+        comparison, runs, counts = _compared(plan, options)
     from specviz.comparing import comparison_to_json
 
-    record = comparison_to_json(comparison)
+    record = comparison_to_json(comparison) | {"runs": counts}
     checked = check_against(record, allowance) if allowance else None
     record |= {"against": checked.record} if checked else {}
     if options.out is not None:
-        _save(options.out, to_json(record))
+        _save(options.out, to_json(record) + "\n", "--out")
+    if options.html is not None:
+        from specviz.export.replay import comparison_html
+
+        _save(options.html, comparison_html(comparison, runs), "--html")
     painter = painter_for(sys.stdout, os.environ)
     print(to_json(record) if options.json else render_comparison(painter, comparison, checked))
     return REGRESSION if checked and checked.failed else 0
@@ -88,100 +107,81 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 # The runs
 
 
-def _compared(plan: Plan, options: argparse.Namespace) -> Comparison:
+def _compared(
+    plan: Plan, options: argparse.Namespace
+) -> tuple[Comparison, Sequence[Measured], dict[str, int]]:
+    """With its runs, and how many of them were kept from before and how many are new."""
     from specviz.comparing import compare
 
-    library = _library()
-    key = _key(plan, library, restart=options.restart)
-    kept = _kept_runs(library, key, plan)
-    total = len(plan.jobs())
-    if kept:
-        _say(f"{len(kept)} of {total} runs are kept from before; --restart measures them again")
-    made = list(kept)
+    checks = _checks(plan)
+    kept = _kept_runs(plan, checks, options)
+    before, total = len(kept.runs), len(plan.jobs())
     try:
-        for run in _rest(plan, kept, _keeper(plan, library, key, options.title)):
-            _check_models(run, made)
-            made.append(run)
-            _say(f"kept {len(made)} of {total}: {_named(plan, run.job)}{_rate(run)}")
+        for run in _rest(plan, checks, kept):
+            _say(f"kept {len(kept.runs)} of {total}: {_named(plan, run.job)}{_rate(run)}")
     except KeyboardInterrupt:
-        _say(f"{len(made)} of {total} runs are kept; the same command goes on from there")
+        _say(f"{len(kept.runs)} of {total} runs are kept; the same command goes on from there")
         raise
-    return compare(plan, made)
+    counts = {"kept": before, "measured": len(kept.runs) - before}
+    return compare(plan, kept.runs), kept.runs, counts
 
 
-def _library() -> Library:
+def _checks(plan: Plan) -> dict[PairSpec, PairCheck]:
+    """Of each pair: what it needs, what is there now, and that it can continue every prompt."""
+    from specviz.engine import check_pair
+
+    prompts, chat, tell = (
+        [each.prompt for each in plan.items],
+        plan.lanes[0].config.chat,
+        in_lines(_say),
+    )
+    specs = dict.fromkeys(lane.spec for lane in plan.lanes)
+    return {
+        spec: check_pair(spec, tell, present=True, prompts=prompts, chat=chat) for spec in specs
+    }
+
+
+def _kept_runs(
+    plan: Plan, checks: dict[PairSpec, PairCheck], options: argparse.Namespace
+) -> KeptRuns:
+    """Opened, those there are. What is held against a saved comparison is measured now."""
+    from specviz.keeping.comparisons import KeptRuns, Reuse
     from specviz.store import Library
 
-    return Library()
-
-
-def _key(plan: Plan, library: Library, *, restart: bool) -> str:
-    """Of the latest generation of this comparison; with ``restart``, of a new one."""
-    known = {row.key for row in library.comparisons()}
-    generations = [plan.key, *(f"{plan.key}.{number}" for number in range(2, len(known) + 2))]
-    begun = [key for key in generations if key in known]
-    return begun[-1] if begun and not restart else generations[len(begun)]
-
-
-def _kept_runs(library: Library, key: str, plan: Plan) -> list[Measured]:
-    """Those that are whole: one that was stopped on a page is made again."""
-    from specviz.comparing import Measured, is_whole
-
-    jobs = {job.key: job for job in plan.jobs()}
-    kept = [
-        Measured(
-            job=jobs[place],
-            trace=library.open(run_id),
-            memory_bytes=library.row(run_id).memory_bytes,
+    fresh: Reuse = "restarted" if options.restart else "unfinished"
+    kept = KeptRuns(
+        plan,
+        Library(),
+        {spec: each.present for spec, each in checks.items() if each.present},
+        title=options.title or " · ".join(plan.labels),
+        reuse=fresh if options.restart or options.against else "any",
+    )
+    while kept.opening:
+        kept.open_next()
+    total = len(plan.jobs())
+    if kept.changed:
+        _say(
+            "the runs kept from before were made with other models, on another machine or with "
+            "other versions; all lanes are measured anew"
         )
-        for place, run_id in library.comparison_jobs(key).items()
-        if place in jobs
-    ]
-    return [run for run in kept if is_whole(plan, run.trace)]
+    elif kept.runs:
+        again = "" if options.restart else "; --restart measures them again"
+        _say(f"{len(kept.runs)} of {total} runs are kept from before{again}")
+    return kept
 
 
-def _keeper(plan: Plan, library: Library, key: str, title: str) -> Callable[[Measured], None]:
-    from specviz.keeping import keep
-    from specviz.lanes import plan_to_json
-
-    def keep_run(run: Measured) -> None:
-        library.begin_comparison(key, plan_to_json(plan), title or " · ".join(plan.labels))
-        keep(
-            library,
-            run.trace,
-            name=plan.labels[run.job.lane],
-            comparison=key,
-            job=run.job.key,
-            memory_bytes=run.memory_bytes,
-        )
-
-    return keep_run
-
-
-def _rest(
-    plan: Plan, kept: list[Measured], keep_run: Callable[[Measured], None]
-) -> Iterator[Measured]:
-    done = {run.job.key for run in kept}
+def _rest(plan: Plan, checks: dict[PairSpec, PairCheck], kept: KeptRuns) -> Iterator[Measured]:
+    done = {run.job.key for run in kept.runs}
     if len(done) == len(plan.jobs()):
         return iter(())
     from specviz.lab.comparison import fitting, run_plan
     from specviz.lab.kept_pairs import KeptPairs
 
-    ordered = fitting(plan)
+    ordered = fitting(plan, checks)
     if ordered.order == "blocks":
         _say(f"the pairs do not fit into memory together; in this order: {_blocks(ordered)}")
     pairs, tell = KeptPairs(), in_lines(_say)
-    return run_plan(ordered, lambda spec: pairs.load(spec, tell), keep_run, done)
-
-
-def _check_models(run: Measured, made: list[Measured]) -> None:
-    """Kept runs of other weights under the same name are no runs of this lane."""
-    for other in made:
-        if other.job.lane == run.job.lane and other.trace.pair != run.trace.pair:
-            raise SpecvizError(
-                "The models of a lane have changed since its first runs were kept.",
-                remedy="Add --restart to measure all lanes again.",
-            )
+    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done)
 
 
 def _blocks(plan: Plan) -> str:
@@ -201,14 +201,14 @@ def _rate(run: Measured) -> str:
     return "" if rate is None else f", {rate:.1f} tokens/s"
 
 
-def _save(path: Path, text: str) -> None:
+def _save(path: Path, text: str, flag: str) -> None:
     from specviz.store.files import write_file
 
     try:
-        write_file(path, text + "\n")
+        write_file(path, text)
     except OSError as error:
         raise ConfigError(
-            f"--out: {path} cannot be written: {error.strerror}.",
+            f"{flag}: {path} cannot be written: {error.strerror}.",
             remedy="Choose another place; the runs are kept.",
         ) from None
     _say(f"saved {path}")

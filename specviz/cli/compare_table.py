@@ -39,7 +39,8 @@ def _paragraph(painter: Painter, text: str) -> str:
 def _lanes(painter: Painter, comparison: Comparison) -> str:
     columns = [[lane.label, *_figures(lane)] for lane in comparison.lanes]
     if comparison.target is not None:
-        columns.append(["target alone", *_figures_alone(comparison.target)])
+        name = "target" if comparison.verdict.same_question else comparison.target.label
+        columns.append([f"{name} alone", *_figures_alone(comparison.target)])
     return _table(painter, [["", *NAMES], *columns])
 
 
@@ -99,7 +100,13 @@ def _how(comparison: Comparison) -> str:
     units = f"; 95 % intervals over {' and '.join(sorted(over))} (Student's t)" if over else ""
     prompts = f"{len(plan.items)} prompt{'s' * (len(plan.items) != 1)}"
     repeats = f"{plan.repeats} repeat{'s' * (plan.repeats != 1)}"
-    return f"{prompts}, {repeats}; medians with lowest–highest{units}."
+    return f"{prompts}, {repeats}; medians with lowest–highest{units}. {_what_memory(comparison)}"
+
+
+def _what_memory(comparison: Comparison) -> str:
+    places = [each.device for lane in comparison.lanes for each in lane.environments]
+    room = " and, on a GPU, its working room" if any(p.startswith("cuda") for p in places) else ""
+    return f"Memory: the weights a lane needs{room}."
 
 
 def _middle(

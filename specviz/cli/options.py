@@ -112,6 +112,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     _add_against(parser)
     _add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="save the verdict, the table and the race here"
+    )
 
 
 def _add_against(parser: argparse.ArgumentParser) -> None:

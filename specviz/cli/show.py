@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-import uuid
 from pathlib import Path
 
 from specviz.cli.figures import render_figures
@@ -38,26 +37,16 @@ def command(options: argparse.Namespace) -> int:
 
 def _write_replay(trace: Trace, path: Path) -> None:
     from specviz.export.replay import replay_html
+    from specviz.store.files import write_file
 
     try:
-        _write_whole(path, replay_html(trace))
+        write_file(path, replay_html(trace))
     except OSError as error:
         raise ConfigError(
             f"--html: {path} cannot be written: {error.strerror}.",
             remedy="Choose a place with room for it.",
         ) from error
     print(f"saved {one_line(str(path))}", file=sys.stderr)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Beside its place, then into it: a disk that fills up leaves the older file as it was."""
-    place = path.resolve()  # a link keeps pointing where it did
-    beside = place.parent / f".specviz-{uuid.uuid4().hex}.tmp"
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(place)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def print_report(trace: Trace) -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from specviz.analysis import Metrics, metrics
 from specviz.comparing.paired import Place, Ratio, Spread, Values, mean_of, ratio_of, spread
 from specviz.lanes import Job, Lane, Plan
-from specviz.trace import Trace
+from specviz.trace import Environment, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One run of a plan; ``memory_bytes`` as the device or the process had in use after it."""
+    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room."""
 
     job: Job
     trace: Trace
@@ -38,7 +38,8 @@ class LaneResult:
     """A lane's figures as medians of its runs; None where no run knows them.
 
     ``alpha`` and ``expected`` are means with their intervals, ``speedup_ratio`` the speedup
-    over the target alone, from its log-ratios, with its interval.
+    over the target alone, from its log-ratios, with its interval. ``environments``: where the
+    runs were made, each once.
     """
 
     label: str
@@ -46,6 +47,7 @@ class LaneResult:
     count: int
     noisy: int  # runs on a machine that drifted by more than 5 % meanwhile
     representative: Measured | None  # the run nearest the median rate
+    environments: tuple[Environment, ...]
     alpha: Ratio | None
     expected: Ratio | None
     speedup_ratio: Ratio | None
@@ -93,6 +95,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[Figured]) -> LaneResult:
         count=len(runs),
         noisy=sum(each.figures.noisy is True for each in runs),
         representative=_representative(runs),
+        environments=_environments(runs),
         alpha=_share(values(runs, lambda figures: figures.alpha_observed)),
         expected=_share(values(runs, lambda figures: figures.alpha_expected)),
         speedup_ratio=ratio_of(log_values(runs, lambda figures: figures.speedup_observed)),
@@ -150,6 +153,14 @@ def _share(known: Values) -> Ratio | None:
     if found is None or found.low is None or found.high is None:
         return found
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def _environments(runs: Sequence[Figured]) -> tuple[Environment, ...]:
+    each_once: list[Environment] = []
+    for run in runs:
+        if run.run.trace.environment not in each_once:
+            each_once.append(run.run.trace.environment)
+    return tuple(each_once)
 
 
 def _representative(runs: Sequence[Figured]) -> Measured | None:

@@ -189,6 +189,10 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_place(results: Sequence[LaneResult]) -> bool:
-    runs = [each.representative for each in results if each.representative is not None]
-    places = [each.trace.environment for each in runs]
-    return len({(each.device, each.device_name, each.cpu, each.threads) for each in places}) <= 1
+    """Of all runs: also those of one lane may have been made in two places."""
+    places = {
+        (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
+        for result in results
+        for each in result.environments
+    }
+    return len(places) <= 1

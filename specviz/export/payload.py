@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from specviz.analysis import Metrics, metrics
-from specviz.export.playback import lanes, round_items
+from specviz.export.playback import lanes, prompt_texts, round_items
 from specviz.export.summary import summary
 from specviz.throughput import (
     Outlook,
@@ -17,6 +17,7 @@ from specviz.throughput import (
 )
 from specviz.trace import RunConfig, Trace
 
+_FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
 Plain = dict[str, Any]
 # How the families that the engine knows write the end of a text.
@@ -45,6 +46,16 @@ class Point:
     label: str
     current: bool
     partial: bool  # the run was broken off
+    few: bool  # with so few rounds, a pace says little
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What the next run would be."""
+
+    config: RunConfig
+    prompt: str
+    kind: str | None  # of the prompt, where it is a preset
 
 
 def payload(
@@ -54,7 +65,7 @@ def payload(
     start: int = 0,
     curves: ThroughputCurves | None = None,
     points: Sequence[Point] = (),
-    chosen: RunConfig | None = None,
+    chosen: Chosen | None = None,
     figures: Metrics | None = None,
     growing: bool = False,
     tour: Tour = "never",
@@ -63,10 +74,10 @@ def payload(
     figures = figures or metrics(trace)
     return {
         "run": _run(trace, status),
-        "prompt": list(trace.prompt.token_texts),
+        "prompt": prompt_texts(trace),
         "rounds": {
             "from": start,
-            "items": round_items(trace.rounds[start:]),
+            "items": round_items(trace, start),
             "total": len(trace.rounds),
         },
         "lanes": lanes(trace, noisy=bool(figures.noisy)),
@@ -112,6 +123,7 @@ def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
         label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
         current=current,
         partial=trace.finish == "stopped",
+        few=figures.num_whole_rounds < _FEW_ROUNDS,
     )
 
 
@@ -138,7 +150,7 @@ def _throughput(
     points: Sequence[Point],
     trace: Trace,
     figures: Metrics,
-    chosen: RunConfig | None,
+    chosen: Chosen | None,
 ) -> Plain | None:
     if curves is None:
         return None
@@ -147,23 +159,29 @@ def _throughput(
         "ideal": [round(rate, 2) for rate in curves.ideal],
         "forecast": [round(rate, 2) for rate in curves.forecast],
         "extrapolated": curves.extrapolated,
-        "stale": chosen is not None and _sampled(chosen) != _sampled(trace.config),
+        "stale": chosen is not None and _law_of(chosen) != _law_of(_asked(trace)),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
         "noisy": trace.step_costs is not None and trace.step_costs.noisy,
-        "chosen": chosen.gamma if chosen is not None else None,
-        "points": [
-            {
-                "gamma": p.gamma,
-                "rate": p.rate,
-                "label": p.label,
-                "current": p.current,
-                "partial": p.partial,
-            }
-            for p in points
-        ],
+        "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
+        "points": [asdict(point) for point in points],
     }
 
 
-def _sampled(config: RunConfig) -> tuple[float, int, float]:
-    return config.temperature, config.top_k, config.top_p
+def _foretold(curves: ThroughputCurves, gamma: int) -> Plain:
+    """What the curves say of a gamma; nothing beyond their end."""
+    known = dict(zip(curves.gammas, curves.forecast, strict=True))
+    return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
+
+
+def _asked(trace: Trace) -> Chosen:
+    return Chosen(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+
+
+def _law_of(asked: Chosen) -> tuple[object, ...]:
+    """All that acceptance hangs on, besides luck: runs alike in it have one forecast."""
+    config = asked.config
+    rule = None if config.lossless else (config.epsilon, config.residual)
+    sampling = (config.temperature, config.top_k, config.top_p)
+    words = (asked.kind or asked.prompt, config.chat, config.ignore_eos)
+    return (*sampling, config.drafter, rule, *words)

@@ -6,17 +6,37 @@ those of the alternatives, which are only drawn, are rounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
+from specviz.spelling import Place, added_texts, alone, emitted_tokens
 from specviz.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
 
 Plain = dict[str, Any]
 
 
-def round_items(rounds: Sequence[Round]) -> list[Plain]:
-    return [_round(entry) for entry in rounds]
+def prompt_texts(trace: Trace) -> list[str]:
+    prompt = trace.prompt
+    return added_texts(prompt.token_ids, prompt.token_texts, trace.pieces, prompt.text)
+
+
+def round_items(trace: Trace, start: int = 0) -> list[Plain]:
+    """The rounds from ``start`` on. A token that adds another text than its own says so."""
+    items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
+    for (index, place), text in _adds(trace).items():
+        if index >= start:
+            item = items[index - start]
+            [*item["candidates"], item["extra"]][place]["adds"] = text
+    return items
+
+
+def _adds(trace: Trace) -> dict[Place, str]:
+    emitted = list(emitted_tokens(trace.rounds))
+    texts = [token.text for _, token in emitted]
+    adds = added_texts([token.token_id for _, token in emitted], texts, trace.pieces, trace.text)
+    each = zip(emitted, texts, adds, strict=True)
+    return {place: added for (place, _), text, added in each if added != text}
 
 
 def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
@@ -56,11 +76,11 @@ def _parts(entry: Round, total: float) -> Plain:
     return {name: _significant(scale * seconds) for name, seconds in parts.items()}
 
 
-def _round(entry: Round) -> Plain:
+def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
     times = entry.times
     return {
-        "candidates": [_candidate(each) for each in entry.candidates],
-        "extra": _extra(entry.extra) if entry.extra else None,
+        "candidates": [_candidate(each, pieces) for each in entry.candidates],
+        "extra": _extra(entry.extra, pieces) if entry.extra else None,
         "cut": entry.cut,
         "times": {
             "draft": _significant(times.draft),
@@ -70,21 +90,21 @@ def _round(entry: Round) -> Plain:
     }
 
 
-def _candidate(each: Candidate) -> Plain:
+def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
     return {
-        "text": each.text,
+        "text": alone(each.token_id, each.text, pieces),
         "verdict": each.verdict,
         "draft": each.draft_prob,
         "target": each.target_prob,
         "uniform": each.uniform,
         "expected": _significant(each.expected_acceptance),
-        "insight": _insight(each.insight) if each.insight else None,
+        "insight": _insight(each.insight, pieces) if each.insight else None,
     }
 
 
-def _extra(extra: Extra) -> Plain:
+def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
     return {
-        "text": extra.text,
+        "text": alone(extra.token_id, extra.text, pieces),
         "kind": extra.kind,
         "target": extra.target_prob,
         "draft": extra.draft_prob,
@@ -92,21 +112,21 @@ def _extra(extra: Extra) -> Plain:
     }
 
 
-def _insight(insight: Insight) -> Plain:
+def _insight(insight: Insight, pieces: Mapping[str, str]) -> Plain:
     return {
         "draft": insight.draft_prob,
         "target": insight.target_prob,
         "draft_entropy": _significant(insight.draft_entropy),
         "target_entropy": _significant(insight.target_entropy),
-        "draft_top": _alternatives(insight.draft_top),
-        "target_top": _alternatives(insight.target_top),
-        "residual_top": _alternatives(insight.residual_top),
+        "draft_top": _alternatives(insight.draft_top, pieces),
+        "target_top": _alternatives(insight.target_top, pieces),
+        "residual_top": _alternatives(insight.residual_top, pieces),
     }
 
 
-def _alternatives(alternatives: Alternatives) -> list[list[str | float]]:
-    pairs = zip(alternatives.texts, alternatives.probs, strict=True)
-    return [[text, _significant(prob)] for text, prob in pairs]
+def _alternatives(tops: Alternatives, pieces: Mapping[str, str]) -> list[list[str | float]]:
+    each = zip(tops.token_ids, tops.texts, tops.probs, strict=True)
+    return [[alone(token_id, text, pieces), _significant(prob)] for token_id, text, prob in each]
 
 
 def _significant(value: float) -> float:

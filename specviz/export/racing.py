@@ -8,9 +8,11 @@ See assets/player/README.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 from specviz.analysis import Metrics, metrics
+from specviz.comparing import Comparison, Measured, compare
 from specviz.export.payload import Plain, Status, curves_of, payload, point_of
 from specviz.export.playback import lane_parts, target_seconds
 from specviz.trace import Trace
@@ -39,6 +41,27 @@ def race_payload(labels: Sequence[str], traces: Sequence[Trace], *, chosen: int 
         "growing": False,
         "tour": "never",
     }
+
+
+def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple[int, ...]:
+    """The prompts, by their places, on which every lane has a run."""
+    made = {(run.job.item, run.job.lane) for run in measured}
+    items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
+    return tuple(item for item in items if all((item, lane) in made for lane in lanes))
+
+
+def representatives(
+    comparison: Comparison, measured: Sequence[Measured], item: int
+) -> tuple[Trace, ...]:
+    """Of each lane the run on that prompt that is nearest its median rate there."""
+    plan = comparison.plan
+    if len(plan.items) > 1:  # nearest the median of all prompts, lanes would write unlike texts
+        alone = replace(plan, items=(plan.items[item],))
+        of_it = [run for run in measured if run.job.item == item]
+        runs = [replace(run, job=replace(run.job, item=0)) for run in of_it]
+        comparison = compare(alone, runs)
+    found = [lane.representative for lane in comparison.lanes]
+    return tuple(run.trace for run in found if run is not None)
 
 
 def _lane(label: str, trace: Trace, figures: Metrics) -> Plain:

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from specviz.comparing import Comparison, Measured
+from specviz.errors import ConfigError
+from specviz.export.lane_table import as_texts
 from specviz.export.payload import Plain, payload_of_trace
 from specviz.export.player_source import replay_source
-from specviz.export.racing import race_payload
+from specviz.export.racing import prompts_raced, race_payload, representatives
 from specviz.trace import Trace
 
 _RUN_ID = "replay"
@@ -42,12 +45,45 @@ def replay_html(trace: Trace) -> str:
     return _document(player, title=_pair(trace), facts=_facts(trace))
 
 
+def comparison_html(
+    comparison: Comparison, measured: Sequence[Measured], *, item: int | None = None
+) -> str:
+    """A comparison and the race on one of its prompts, by default the first that all lanes ran.
+
+    Raises ConfigError where there is none.
+    """
+    raced = prompts_raced(comparison, measured)
+    item = raced[0] if item is None and raced else item
+    if item not in raced:
+        raise ConfigError(
+            "Not every lane has a run on the prompt, so there is no race to save.",
+            remedy="Let the comparison go on until all have.",
+        )
+    return comparison_replay_html(
+        [lane.label for lane in comparison.lanes],
+        representatives(comparison, measured, item),
+        verdict=comparison.verdict.text,
+        table=as_texts(comparison),
+        facts=_prompt(comparison, item),
+    )
+
+
+def _prompt(comparison: Comparison, item: int) -> list[str]:
+    """Which prompt the race is on, where there are several."""
+    items = comparison.plan.items
+    if len(items) == 1:
+        return []
+    kind = items[item].kind
+    return [f"race on prompt {item + 1} of {len(items)}{f', {kind}' if kind else ''}"]
+
+
 def comparison_replay_html(
     labels: Sequence[str],
     traces: Sequence[Trace],
     *,
     verdict: str,
     table: Sequence[Sequence[str]] = (),
+    facts: Sequence[str] = (),
 ) -> str:
     """A race in the player, below the verdict in words and the table, whose head comes first."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
@@ -55,7 +91,7 @@ def comparison_replay_html(
     return _document(
         race_payload(labels, traces),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=_place(traces[0]),
+        facts=[*facts, *_place(traces[0])],
         verdict=verdict,
         table=table,
     )

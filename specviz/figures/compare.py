@@ -18,6 +18,7 @@ from specviz.throughput import extrapolated_curves
 from specviz.trace import Round, Trace
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
+_MOST_TIMES = 3  # the highest value, and no interval is drawn farther
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
 
 
@@ -161,7 +162,10 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) -> go.Figure:
-    """A reading a lane over the kinds of text, each with its interval; ``title`` names them."""
+    """A reading a lane over the kinds of text, each with its interval; ``title`` names them.
+
+    An interval that goes far beyond every value is cut off: drawn whole it would hide the rest.
+    """
     made = figure(x_title="", y_title=title)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
@@ -171,8 +175,16 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) ->
         )
     made.update_layout(scattermode="group", scattergap=0.6, showlegend=True)
     made.update_xaxes(type="category", categoryarray=[each.kind for each in kinds])
-    made.update_yaxes(rangemode="tozero")
+    made.update_yaxes(range=[0, _height([each for kind in kinds for each in kind.readings])])
     return made
+
+
+def _height(readings: Sequence[Reading | None]) -> float:
+    """Where a chart from 0 ends."""
+    known = [each for each in readings if each is not None]
+    highest = max((each.value for each in known), default=1.0)
+    ends = [each.value if each.high is None else each.high for each in known]
+    return 1.05 * min(max(ends, default=1.0), _MOST_TIMES * highest)
 
 
 def _add_readings(

@@ -13,10 +13,10 @@ import plotly.graph_objects as go
 
 from specviz.figures.look import COLOURS, SERIES, figure
 from specviz.theory.clustering import StickyText, tokens_per_round
-from specviz.theory.roofline import Gpu, Model, Serving, largest_batch
+from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch
 from specviz.theory.runtime import RoundsLaw
 from specviz.theory.speed import expected_tokens
-from specviz.theory.temperature import Logits, overlap, overlaps
+from specviz.theory.temperature import DRAFT_TEMPERATURES, Logits, overlap, overlaps
 
 STICKINESS = tuple(float(each) for each in np.linspace(0.0, 1.0, 26))
 BATCHES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -127,8 +127,11 @@ def over_batch(
             if batch <= fits
         ]
         batches, name = [each.batch for each in places], f"{context:,} tokens"
-        _line(costs, batches, [each.verify_cost(gamma) for each in places], name, colour)
-        _line(speeds, batches, [each.speedup(alpha, gamma) for each in places], name, colour)
+        shown = "circle" if len(places) == 1 else None  # of one point no line can be seen
+        verify = [each.verify_cost(gamma) for each in places]
+        gains = [each.speedup(alpha, gamma) for each in places]
+        _line(costs, batches, verify, name, colour, symbol=shown)
+        _line(speeds, batches, gains, name, colour, symbol=shown)
     tau = expected_tokens(alpha, gamma)
     edge = {"color": COLOURS.muted, "dash": "dash"}
     speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {tau:.2f} at every batch"})
@@ -139,11 +142,26 @@ def over_batch(
     return costs, speeds
 
 
+def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
+    """What a pass of the target reads over batch at each context, beside a terabyte."""
+    made = figure(x_title="sequences in the batch", y_title="GB read a pass", height=300)
+    for context, colour in zip(contexts, SERIES, strict=False):
+        read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
+        _line(made, BATCHES, read, f"{context:,} tokens", colour)
+    edge = {"color": COLOURS.rejected, "dash": "dash"}
+    made.add_hline(y=1000.0, line=edge, annotation={"text": "1 TB"})
+    made.add_vline(x=batch, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])
+    made.update_yaxes(type="log")
+    return made
+
+
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
     """Acceptance over the temperature both share, and with the draft's own best temperature."""
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
-    own = overlaps(draft, target, TEMPERATURES, TEMPERATURES).max(axis=0)
+    found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)
+    own = np.maximum(found, shared).tolist()
     _line(made, TEMPERATURES, shared, name="the same for both", colour=COLOURS.exact)
     _line(made, TEMPERATURES, own, name="draft at its best", colour=COLOURS.draft, dash="dash")
     made.add_scatter(

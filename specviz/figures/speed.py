@@ -11,8 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.look import COLOURS, figure
-from specviz.theory.speed import best_gamma, best_gammas, expected_tokens, speedup
+from specviz.figures.look import COLOURS, SERIES, figure
+from specviz.theory.papers import SpecBenchRow
+from specviz.theory.speed import (
+    best_gamma,
+    best_gammas,
+    expected_tokens,
+    no_gamma_is_best,
+    speedup,
+)
 
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
 _FINE = 8  # lines between gammas are found on a grid finer than the cells
@@ -40,7 +47,10 @@ class RunPoint:
 def speedup_over_gamma(
     alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
 ) -> go.Figure:
-    """The ideal curve (v = 1) and the one that pays for verification; its best gamma marked."""
+    """The ideal curve (v = 1) and the one that pays for verification; its best gamma marked.
+
+    The best is that of the range drawn; none is marked where none is best.
+    """
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates a round, γ", y_title="times the target alone")
     curves = (
@@ -58,8 +68,9 @@ def speedup_over_gamma(
             marker={"size": 5},
             hovertemplate="γ %{x}: %{y:.3f} ×<extra></extra>",
         )
-    best, value = best_gamma(alpha, draft_cost, verify_cost, max_gamma)
-    _mark(made, best, value, name=f"best, γ {best}", symbol="star", size=14)
+    if not no_gamma_is_best(alpha, draft_cost, verify_cost):
+        best, value = best_gamma(alpha, draft_cost, verify_cost, max_gamma)
+        _mark(made, best, value, name=f"best, γ {best}", symbol="star", size=14)
     chosen = speedup(alpha, gamma, draft_cost, verify_cost)
     _mark(made, gamma, chosen, name=f"chosen, γ {gamma}", symbol="circle-open", size=13)
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
@@ -95,9 +106,7 @@ def speedup_map(
     _add_points(made, papers, name="papers (reported)", colour=COLOURS.draft, symbol="circle")
     _add_points(made, runs, name="runs (measured)", colour=COLOURS.measured, symbol="diamond")
     alpha, cost = here
-    _mark(
-        made, max(cost, float(MAP_COSTS[0])), alpha, name="these settings", symbol="star", size=15
-    )
+    _mark(made, _on_axis(cost), alpha, name="these settings", symbol="star", size=15)
     made.update_xaxes(type="log", range=np.log10(MAP_COSTS[[0, -1]]).tolist(), tickvals=_COST_TICKS)
     made.update_yaxes(range=[0, 1])
     return made
@@ -152,6 +161,28 @@ def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
     return made
 
 
+def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
+    """Reported speedups, a group of bars a task and a colour a drafter."""
+    made = figure(x_title="task", y_title="times the target alone", height=300)
+    drafters = list(dict.fromkeys(each.drafter for each in rows))
+    for drafter, colour in zip(drafters, SERIES, strict=False):
+        own = [each for each in rows if each.drafter == drafter]
+        made.add_bar(
+            x=[each.task for each in own],
+            y=[each.speedup for each in own],
+            name=f"{drafter} (reported)",
+            marker={"color": colour},
+            hovertemplate="%{x}: %{y:.2f} ×<extra>" + drafter + "</extra>",
+        )
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    return made
+
+
+def _on_axis(cost: float) -> float:
+    """A cost where the map can show it: its axis is logarithmic and ends at 1."""
+    return float(np.clip(cost, MAP_COSTS[0], MAP_COSTS[-1]))
+
+
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
     """Where the best gamma reaches a level, at each c the least alpha; then alpha = c."""
     labels: list[dict[str, object]] = []
@@ -199,12 +230,13 @@ def _add_points(
     if not points:
         return
     made.add_scatter(
-        x=[each.c for each in points],
+        x=[_on_axis(each.c) for each in points],
         y=[each.alpha for each in points],
         text=[each.label for each in points],
-        customdata=[[each.run_id, each.speedup] for each in points],
+        customdata=[[each.run_id, each.speedup, each.c] for each in points],
         mode="markers",
         name=name,
+        cliponaxis=False,
         marker={
             "color": colour,
             "symbol": symbol,
@@ -212,7 +244,8 @@ def _add_points(
             "line": {"color": "white", "width": 1},
         },
         unselected={"marker": {"opacity": 1}},
-        hovertemplate="%{text}<br>α %{y:.3f}, c %{x:.3f}: %{customdata[1]:.2f} × measured"
+        hovertemplate="%{text}<br>α %{y:.3f}, c %{customdata[2]:.3f}: "
+        "%{customdata[1]:.2f} × measured"
         "<extra></extra>",
     )
 

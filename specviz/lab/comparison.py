@@ -8,14 +8,14 @@ reported, so what was reported is never lost, and what is done already is not ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from specviz.comparing import Measured
 from specviz.lab import measured
-from specviz.lab.kept_pairs import free_memory, weights_bytes
+from specviz.lab.kept_pairs import RunMemory
 from specviz.lanes import Job, Plan, order_that_fits
-from specviz.pairing import PairSpec
+from specviz.pairing import PairCheck, PairSpec
 from specviz.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 24
 
 
-def fitting(plan: Plan) -> Plan:
+def fitting(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
     """The plan in blocks, pair by pair, if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
-    from specviz.engine import check_pair
-
-    needed = [check_pair(spec).memory_needed for spec in specs]
-    free = [free_memory(spec) for spec in specs]
+    needed = [checks[spec].memory_needed for spec in specs]
+    free = [checks[spec].memory_free for spec in specs]
     known = [each for each in free if each is not None]
     order = order_that_fits(needed, min(known) if len(known) == len(free) else None)
     return dataclasses.replace(plan, order=order)
@@ -70,35 +68,15 @@ def _warm_up(plan: Plan, job: Job, pair: Pair) -> None:
 
 
 def _measure(plan: Plan, job: Job, pair: Pair) -> Measured:
-    own = weights_bytes(pair)
-    before = _start_peak(pair)
-    trace = _run(plan, job, pair, job.config(plan), baseline=plan.baseline)
-    return Measured(job=job, trace=trace, memory_bytes=own + _peak(pair) - before)
+    config = job.config(plan)
+    memory = RunMemory(pair, config)
+    trace = _run(plan, job, pair, config, baseline=plan.baseline)
+    return Measured(job=job, trace=trace, memory_bytes=memory.measured())
 
 
 def _run(plan: Plan, job: Job, pair: Pair, config: RunConfig, *, baseline: bool) -> Trace:
     item = plan.items[job.item]
-    run = measured.measured_run(pair, item.prompt, config, baseline=baseline)
+    run = measured.measured_run(pair, item.prompt, config, baseline=baseline, kind=item.kind)
     for _ in run:
         pass
-    trace = run.trace()
-    kind = item.kind if item.kind is not None else trace.prompt.kind
-    return dataclasses.replace(trace, prompt=dataclasses.replace(trace.prompt, kind=kind))
-
-
-def _start_peak(pair: Pair) -> int:
-    """Bytes in use on the GPU, whose peak is counted from here; 0 on a CPU."""
-    if pair.device.type != "cuda":
-        return 0
-    import torch
-
-    torch.cuda.reset_peak_memory_stats(pair.device)
-    return torch.cuda.memory_allocated(pair.device)
-
-
-def _peak(pair: Pair) -> int:
-    if pair.device.type != "cuda":
-        return 0
-    import torch
-
-    return torch.cuda.max_memory_allocated(pair.device)
+    return run.trace()

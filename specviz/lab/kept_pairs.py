@@ -1,18 +1,20 @@
 """Pairs that stay loaded while they fit: the one used longest ago is let go first.
 
 A pair fits if 1.3 times its weights and a GiB to work in are free, on its device, before it is
-loaded. Where nobody can say what is free, one pair is kept at a time.
+loaded. Where nobody can say what is free, one pair is kept at a time. What a run takes of the
+memory is measured here too.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.errors import DeviceError
 from specviz.lanes import MAX_LANES, memory_margin
 from specviz.pairing import PairSpec, Tell
+from specviz.trace import RunConfig
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -94,11 +96,34 @@ def free_memory(spec: PairSpec) -> int | None:
     return hardware.free_memory(hardware.choose_device(spec.device))
 
 
-def weights_bytes(pair: Pair) -> int:
-    """Of both models, each tensor once."""
-    models = [model for model in (pair.target, pair.draft) if model is not None]
+class RunMemory:
+    """Bytes that a run takes, begun before it: the weights of the models it needs, each tensor
+    once, and on a GPU the most that was in use meanwhile above what was in use before."""
+
+    def __init__(self, pair: Pair, config: RunConfig) -> None:
+        self._weights = _weights_bytes(pair, config)
+        self._device = pair.device if pair.device.type == "cuda" else None
+        self._before = 0
+        if self._device is not None:
+            _cuda().reset_peak_memory_stats(self._device)
+            self._before = _cuda().memory_allocated(self._device)
+
+    def measured(self) -> int:
+        if self._device is None:
+            return self._weights
+        return self._weights + _cuda().max_memory_allocated(self._device) - self._before
+
+
+def _weights_bytes(pair: Pair, config: RunConfig) -> int:
+    """Prompt lookup needs no draft model, though the pair may have one."""
+    draft = pair.draft if config.drafter == "model" else None
+    models = [model for model in (pair.target, draft) if model is not None]
     tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}
     return sum(tensors.values())
+
+
+def _cuda() -> Any:
+    return sys.modules["torch"].cuda
 
 
 def release_memory() -> None:

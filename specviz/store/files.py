@@ -33,7 +33,7 @@ def write_file(path: Path, text: str) -> None:
     path = Path(os.path.realpath(path))  # a link keeps pointing where it did
     beside = path.parent / f".specviz-{uuid.uuid4().hex}.tmp"
     try:
-        with beside.open("x", encoding="ascii") as file:
+        with beside.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

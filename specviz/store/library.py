@@ -23,7 +23,7 @@ from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
 from specviz.store.refusals import refusal
 from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
-from specviz.store.schema import connect, damaged
+from specviz.store.schema import connect
 from specviz.store.selecting import facet_values, one, ordered, row_of, where
 from specviz.store.traces import trace_from_json, trace_to_json
 from specviz.trace import Trace
@@ -62,7 +62,7 @@ class Library:
         that is there already under ``run_id`` stays, and takes what else is given: two may keep
         the same run, in either order.
         """
-        body = zlib.compress(trace_to_json(trace).encode("ascii"), level=3)
+        body = _packed(trace)
         lane, item, repeat = job or (None, None, None)
         values: dict[str, Any] = {each: getattr(summary, each) for each in _COLUMNS} | {
             "id": run_id or uuid.uuid4().hex,
@@ -117,7 +117,7 @@ class Library:
             ).fetchone()
         if found is None:
             raise self._no_run()
-        return trace_from_json(_unpacked(found[0], self.path), source="The kept run")
+        return trace_from_json(_unpacked(found[0]), source="The kept run")
 
     def rename(self, run_id: str, name: str) -> None:
         self._change(run_id, "UPDATE runs SET name = ? WHERE run = ?", _name(name))
@@ -190,7 +190,8 @@ class Library:
         for found in self._comparisons("WHERE key = ?", (key,)):
             return found
         raise StoreError(
-            f"There is no such comparison in {self.path}.", remedy="Choose one of Compare's list."
+            f"There is no such comparison in {self.path}.",
+            remedy="Choose one that Compare has under Kept.",
         )
 
     def _comparisons(self, condition: str, values: tuple[str, ...]) -> tuple[ComparisonRow, ...]:
@@ -283,16 +284,26 @@ def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
         db.execute("UPDATE runs SET words = ? WHERE run = ?", (words, run))
 
 
-def _unpacked(body: bytes, path: Path) -> str:
-    """A trace's text, never more of it than a file may hold."""
+def _packed(trace: Trace) -> bytes:
+    text = trace_to_json(trace)
+    if len(text) > MAX_BYTES:  # it could be kept, but never opened again
+        raise StoreError(
+            f"The run is too long for the library: over {MAX_BYTES // 2**20} MiB.",
+            remedy="Make a shorter one, or one that does not record what both models thought.",
+        )
+    return zlib.compress(text.encode("ascii"), level=3)
+
+
+def _unpacked(body: bytes) -> str:
+    """A trace's text, never more of it than was let in."""
     unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(body, MAX_BYTES)
-    except zlib.error:
-        raise damaged(path) from None
-    if not unpacking.eof:
-        raise damaged(path)
-    return text.decode("ascii", "replace")
+    with contextlib.suppress(zlib.error):
+        text = unpacking.decompress(body, MAX_BYTES + 1)
+        if unpacking.eof:
+            return text.decode("ascii", "replace")
+    raise StoreError(
+        "The kept run is damaged.", remedy="Delete this run; it harms no other of the library."
+    )
 
 
 def _storable(text: str) -> str:

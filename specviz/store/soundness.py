@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from specviz.trace import Alternatives, Baseline, Candidate, RoundTimes, StepCosts, Trace
 
+_HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # a float32 probability may end a hair above 1
 
 
@@ -58,6 +60,8 @@ def _trace(made: Trace) -> str | None:
     blocks = made.baseline.blocks if made.baseline else ()
     if any(len(block.seconds) != sizes[block.lane] for block in blocks):
         return "has a timed block that does not fit its rounds"
+    if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
+        return "has pieces that are not bytes in hex"
     return None
 
 

@@ -15,12 +15,16 @@ from specviz.store.decoding import MisfitError, decode, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 from specviz.trace import Trace
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had no pieces, and is still written where there are none
 KIND = "specviz.trace"
 
 
 def trace_to_json(trace: Trace) -> str:
-    return to_json({"schema": SCHEMA, "kind": KIND, **fields_of(trace)})
+    fields, schema = fields_of(trace), SCHEMA
+    if not trace.pieces:
+        del fields["pieces"]
+        schema = 1
+    return to_json({"schema": schema, "kind": KIND, **fields})
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
@@ -65,5 +69,5 @@ def _check_schema(schema: object, source: str) -> None:
     if type(schema) is int and schema > SCHEMA:
         culprit = f"{source} has schema {short(schema)}: it was written by a newer specviz."
         raise TraceError(culprit, remedy=f"Update specviz (this one reads up to {SCHEMA}).")
-    if type(schema) is not int or schema != SCHEMA:
+    if type(schema) is not int or schema < 1:
         refuse(f"{source} has no schema that specviz ever wrote ({short(schema)}).")

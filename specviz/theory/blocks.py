@@ -104,7 +104,7 @@ def verify_block(
 def block_weights(
     tokens: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances]
 ) -> tuple[float, ...]:
-    """p_0 = 1, p_1 .. p_gamma."""
+    """p_0 = 1, p_1 .. p_gamma, of Sun et al. 2024, algorithm 2: min(1, p_(i-1) target / draft)."""
     weights = [1.0]
     for place, token in enumerate(tokens):
         drafted, wanted = law_pair(draft[place], target[place])
@@ -118,7 +118,8 @@ def emitted_law(
 ) -> dict[tuple[int, ...], float]:
     """The exact law of a round's tokens, by enumeration: for small instances, as a check.
 
-    Every block, every number accepted and every extra token; the keys differ in length.
+    Every block, every number accepted and every extra token; the keys differ in length. That
+    it is the target's is Leviathan et al. 2023, appendix A.1, and Sun et al. 2024 for blocks.
     """
     if vocabulary**gamma > _MAX_STATES:
         raise TheoryError("That is too many blocks to count.", remedy="Take a smaller γ.")

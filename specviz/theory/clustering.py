@@ -51,7 +51,8 @@ class StickyText:
 def tokens_per_round(text: StickyText, gamma: float) -> float:
     """Exact tokens a round in the long run; ``gamma`` may be `math.inf`.
 
-    Tokens from either state at a round's start, weighted by how often rounds start there.
+    Tokens from either state at a round's start, weighted by how often rounds start there
+    (derived here; without end, Yin et al. 2024, theorem 1).
     """
     if gamma == math.inf:
         # Rounds then end at rejections alone, and a token is rejected with 1 - mean.

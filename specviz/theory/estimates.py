@@ -15,19 +15,28 @@ _NORMAL_95 = 1.959964
 
 
 def alpha_from_tested(accepted: int, tested: int) -> float:
-    """The maximum-likelihood estimate of alpha: each tested candidate is one coin."""
+    """The maximum-likelihood estimate of alpha: each tested candidate is one coin.
+
+    Of the capped geometric law of Leviathan et al. 2023, section 3.1 (worked out here).
+    """
     _check_counts(accepted, tested)
     return accepted / tested
 
 
 def drafted_share(alpha: float, gamma: int) -> float:
-    """What accepted / drafted tends to: (tau - 1) / gamma, below alpha for gamma above 1."""
+    """What accepted / drafted tends to: (tau - 1) / gamma, below alpha for gamma above 1.
+
+    tau is Leviathan et al. 2023, eq. 1; worked out here.
+    """
     assert gamma >= 1, gamma
     return expected_accepted(alpha, gamma) / gamma
 
 
 def alpha_from_drafted(share: float, gamma: int) -> float:
-    """The alpha that an accepted / drafted of ``share`` implies, by bisection."""
+    """The alpha that an accepted / drafted of ``share`` implies: `drafted_share` inverted.
+
+    By bisection, for it rises with alpha (worked out here).
+    """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(
             f"Accepted / drafted is {share:g}.", remedy="Give a share between 0 and 1."

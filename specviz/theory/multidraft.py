@@ -44,7 +44,10 @@ def acceptance_curves(draft: Chances, target: Chances, most: int) -> Curves:
 
 
 def naive(draft: Chances, target: Chances, k: int) -> float:
-    """Draw from the target and see whether it is among the drafts: sum target (1-(1-draft)^k)."""
+    """Draw from the target and see whether it is among the drafts: sum target (1-(1-draft)^k).
+
+    The plain rule that SpecInfer (Miao et al. 2024) starts from; its chance is worked out here.
+    """
     drafted, wanted = law_pair(draft, target)
     return float(wanted @ (1.0 - (1.0 - drafted) ** k))
 
@@ -101,7 +104,10 @@ def optimal(draft: Chances, target: Chances, k: int) -> float:
 
 
 def top(draft: Chances, target: Chances, k: int) -> float:
-    """The k likeliest tokens of the draft, no draw: the target's chance of them together."""
+    """The k likeliest tokens of the draft, no draw: the target's chance of them together.
+
+    Drafts of that kind: Medusa (Cai et al. 2024); the chance is worked out here.
+    """
     drafted, wanted = law_pair(draft, target)
     return min(1.0, float(wanted[np.argsort(-drafted, kind="stable")[:k]].sum()))
 

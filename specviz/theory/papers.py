@@ -4,6 +4,8 @@
 drafts T5-small 77M, -base 250M, -large 800M; English to German, and CNN/DailyMail.
 `CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms a token, a draft of 4B at 1.8 ms,
 16 TPU v4, batch 1, gamma 4. They report no alpha.
+`SPEC_BENCH` is the leaderboard of Spec-Bench (Xia et al. 2024): Vicuna-7B, greedy, batch 1, A100,
+with a draft model (SpS) and with copying from the prompt (PLD).
 """
 
 from __future__ import annotations
@@ -42,8 +44,18 @@ class ChinchillaRow:
         return f"Chinchilla, {self.task}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecBenchRow:
+    """Times as fast as the target alone on one task, with one kind of drafter."""
+
+    task: str
+    drafter: str
+    speedup: float
+
+
 LEVIATHAN_SOURCE = "Leviathan et al. 2023, tables 2 and 4"
 CHINCHILLA_SOURCE = "Chen et al. 2023, table 1"
+SPEC_BENCH_SOURCE = "Spec-Bench (Xia et al. 2024), leaderboard: Vicuna-7B, greedy, A100"
 CHINCHILLA_TARGET_MS = 14.1
 CHINCHILLA_DRAFT_MS = 1.8
 CHINCHILLA_GAMMA = 4
@@ -80,4 +92,11 @@ CHINCHILLA = (
     ChinchillaRow(task="XSum, nucleus 0.8", milliseconds=7.52, speedup=1.92),
     ChinchillaRow(task="XSum, greedy", milliseconds=7.00, speedup=2.01),
     ChinchillaRow(task="HumanEval", milliseconds=5.73, speedup=2.46),
+)
+SPEC_BENCH = (
+    SpecBenchRow(task="translation", drafter="draft model", speedup=1.13),
+    SpecBenchRow(task="summarisation", drafter="draft model", speedup=1.62),
+    SpecBenchRow(task="conversation", drafter="draft model", speedup=1.66),
+    SpecBenchRow(task="translation", drafter="copying", speedup=1.04),
+    SpecBenchRow(task="summarisation", drafter="copying", speedup=2.43),
 )

@@ -23,7 +23,10 @@ _SAME = 1e-12
 def expected_rejections(
     draft_kernels: ArrayLike, target_kernels: ArrayLike, start: ArrayLike, num_drafts: float = 1
 ) -> float:
-    """`total_rejections` of kernels [horizon, size, size] after a prompt of the law ``start``."""
+    """`total_rejections` of kernels [horizon, size, size] after a prompt of the law ``start``.
+
+    Yin et al. 2024, theorem 1 with one draft, theorem 3 with several.
+    """
     chains = Chains(
         draft_kernels=np.asarray(draft_kernels, dtype=np.float64),
         target_kernels=np.asarray(target_kernels, dtype=np.float64),
@@ -41,12 +44,15 @@ def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
 
 
 def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
-    """The chance that each token of a text was rejected, ``[horizon]``."""
+    """The chance that each token of a text was rejected, ``[horizon]``.
+
+    The terms of Yin et al. 2024, theorems 1 and 3, whose sum those state.
+    """
     return _by_step(chains, [num_drafts])[0]
 
 
 def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
-    """`total_rejections` for many numbers of drafts at once."""
+    """`total_rejections` for many numbers of drafts at once: Yin et al. 2024, theorem 3."""
     return _by_step(chains, nums_drafts).sum(axis=1)
 
 
@@ -70,7 +76,10 @@ def batch_floor(expected_single: float) -> float:
 
 
 def in_class_f(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> bool:
-    """Whether accepting with chances ``accept``, else drawing from ``recover``, is unbiased."""
+    """Whether accepting with chances ``accept``, else drawing from ``recover``, is unbiased.
+
+    That is what the class F of Yin et al. 2024, theorem 2, asks of a rule at each token.
+    """
     return total_variation(output_law(draft, target, accept, recover), target) <= _SAME
 
 
@@ -109,7 +118,10 @@ def draft_chances(draft: Chances, target: Chances, num_drafts: int) -> Floats:
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """By how much M drafts lower the chance of a rejection at one place: TV - r_1 ... r_M."""
+    """By how much M drafts lower the chance of a rejection at one place: TV - r_1 ... r_M.
+
+    Yin et al. 2024, section 3.2: the bracket of theorem 3.
+    """
     draft_law, target_law = law_pair(draft, target)
     unplaced = _unplaced(draft_law[None], target_law[None], [num_drafts])
     return max(0.0, total_variation(draft_law, target_law) - float(unplaced.sum()))

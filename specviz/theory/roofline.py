@@ -11,7 +11,7 @@ Figures of `GPUS` are NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz.errors import ConfigError
 from specviz.theory.speed import expected_tokens
@@ -55,6 +55,13 @@ TARGET_8B = Model(name="8B", parameters=8e9, cache_bytes=131072)
 DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
 
 
+def sized(model: Model, parameters: float) -> Model:
+    """A model of this many parameters whose cache has grown with them."""
+    growth = parameters / model.parameters
+    name = f"{parameters / 1e9:g}B"
+    return replace(model, name=name, parameters=parameters, cache_bytes=growth * model.cache_bytes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
     """A pair on a GPU, with ``batch`` sequences of ``context`` tokens each."""
@@ -78,8 +85,7 @@ class Serving:
 
     def pass_time(self, model: Model, tokens: int) -> float:
         """Seconds for one pass over ``tokens`` tokens of each sequence."""
-        cache = self.batch * self.context * model.cache_bytes
-        reading = (model.weight_bytes + cache) / self.gpu.bandwidth
+        reading = bytes_read(model, self.batch, self.context) / self.gpu.bandwidth
         computing = 2 * model.parameters * self.batch * tokens / self.gpu.operations
         return max(reading, computing)
 
@@ -104,6 +110,11 @@ class Serving:
         made = [self.speedup(alpha, gamma) for gamma in range(max_gamma + 1)]
         best = max(range(max_gamma + 1), key=made.__getitem__)
         return best, made[best]
+
+
+def bytes_read(model: Model, batch: int, context: int) -> float:
+    """What a pass reads: the weights once, and each sequence's cache."""
+    return model.weight_bytes + batch * context * model.cache_bytes
 
 
 def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:

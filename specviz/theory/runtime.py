@@ -66,7 +66,8 @@ def accepted_variance(alpha: float, gamma: int) -> float:
 def rounds_law(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
     """The exact law of the rounds, by dynamic programming over the tokens so far.
 
-    The last round may be cut by the end of the text; it costs what every round costs.
+    The renewal law of rounds of Leviathan et al. 2023, section 3.1 (worked out here). The last
+    round may be cut by the end of the text; it costs what every round costs.
     """
     assert num_tokens >= 1, num_tokens
     tokens = np.concatenate([[0.0], accepted_law(alpha, gamma)])

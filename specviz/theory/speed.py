@@ -1,7 +1,7 @@
 """How many tokens a round yields, and what that is worth in time.
 
 Costs are in steps of the target: ``draft_cost`` is c, one draft step; ``verify_cost`` is v,
-one pass over gamma + 1 tokens. Chances and costs outside their range are a caller's bug.
+one pass over gamma + 1 tokens. What is outside its range is refused, never computed with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_TIE = 1e-12  # rounding alone must not make drafting look worth while
+from specviz.errors import TheoryError
+
+_TIE = 1e-12  # rounding alone must not make drafting, or a longer draft, look worth while
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,8 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     1 + alpha + ... + alpha**gamma, the quotient (1 - alpha**(gamma + 1)) / (1 - alpha) needs
     no limit at 1 and loses no digits near it.
     """
-    assert 0.0 <= alpha <= 1.0, alpha
-    assert gamma >= 0, gamma
+    _check_chance(alpha)
+    _check_gamma(gamma)
     total = 1.0
     for _ in range(gamma):
         total = 1.0 + alpha * total
@@ -45,7 +47,8 @@ def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
 
     The recursion of v2rockets/sd_optimization, which ends at E_gamma = 0.
     """
-    assert 0.0 <= alpha <= 1.0, alpha
+    _check_chance(alpha)
+    _check_gamma(gamma)
     left = np.zeros(gamma + 1)
     for place in reversed(range(gamma)):
         left[place] = alpha * (1.0 + left[place + 1])
@@ -57,7 +60,8 @@ def expected_accepted(alpha: float, gamma: int) -> float:
 
     One less than the tokens a round; at alpha 1 the limit, gamma.
     """
-    assert 0.0 <= alpha <= 1.0, alpha
+    _check_chance(alpha)
+    _check_gamma(gamma)
     if alpha in {0.0, 1.0}:
         return alpha * gamma
     # expm1 keeps the digits that 1 - alpha**gamma would lose near 1.
@@ -66,6 +70,8 @@ def expected_accepted(alpha: float, gamma: int) -> float:
 
 def round_time(gamma: int, draft_time: float, verify_time: float) -> float:
     """One cycle of v2rockets/sd_optimization: gamma draft steps and one verification."""
+    _check_gamma(gamma)
+    _check_costs(draft_time, verify_time)
     return gamma * draft_time + verify_time
 
 
@@ -80,6 +86,7 @@ def operations_factor(alpha: float, gamma: int, draft_operations: float) -> floa
     ``draft_operations`` is one draft step's arithmetic over one target step's. Speculation
     buys time with arithmetic: the factor is 1 or more at any alpha below 1.
     """
+    _check_costs(draft_operations)
     return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
 
 
@@ -89,10 +96,10 @@ def speedup(alpha: float, gamma: int, draft_cost: float, verify_cost: float = 1.
     The theorem has ``verify_cost`` 1; with the cost measured, the denominator is
     gamma * c + v. At gamma 0 nothing is drafted and the answer is 1.
     """
+    _check_costs(draft_cost, verify_cost)
     if gamma == 0:
+        _check_chance(alpha)
         return 1.0
-    assert draft_cost >= 0.0, draft_cost
-    assert verify_cost > 0.0, verify_cost
     return expected_tokens(alpha, gamma) / (gamma * draft_cost + verify_cost)
 
 
@@ -103,13 +110,24 @@ def best_gamma(
 
     Ties go to the smaller gamma. With verify_cost 1 it is above 0 exactly if
     alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, which states one direction).
+    Where `no_gamma_is_best` only ``max_gamma`` makes an end of it.
     """
-    best, greatest = 0, 1.0
-    for gamma in range(1, max_gamma + 1):
-        value = speedup(alpha, gamma, draft_cost, verify_cost)
-        if value > greatest * (1.0 + _TIE):
-            best, greatest = gamma, value
-    return best, greatest
+    _check_gamma(max_gamma)
+    made = [speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(max_gamma + 1)]
+    least = max(made) / (1.0 + _TIE)
+    best = next(gamma for gamma, value in enumerate(made) if value >= least)
+    return best, made[best]
+
+
+def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
+    """Whether each longer draft is faster still, without end (worked out here).
+
+    So it is where drafting costs nothing, or nothing is ever rejected: `speedup` then rises
+    towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, and reaches it at no gamma.
+    """
+    limit = oracle_speedup(alpha, draft_cost, verify_cost)
+    free = draft_cost == 0.0 and alpha > 0.0
+    return limit > 1.0 and (free or (alpha == 1.0 and draft_cost < verify_cost))
 
 
 def speedups(
@@ -118,8 +136,13 @@ def speedups(
     verify_cost: float = 1.0,
     max_gamma: int = 64,
 ) -> NDArray[np.float64]:  # [max_gamma + 1, *broadcast]
-    """`speedup` at gamma 0, 1, ..., ``max_gamma``, at every pair of an alpha and a cost."""
-    assert verify_cost > 0.0, verify_cost
+    """`speedup` at gamma 0, 1, ..., ``max_gamma``, at every pair of an alpha and a cost.
+
+    Leviathan et al. 2023, theorem 3.8, with the verification paid. The first axis is gamma.
+    """
+    _check_chances(alphas)
+    _check_gamma(max_gamma)
+    _check_costs(float(draft_costs.min()), verify_cost)
     chances, costs = np.broadcast_arrays(alphas, draft_costs)
     made = np.ones((max_gamma + 1, *chances.shape))
     tokens = np.ones(chances.shape)
@@ -135,7 +158,10 @@ def best_gammas(
     verify_cost: float = 1.0,
     max_gamma: int = 64,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """`best_gamma` at every pair of an alpha and a cost: the gammas, and their speedups."""
+    """`best_gamma` at every pair of an alpha and a cost: the gammas, and their speedups.
+
+    Leviathan et al. 2023, section 3.5, by trying all.
+    """
     made = speedups(alphas, draft_costs, verify_cost, max_gamma)
     best = (made >= made.max(axis=0) / (1.0 + _TIE)).argmax(axis=0)
     return best, np.take_along_axis(made, best[None], axis=0)[0]
@@ -163,7 +189,8 @@ def alpha_for_speedup(
 ) -> float | None:
     """The least alpha with which some gamma from 1 to ``max_gamma`` reaches the speedup.
 
-    With ``gamma`` given, that gamma alone. None if even alpha 1 falls short.
+    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. With ``gamma`` given,
+    that gamma alone. None if even alpha 1 falls short.
     """
     gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
 
@@ -176,7 +203,10 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """The alpha above which speculation pays. With verify_cost 1 it is c itself, at gamma 1."""
+    """The alpha above which speculation pays: with verify_cost 1 it is c itself, at gamma 1.
+
+    Leviathan et al. 2023, corollary 3.9; the line alpha = c of v2rockets/sd_optimization.
+    """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 
 
@@ -187,7 +217,8 @@ def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) ->
     section 3.5 (1 / (1 - alpha) a round); the time of them, alpha / (1 - alpha) draft steps
     and a verification a round, is worked out here. Infinite at alpha 1 and c 0.
     """
-    assert 0.0 <= alpha <= 1.0, alpha
+    _check_chance(alpha)
+    _check_costs(draft_cost, verify_cost)
     spent = (1.0 - alpha) * verify_cost + alpha * draft_cost
     return 1.0 / spent if spent > 0.0 else math.inf
 
@@ -196,17 +227,22 @@ def tokens_by_position(alphas: Sequence[float]) -> float:
     """Tokens a round if acceptance differs by place: 1 + alpha_1 + alpha_1 alpha_2 + ...
 
     ``alphas`` holds, for each place, the chance of acceptance once all before it were
-    accepted; so the sum is exact, whatever the dependence between places.
+    accepted; so the sum is exact, whatever the dependence between places (derived here; with
+    equal chances Leviathan et al. 2023, eq. 1).
     """
-    assert all(0.0 <= alpha <= 1.0 for alpha in alphas), alphas
+    _check_chances(alphas)
     return 1.0 + float(np.cumprod(np.asarray(alphas, dtype=np.float64)).sum())
 
 
 def speedup_by_position(
     alphas: Sequence[float], draft_cost: float, verify_cost: float = 1.0
 ) -> float:
-    """`speedup` with an acceptance for each of its len(alphas) candidates."""
-    if not alphas:
+    """`speedup` with an acceptance for each of its len(alphas) candidates: tau / (gamma c + v).
+
+    Leviathan et al. 2023, theorem 3.8, with the tokens of `tokens_by_position`.
+    """
+    _check_costs(draft_cost, verify_cost)
+    if not len(alphas):
         return 1.0
     return tokens_by_position(alphas) / (len(alphas) * draft_cost + verify_cost)
 
@@ -221,8 +257,8 @@ def expected_rounds(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> 
     number of rounds (derived here, by enumeration checked; no assumption that odds are equal).
     """
     chances = np.asarray(odds, dtype=np.float64)
-    assert gamma >= 0, gamma
-    assert bool(np.all((chances >= 0.0) & (chances <= 1.0)))
+    _check_chances(chances)
+    _check_gamma(gamma)
     length = len(chances)
     rounds = [0.0] * (length + 1)  # rounds[i]: those still to come after i tokens
     values: list[float] = chances.tolist()
@@ -238,11 +274,11 @@ def rounds_along(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> Wal
     """What the whole rounds along a known text come to, the forward form of `expected_rounds`.
 
     Only rounds that find gamma + 1 tokens before them are counted: those that the end of the
-    text may cut short are left out, as they are in a run.
+    text may cut short are left out, as they are in a run. Derived here, as is the other.
     """
     chances = np.asarray(odds, dtype=np.float64)
-    assert gamma >= 0, gamma
-    assert bool(np.all((chances >= 0.0) & (chances <= 1.0)))
+    _check_chances(chances)
+    _check_gamma(gamma)
     values: list[float] = chances.tolist()
     starts = [0.0] * (len(values) + 1)  # starts[i]: chance that a round begins after i tokens
     starts[0] = 1.0
@@ -258,3 +294,30 @@ def rounds_along(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> Wal
         bonuses += alive
         starts[start + gamma + 1] += alive
     return Walk(rounds=rounds, tokens=tokens, bonuses=bonuses)
+
+
+# Refusals
+
+
+def _check_chance(alpha: float) -> None:
+    if not 0.0 <= alpha <= 1.0:
+        raise TheoryError(f"A chance of acceptance is {alpha}.", remedy="Give one from 0 to 1.")
+
+
+def _check_chances(alphas: Sequence[float] | NDArray[np.float64]) -> None:
+    found = np.asarray(alphas, dtype=np.float64)
+    if found.size:  # a number that is none is both least and greatest
+        _check_chance(float(found.min()))
+        _check_chance(float(found.max()))
+
+
+def _check_gamma(gamma: int) -> None:
+    if not gamma >= 0:
+        raise TheoryError(f"γ is {gamma}.", remedy="Give a whole number from 0.")
+
+
+def _check_costs(draft_cost: float, verify_cost: float = 1.0) -> None:
+    if not draft_cost >= 0.0:
+        raise TheoryError(f"A draft step costs {draft_cost}.", remedy="Give 0 or more.")
+    if not verify_cost > 0.0:
+        raise TheoryError(f"A verification costs {verify_cost}.", remedy="Give more than 0.")

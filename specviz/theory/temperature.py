@@ -17,6 +17,13 @@ from specviz.errors import ConfigError
 
 Logits = Sequence[float] | NDArray[np.float64]
 
+# Where a draft's best temperature is looked for: to far above any that a text is written at, for
+# the best one of a draft surer than its target is a multiple of the target's. In hundredths, so
+# that the one found is the one printed.
+DRAFT_TEMPERATURES = tuple(
+    round(float(each), 2) for each in (*np.linspace(0.0, 1.0, 101), *np.geomspace(1.01, 30.0, 340))
+)
+
 
 def softened(logits: Logits, temperature: float) -> NDArray[np.float64]:
     """softmax(logits / temperature); at 0 its limit, the likeliest tokens in equal shares."""
@@ -60,9 +67,16 @@ def overlaps(
 
 
 def best_draft_temperature(
-    draft_logits: Logits, target_logits: Logits, temperature: float, among: Sequence[float]
+    draft_logits: Logits,
+    target_logits: Logits,
+    temperature: float,
+    among: Sequence[float] = DRAFT_TEMPERATURES,
 ) -> tuple[float, float]:
-    """The draft temperature of ``among`` with the greatest overlap, and that overlap."""
-    found = overlaps(draft_logits, target_logits, among, (temperature,))[:, 0]
+    """The draft temperature with the greatest overlap, and that overlap (worked out here).
+
+    Of ``among`` and the target's own temperature, which wins a tie.
+    """
+    candidates = (temperature, *among)
+    found = overlaps(draft_logits, target_logits, candidates, (temperature,))[:, 0]
     best = int(np.argmax(found))
-    return among[best], float(found[best])
+    return candidates[best], float(found[best])

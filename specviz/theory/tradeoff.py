@@ -19,7 +19,7 @@ from specviz.errors import TheoryError
 Law = NDArray[np.float64]
 Chances = Sequence[float] | NDArray[np.float64]
 
-_SUM_SLACK = 1e-6  # chances printed to a few digits, or from float32
+SUM_SLACK = 1e-6  # chances printed to a few digits, or from float32
 _ZERO = 1e-15  # what rounding leaves where nothing is left
 
 
@@ -68,7 +68,7 @@ def law(chances: Chances, name: str) -> Law:
             f"The {name} holds a chance below 0 or none.", remedy="Give numbers from 0 to 1."
         )
     total = float(made.sum())
-    if abs(total - 1.0) > _SUM_SLACK:
+    if abs(total - 1.0) > SUM_SLACK:
         raise TheoryError(
             f"The {name} sums to {total:.6g}.", remedy="Divide its chances by their sum."
         )
@@ -76,6 +76,7 @@ def law(chances: Chances, name: str) -> Law:
 
 
 def law_pair(draft: Chances, target: Chances) -> tuple[Law, Law]:
+    """Both as laws over the same tokens, p and q of Yin et al. 2024."""
     made = law(draft, "draft"), law(target, "target")
     if made[0].size != made[1].size:
         raise TheoryError(
@@ -86,6 +87,10 @@ def law_pair(draft: Chances, target: Chances) -> tuple[Law, Law]:
 
 
 def total_variation(one: Chances, other: Chances) -> float:
+    """TV: half the sum of absolute differences; of draft and target, Yin et al. 2024's rejections.
+
+    The same as D_LK of Leviathan et al. 2023, definition 3.2.
+    """
     first, second = law_pair(one, other)
     return 0.5 * float(np.abs(first - second).sum())
 
@@ -136,6 +141,7 @@ def output_law(draft: Chances, target: Chances, accept: Chances, recover: Chance
 
 
 def reject_chance(draft: Chances, accept: Chances) -> float:
+    """P(reject) = 1 - sum of accept * draft; TV for the lossless rule (Yin et al. 2024)."""
     drafted = law(draft, "draft")
     return max(0.0, 1.0 - float(_accept(accept, drafted.size) @ drafted))
 

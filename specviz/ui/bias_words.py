@@ -112,25 +112,76 @@ def show_bias_laws() -> None:
         "b": "the chance to accept a drafted token",
         "P": "the law drawn from after a rejection",
     }
-    distance = {r"\mathrm{TV}": "half the sum of absolute differences"}
+    distance = {
+        r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, of "
+        "what is emitted from q",
+    }
     show_law(
         r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
-        r"\quad\text{if}\quad \min(1, q/p) \le b \le 1",
-        {**models, **rule, **distance},
+        r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
+        {r"\Pr": "chance", **models, **rule, **distance},
         "Yin et al. 2024, theorem 5: a straight line, whatever the path from rule to rule.",
     )
     show_law(
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
-        {**models, **rule, "x": "a token"},
-        "Yin et al. 2024, theorem 4. It is attained by [q − b p]₊, normalised; on the front that "
-        "is the ordinary leftover [q − p]₊ (derived here).",
+        {**models, **rule, **distance, "x": "a token"},
+        r"Yin et al. 2024, theorem 4. It is attained by $\max(0, q - b\,p)$, normalised; on the "
+        r"front that is the ordinary leftover $\max(0, q - p)$ (derived here).",
     )
     show_law(
-        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \qquad "
-        r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \qquad b_t = [\,q \ge t\,]",
-        {**models, r"\varepsilon": "over-acceptance", r"\ell": "lenience", "t": "threshold"},
+        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
+        r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \\ b_t = [\,q \ge t\,]",
+        {
+            **models,
+            "b": "the chance to accept a drafted token",
+            r"\varepsilon": "over-acceptance",
+            r"\ell": "lenience",
+            "t": "threshold",
+        },
         "Yin et al. 2024, section 4.2 (OPT draws from the leftover, UNO from the target); "
         "Leviathan et al. 2023, appendix A.5.",
+    )
+
+
+def show_block_law() -> None:
+    show_law(
+        r"\mathbb{E}[\tau] = \sum_{i=1}^{\gamma} \mathbb{E}_p[w_i] \\ "
+        r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
+        {
+            r"\mathbb{E}": "mean, over blocks that the draft p writes",
+            r"\tau": "candidates accepted as a block, the extra token not counted",
+            r"\gamma": "candidates a round",
+            "w_i": "chance that at least i are accepted",
+            "x_i": "candidate i",
+            "p,\\, q": "chances by draft and target",
+        },
+        "Sun et al. 2024. Token by token the whole product is replaced by one of factors cut at 1; "
+        "the bound cuts the product only at i.",
+    )
+
+
+def show_drafts_law() -> None:
+    show_law(
+        r"1 - \prod_{m=1}^{k} r_m \;\le\; 1 + \min_{H}\big(q(H) - p(H)^k\big)",
+        {
+            "k": "drafts for this position",
+            "r_m": "distance of p from what m − 1 failed drafts leave of q",
+            "H": "a set of tokens",
+            "p,\\, q": "its chance by draft and target",
+        },
+        "Left recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm 4), "
+        "right what no lossless rule exceeds (Hu et al. 2025). K-SEQ: Sun et al. 2023, SpecTr. "
+        "Without replacement: Sequoia, Chen et al. 2024.",
+    )
+
+
+def dots_in_words(trace: Trace) -> str:
+    """How many of the run's tested tokens are dots, and why not all."""
+    tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
+    left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
+    return (
+        f"{drawn} dots for the {tested} tested tokens of the newest such run, from the models' own "
+        f"chances.{left}"
     )
 
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
-from specviz.presets import Preset, read_presets
+from specviz.errors import ConfigError, SpecvizError
+from specviz.export.payload import Chosen
+from specviz.presets import kind_of, read_presets
 from specviz.trace import RunConfig
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
 _OWN = "my own words"
+_KEPT = "prompt kept"
 _LONGEST = 2000
 
 
@@ -30,7 +32,7 @@ class Choices:
     restart: bool  # a setting has just changed, and runs follow the settings
 
 
-def choose_run(*, has_chat: bool, max_context: int | None) -> Choices:
+def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls where the caller stands, and read them."""
     prompt = _choose_prompt()
     gamma = st.slider(
@@ -41,14 +43,10 @@ def choose_run(*, has_chat: bool, max_context: int | None) -> Choices:
         help="0 is greedy: both models put everything on their likeliest token.",
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
-        more = _more_settings(has_chat=has_chat, max_context=max_context)
+        more = _more_settings(has_chat=has_chat)
     config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
     asked = bool(st.session_state.pop(_RESTART, False))
     return Choices(prompt=prompt, config=config, restart=asked and st.session_state["live"])
-
-
-def _preset_name(preset: Preset) -> str:
-    return f"{preset.kind} · {preset.title}"
 
 
 def _ask_restart() -> None:
@@ -56,40 +54,97 @@ def _ask_restart() -> None:
 
 
 def _choose_prompt() -> str:
-    presets = {_preset_name(preset): preset for preset in read_presets()}
-    linked = st.query_params.get("prompt")
-    names = list(presets)
-    first = _OWN if linked is not None else names[0]
-    if "preset" not in st.session_state:
-        st.session_state["preset"] = first
-        st.session_state["prompt"] = linked if linked is not None else presets[names[0]].text
+    texts = _preset_texts()
 
     def fill() -> None:
         chosen = st.session_state["preset"]
-        if chosen in presets:
-            st.session_state["prompt"] = presets[chosen].text
+        if chosen in texts:
+            st.session_state["prompt"] = texts[chosen]
         _ask_restart()
 
     def own() -> None:
-        if st.session_state["prompt"] != _text_of(presets.get(st.session_state["preset"])):
+        if st.session_state["prompt"] != texts.get(st.session_state["preset"]):
             st.session_state["preset"] = _OWN
         _ask_restart()
 
-    st.selectbox("Prompt", [*names, _OWN], key="preset", on_change=fill)
-    return st.text_area(
+    st.selectbox("Prompt", [*texts, _OWN], key="preset", on_change=fill)
+    prompt = st.text_area(
         "Prompt text", key="prompt", height=110, label_visibility="collapsed", on_change=own
     )
+    _keep_prompt()
+    return prompt
 
 
-def _text_of(preset: Preset | None) -> str | None:
-    return preset.text if preset else None
+def _preset_texts() -> dict[str, str]:
+    return {f"{each.kind} · {each.title}": each.text for each in read_presets()}
 
 
-def _more_settings(*, has_chat: bool, max_context: int | None) -> dict[str, Any]:
-    longest = min(_LONGEST, max_context or _LONGEST)
+def chosen_so_far(*, has_chat: bool) -> Chosen:
+    """What the controls say, before they are drawn: as they stand, else as the link has them."""
+    prompt = _settle_prompt()
+    values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
+    values["chat"] = values["chat"] and has_chat
+    if values["rule"] == "lossless":
+        values |= {"epsilon": 0.0, "residual": "leftover"}
+    try:
+        config = RunConfig(**values)
+    except ConfigError:  # a link may say anything
+        config = RunConfig()
+    return Chosen(config=config, prompt=prompt, kind=kind_of(prompt))
+
+
+# As the controls begin; of the run's settings those that its figures are foretold by.
+_FIRST: dict[str, Any] = {
+    "gamma": 5, "temperature": 0.7, "top_k": 0, "top_p": 1.0, "drafter": "model",
+    "rule": "lossless", "epsilon": 0.1, "residual": "leftover", "ignore_eos": False, "chat": False,
+}  # fmt: skip
+
+
+def _value(key: str, first: Any) -> Any:
+    if key in st.session_state:
+        value = st.session_state[key]
+        return round(value, 2) if isinstance(value, float) else value
+    linked = st.query_params.get(key)
+    if linked is None:
+        return first
+    try:
+        return linked == "true" if isinstance(first, bool) else type(first)(linked)
+    except ValueError:
+        return first
+
+
+def _settle_prompt() -> str:
+    """The prompt before its boxes are drawn: as it was when the page was left, else the link's."""
+    if "preset" not in st.session_state or "prompt" not in st.session_state:
+        preset, prompt = st.session_state.get(_KEPT) or _linked_prompt()
+        st.session_state["preset"], st.session_state["prompt"] = preset, prompt
+    return st.session_state["prompt"]
+
+
+def _linked_prompt() -> tuple[str, str]:
+    texts = _preset_texts()
+    prompt = st.query_params.get("prompt")
+    if prompt is not None:
+        return _OWN, prompt
+    preset = st.query_params.get("preset", "")
+    return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
+
+
+def _keep_prompt() -> None:
+    """Streamlit forgets both boxes when another page is opened. A preset stands in the link."""
+    preset, prompt = st.session_state["preset"], st.session_state["prompt"]
+    st.session_state[_KEPT] = preset, prompt
+    if preset in (_OWN, next(iter(_preset_texts()))):
+        st.query_params.pop("preset", None)
+    elif st.query_params.get("preset") != preset:
+        st.query_params["preset"] = preset
+
+
+def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
-        "Length, tokens", 8, longest, 128, 8, key="length", bind=_LINKED, on_change=_ask_restart
-    )
+        "Length, tokens", 8, _LONGEST, 128, 8, key="length", bind=_LINKED,
+        on_change=_ask_restart, help="A run ends earlier where the models' context is full.",
+    )  # fmt: skip
     top_k = st.number_input(
         "Top-k", 0, 100_000, 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
         help="Only the k likeliest tokens of each model. 0 is off.",

@@ -13,6 +13,7 @@ import streamlit as st
 from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
 from specviz.ui.claim_runs import ClaimRuns
 from specviz.ui.claim_words import Outcome
+from specviz.ui.lesson import show_law
 
 Start = Callable[[RunName, str], None]  # which runs, and who asked
 
@@ -20,7 +21,6 @@ VERDICTS: dict[Verdict, str] = {
     "Holds": ":green-badge[✓ Holds]",
     "Holds within limits": ":orange-badge[◐ Holds within limits]",
     "Does not hold": ":red-badge[✕ Does not hold]",
-    "Needs a run": ":blue-badge[▷ Needs a run]",
 }
 _TICK = 0.5  # seconds
 _PAGES = Path(__file__).parent.parent.parent / "pages"
@@ -67,6 +67,7 @@ def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
     for each in shown:
         side = heights.index(min(heights))
         heights[side] += 400 + len(each.quote) + len(each.finding) + len(each.flip)
+        heights[side] += 250 if each.latex else 0
         with columns[side]:
             _show_card(each, runs, start)
 
@@ -78,6 +79,8 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
         st.markdown(f"**“{_plain(claim.quote)}”**")
         _show_figures(claim.figures)
         st.markdown(_plain(claim.finding))
+        if claim.latex:
+            show_law(claim.latex, dict(claim.symbols))
         st.caption(f"**Where it flips.** {_plain(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(

@@ -1,6 +1,6 @@
 """Runs that test a claim on the loaded pair: which they are, and what they say when over.
 
-Where a clock decides, it is one run of the session, with the target alone beside it, and it
+Where one run decides, it is one of the session, timed with the target alone beside it, and it
 shows on Watch too. Else they are a series, driven by the page's ticks, of which only what it
 came to is kept.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -115,8 +116,8 @@ class ClaimRuns:
             return
         if self.series.state == "done":
             self._conclude(self.run, self.series)
-        elif self.series.error is not None:
-            self.failures[self.run] = self.series.error
+        else:
+            self.failures[self.run] = self.series.error or _broken_off()
         self.run, self.series = None, None
 
     def _conclude(self, run: RunName, series: Series | Watched) -> None:
@@ -124,6 +125,13 @@ class ClaimRuns:
             self.outcomes[run] = outcome(run, series.traces)
         except SpecvizError as error:
             self.failures[run] = error
+
+
+def _broken_off() -> SpecvizError:
+    return SpecvizError(
+        "This was stopped before its end, as when another run is started in the same tab.",
+        remedy="Run it again, and let it finish.",
+    )
 
 
 def session_claim_runs() -> ClaimRuns:
@@ -137,12 +145,13 @@ def plans(run: RunName, spec: PairSpec) -> tuple[Planned, ...]:
     """In the order in which `outcome` expects their traces."""
     return tuple(
         Planned(
-            label=f"{preset.kind}, {label}" if label else preset.kind,
+            label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
-            prompt=preset.text,
-            config=replace(config, seed=seed),  # one seed for all would throw the same coins
+            prompt=each.preset.text,
+            config=replace(each.config, seed=seed),  # one seed for all would throw the same coins
+            baseline=each.timed,
         )
-        for seed, (preset, label, config) in enumerate(plans_of(run))
+        for seed, each in enumerate(plans_of(run))
     )
 
 
@@ -154,17 +163,23 @@ def plans_of(run: RunName) -> list[_Plan]:
     return _PLANNED[run](presets)
 
 
-_Plan = tuple[Preset, str, RunConfig]
+class _Plan(NamedTuple):
+    preset: Preset
+    label: str
+    config: RunConfig
+    timed: bool = False  # against the target alone
+
+
 _Presets = dict[str, list[Preset]]
 
 
 def _one(presets: _Presets) -> list[_Plan]:
-    return [(presets["story"][0], "", _TIMED)]
+    return [_Plan(presets["story"][0], "", _TIMED)]
 
 
 def _by_temperature(presets: _Presets) -> list[_Plan]:
     return [
-        (preset, f"T {heat:g}", replace(_COUNTED, temperature=heat))
+        _Plan(preset, f"T {heat:g}", replace(_COUNTED, temperature=heat))
         for heat in _TEMPERATURES
         for preset in presets["story"][:2]
     ]
@@ -172,26 +187,28 @@ def _by_temperature(presets: _Presets) -> list[_Plan]:
 
 def _by_kind(presets: _Presets) -> list[_Plan]:
     config = replace(_TIMED, record=False)
-    return [(preset, "", config) for each in presets.values() for preset in each[:2]]
+    return [_Plan(preset, "", config) for each in presets.values() for preset in each[:2]]
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
+    """The first text timed at either temperature, and once more before all, as a first call."""
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
-    return [
-        (preset, f"T {heat:g}", replace(config, temperature=heat))
+    made = [
+        _Plan(preset, f"T {heat:g}", replace(config, temperature=heat), timed=place == 0)
         for heat in (0.0, 1.0)
-        for preset in presets["dialogue"][:5]
+        for place, preset in enumerate(presets["dialogue"][:5])
     ]
+    return [made[0]._replace(timed=False), *made]
 
 
 def _many_lossless(presets: _Presets) -> list[_Plan]:
-    return [(preset, "", _COUNTED) for preset in presets["story"] * 2]
+    return [_Plan(preset, "", _COUNTED) for preset in presets["story"] * 2]
 
 
 def _at_epsilon_zero(presets: _Presets) -> list[_Plan]:
     config = replace(_LOSSY, epsilon=0.0)
     return [
-        (preset, residual, replace(config, residual=residual))
+        _Plan(preset, residual, replace(config, residual=residual))
         for residual in ("leftover", "target")
         for preset in presets["story"]
     ]
@@ -199,7 +216,11 @@ def _at_epsilon_zero(presets: _Presets) -> list[_Plan]:
 
 def _over_accepting(presets: _Presets) -> list[_Plan]:
     return [
-        (preset, f"ε {epsilon:g}, {residual}", replace(_LOSSY, epsilon=epsilon, residual=residual))
+        _Plan(
+            preset,
+            f"ε {epsilon:g}, {residual}",
+            replace(_LOSSY, epsilon=epsilon, residual=residual),
+        )
         for epsilon in EPSILONS
         for residual in ("leftover", "target")
         for preset in presets["story"][:3]

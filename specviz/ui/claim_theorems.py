@@ -33,7 +33,9 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
         r"\mathbb{E}[N_{\mathrm{rej}}] = \sum_n \mathbb{E}\,\mathrm{TV}(p_n, q_n)",
         {
             r"N_{\mathrm{rej}}": "rejections in a text",
-            "p_n": "the draft’s law at position n",
+            r"\mathbb{E}": "mean",
+            "n": "a tested position",
+            "p_n": "the draft’s law there",
             "q_n": "the target’s",
             r"\mathrm{TV}": "half the sum of their differences",
         },
@@ -53,12 +55,15 @@ def _show_trade(runs: ClaimRuns, start: Start) -> None:
     show_law(
         r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
         {
+            r"\mathrm{P}(\mathrm{reject})": "chance of a rejection",
+            r"\mathrm{bias}": "distance of what is emitted from the target",
+            r"\mathrm{TV}": "distance: half the sum of their differences",
             "p": "draft",
             "q": "target",
-            r"\mathrm{bias}": "distance of what is emitted from the target",
         },
-        "Yin et al. 2024, theorem 5, for acceptance with min(1, (target + ε) / draft) and a token "
-        "from the leftover after a rejection (OPT). From the target itself (UNO) bias is greater.",
+        r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
+        "token from the leftover after a rejection (OPT). From the target itself (UNO) bias is "
+        "greater.",
     )
     epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
     st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")
@@ -67,7 +72,7 @@ def _show_trade(runs: ClaimRuns, start: Start) -> None:
 
 
 def _show_plane(found: Outcome) -> None:
-    st.subheader("Every tested token on the Pareto plane", anchor=False)
+    st.subheader("Tested tokens on the Pareto plane", anchor=False)
     st.table(
         {
             "": [each.label for each in found.lossy],
@@ -88,12 +93,22 @@ def _show_plane(found: Outcome) -> None:
     lossy = labels[chosen]
     show_chart(
         plane_of(lossy),
-        f"{lossy.label}: {lossy.plane.num_tested:,} tested tokens of {found.pair}, each in parts "
-        "of its own distance: how far the models differ changes from token to token.",
+        f"{lossy.label}: {dots_in_words(lossy)} of {found.pair}, each in parts of its own "
+        "distance: how far the models differ changes from token to token.",
         "exact",
         "measured",
         key="claims_plane",
     )
+
+
+def dots_in_words(lossy: Lossy) -> str:
+    """How many of the tested tokens are dots, and why not all."""
+    apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
+    drawn = min(apart, _MOST_DOTS)
+    first = "the first " if drawn < apart else ""
+    where = f", of the {apart:,} on which the models differ" if drawn < apart else ""
+    even = f"; on {tested - apart:,} they agree to {_EVEN:g}" if apart < tested else ""
+    return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
 
 
 def plane_of(lossy: Lossy) -> go.Figure:

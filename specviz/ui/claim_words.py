@@ -14,8 +14,8 @@ from specviz import theorems
 from specviz.analysis import Metrics, metrics, verdict_sentence
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
-from specviz.theory.speed import expected_tokens
-from specviz.trace import Trace
+from specviz.theory.speed import best_gamma, expected_tokens
+from specviz.trace import MAX_GAMMA, Trace
 
 GUIDE_TOKENS = 50  # what the guide's listing asks for and divides by
 _LAZY_SHARE = 0.8
@@ -64,24 +64,34 @@ def _speed_told(traces: Sequence[Trace]) -> str:
     if found.c is None or found.v is None or found.alpha_expected is None:
         return told
     ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
+    best, value = best_gamma(found.alpha_expected, found.c, found.v, MAX_GAMMA)
+    advice = f"the best γ would be {best}: {value:.2f} times" if best else "no γ would pay"
     return (
         f"{told} α {found.alpha_expected:.2f}, γ {found.gamma}, c {found.c:.2f}, "
         f"v {found.v:.2f}: the textbook’s formula, with v = 1, says {ideal:.2f} times; with this "
-        f"run’s v and τ it is {accounted:.2f}."
+        f"run’s v and τ it is {accounted:.2f}. By the formula, were v the same at every γ, "
+        f"{advice}."
     )
 
 
 def _estimates_told(traces: Sequence[Trace]) -> str:
-    found = metrics(traces[0], intervals=False)
-    gamma = traces[0].config.gamma
+    found, config = metrics(traces[0], intervals=False), traces[0].config
     share, tested, tau = found.draft_acceptance_rate, found.alpha_observed, found.tau
     if share is None or tested is None or tau is None:
         return "The text ended before a whole round, so there is nothing to estimate."
-    return (
+    whole = [each for each in traces[0].rounds if each.whole]
+    full = sum(each.num_accepted == each.num_drafted == config.gamma for each in whole)
+    told = (
         f"Accepted / drafted {share:.3f}, accepted / tested {tested:.3f}. Whole rounds gave "
-        f"τ = {tau:.2f} tokens; the formula says {expected_tokens(share, gamma):.2f} from the "
-        f"first and {expected_tokens(tested, gamma):.2f} from the second. A share of {share:.3f} "
-        f"would mean α = {alpha_from_drafted(share, gamma):.3f}."
+        f"τ = {tau:.2f} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
+    )
+    if config.drafter != "model":
+        return f"{told} Copying drafts as many as it finds, so the formula for one γ is mute."
+    return (
+        f"{told} The formula says τ = {expected_tokens(share, config.gamma):.2f} from the first "
+        f"and {expected_tokens(tested, config.gamma):.2f} from the second, and "
+        f"{100 * tested**config.gamma:.0f} % full rounds. A share of {share:.3f} would mean "
+        f"α = {alpha_from_drafted(share, config.gamma):.3f}."
     )
 
 
@@ -119,6 +129,7 @@ def _kinds_told(traces: Sequence[Trace]) -> str:
 
 
 def _benchmark_told(traces: Sequence[Trace]) -> str:
+    cold, *traces = traces
     half = len(traces) // 2
     lengths = [len(trace.token_ids) for trace in traces]
     short = sum(length < GUIDE_TOKENS for length in lengths)
@@ -132,8 +143,41 @@ def _benchmark_told(traces: Sequence[Trace]) -> str:
     return (
         f"{short} of {len(traces)} texts ended before {GUIDE_TOKENS} tokens{overstated}. At γ 10, "
         f"greedy texts gave τ = {_tau(greedy):.2f} (α {_alpha(greedy):.3f}), sampled ones "
-        f"τ = {_tau(sampled):.2f} (α {_alpha(sampled):.3f})."
+        f"τ = {_tau(sampled):.2f} (α {_alpha(sampled):.3f}). {_clocked(cold, greedy, sampled)}"
     )
+
+
+def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
+    """What the clock says of the listing's quotient, and of its first call."""
+    warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
+    cold_told = f"The first call of all took {warm_up:.2f} times as long a token as when repeated."
+    (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
+    if not all((plain, spec, plain_sampled, spec_sampled)):
+        return f"No whole round was timed against the target alone. {cold_told}"
+    noisy = any(metrics(each, intervals=False).noisy for each in (*greedy, *sampled))
+    busy = " The machine was noisy meanwhile." if noisy else ""
+    return (
+        f"The first of them timed: greedy target alone over sampled speculation, as the listing "
+        f"divides, {plain / spec_sampled:.2f} times; each over its own text, greedy "
+        f"{plain / spec:.2f}, "
+        f"sampled {plain_sampled / spec_sampled:.2f}. {cold_told}{busy}"
+    )
+
+
+def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
+    """Of the target alone and of speculation, over the texts that have both; 0 if none has."""
+    plain = spec = 0.0
+    for trace in traces:
+        found = metrics(trace, intervals=False)
+        if found.baseline_tokens_per_second and found.tokens_per_second:
+            plain += len(trace.token_ids) / found.baseline_tokens_per_second
+            spec += len(trace.token_ids) / found.tokens_per_second
+    return plain, spec
+
+
+def _seconds_a_token(trace: Trace) -> float:
+    """Of its rounds as they ran, the first included."""
+    return sum(each.times.decode for each in trace.rounds) / len(trace.token_ids)
 
 
 def _rejections_told(traces: Sequence[Trace]) -> str:

@@ -1,36 +1,34 @@
 """A comparison under way: its runs one after the other, each kept as soon as it is over.
 
-A fragment's tick drives it; ``advance`` never waits. Pairs that do not fit into memory together
-are taken one after the other, in blocks. What the library holds of the same plan is opened
-first and not run again, so a comparison that was broken off goes on where it was. The first run
-of each lane warms up and is thrown away.
+A fragment's tick drives it; ``advance`` never waits. The pairs and the prompts are looked at
+first: pairs that do not fit into memory together are taken one after the other, in blocks. What
+the library holds of the same plan, made with the same models on the same machine, is opened and
+not run again, so a comparison that was broken off goes on where it was. The first run of each
+lane warms up and is thrown away.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import streamlit as st
 
 from specviz.comparing import Comparison, Measured, compare
-from specviz.errors import SpecvizError
-from specviz.keeping import keep
-from specviz.lab.comparison import WARM_UP_TOKENS
-from specviz.lanes import Job, Order, Plan, order_that_fits, plan_to_json
+from specviz.errors import SpecvizError, StoreError
+from specviz.keeping.comparisons import KeptRuns
+from specviz.lab.comparison import WARM_UP_TOKENS, fitting
+from specviz.lanes import Job, Plan
 from specviz.store import Library
-from specviz.trace import Trace
 from specviz.ui.series import Planned, Series
-from specviz.worker.client import Check, Worker
+from specviz.worker.client import Run, Worker
 
 CourseName = Literal["prompt", "suite"]
 CourseState = Literal["checking", "opening", "running", "done", "failed", "stopped"]
 _OPENING = 0.15  # seconds of a tick for opening kept runs
-_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _KEY = "compare courses"
 
 
@@ -44,13 +42,14 @@ class Step:
 
 
 class Course:
-    """``library`` None keeps nothing; ``fresh`` does not look for kept runs."""
+    """``library`` None keeps nothing; ``fresh`` measures all of it, apart from what is kept."""
 
     def __init__(
         self, plan: Plan, worker: Worker, session: str, library: Library | None, *, fresh: bool
     ) -> None:
         self.plan, self._jobs = plan, plan.jobs()
         self.found = 0  # runs that were kept from before
+        self.changed = False  # such runs were there, but made with other models or elsewhere
         self.error: SpecvizError | None = None
         self.unkept: SpecvizError | None = None  # why runs are not kept any more
         self._worker, self._session, self._library = worker, session, library
@@ -61,19 +60,21 @@ class Course:
         self._series: Series | None = None
         self._fresh, self._stopped = fresh, False
         self._comparison: tuple[int, Comparison] | None = None
-        self._to_open: deque[tuple[Job, str]] | None = None
+        self._kept: KeptRuns | None = None
+        self._looked = False
+        prompts, chat = [item.prompt for item in plan.items], plan.lanes[0].config.chat
         specs = dict.fromkeys(lane.spec for lane in plan.lanes)
-        self._checks = [worker.check(spec) for spec in specs] if len(specs) > 1 else []
+        self._checks = {spec: worker.check(spec, prompts, chat=chat) for spec in specs}
 
     @property
     def state(self) -> CourseState:
-        if self._series is not None:
-            return self._series.state
         if self.error is not None:
             return "failed"
+        if self._series is not None:
+            return self._series.state
         if self._stopped:
             return "stopped"
-        return "checking" if self._to_open is None else "opening"
+        return "opening" if self._looked else "checking"
 
     @property
     def going(self) -> bool:
@@ -117,14 +118,14 @@ class Course:
     def advance(self) -> None:
         """Open some of what is kept; then take what has finished and submit what is next."""
         if self.state == "checking":
-            self._choose_order()
+            self._look()
         elif self.state == "opening":
             self._open_some()
         elif self.state == "running" and self._series is not None:
             before = len(self._series.traces)
             self._series.advance()
             self._collect(before)
-            self.error = self._series.error
+            self.error = self.error or self._series.error
 
     def stop(self) -> None:
         """The run that is under way is not kept; the finished ones are."""
@@ -135,60 +136,49 @@ class Course:
     def doing(self) -> str:
         """What runs now, in words."""
         if self._series is None:
-            looks = "looking whether the pairs fit into memory together"
-            return looks if self._to_open is None else "opening the runs that are kept"
+            looks = "looking at the pairs and the prompts"
+            return "opening the runs that are kept" if self._looked else looks
         done, planned = self._series.progress
         step = self._steps[min(done, planned - 1)]
         run = self._series.current
         return f"{run.detail}: {step.planned.label}" if run and run.detail else step.planned.label
 
-    def _choose_order(self) -> None:
-        if not all(check.done for check in self._checks):
+    def _look(self) -> None:
+        if not all(check.done for check in self._checks.values()):
             return
-        self.error = next((check.error for check in self._checks if check.error), None)
+        self.error = next((each.error for each in self._checks.values() if each.error), None)
         if self.error is None:
-            if self._checks:
-                self.plan = replace(self.plan, order=_order(self._checks))
-                self._jobs = self.plan.jobs()
-            self._to_open = deque(self._begin())
+            found = {spec: each.result for spec, each in self._checks.items() if each.result}
+            self.plan = fitting(self.plan, found)
+            self._jobs = self.plan.jobs()
+            self._find_kept()
+            self._looked = True
 
-    def _begin(self) -> list[tuple[Job, str]]:
-        """Make the plan known to the library, and see what it holds of it."""
-        library = self._library
-        if library is None:
-            return []
+    def _find_kept(self) -> None:
+        if self._library is None:
+            return
+        found = {spec: each.result for spec, each in self._checks.items()}
+        present = {spec: each.present for spec, each in found.items() if each and each.present}
+        title = " against ".join(self.plan.labels)
+        reuse = "none" if self._fresh else "any"
         try:
-            title = " against ".join(self.plan.labels)
-            library.begin_comparison(self.plan.key, plan_to_json(self.plan), title)
-            kept = {} if self._fresh else library.comparison_jobs(self.plan.key)
-        except SpecvizError as error:
-            self._give_up_keeping(error)
-            return []
-        return [(job, kept[job.key]) for job in self._jobs if job.key in kept]
+            self._kept = KeptRuns(self.plan, self._library, present, title=title, reuse=reuse)
+        except StoreError as error:
+            self.unkept = error
 
     def _open_some(self) -> None:
-        assert self._to_open is not None
-        until = time.monotonic() + _OPENING
-        while self._to_open and time.monotonic() < until:
-            job, run_id = self._to_open.popleft()
-            self._open(job, run_id)
-        if not self._to_open:
-            self._steps = tuple(self._remaining())
-            planned = [step.planned for step in self._steps]
-            self._series = Series(self._worker, self._session, planned)
-            self._moment = time.monotonic()
-
-    def _open(self, job: Job, run_id: str) -> None:
-        """A run that cannot be opened any more is made again."""
-        assert self._library is not None
-        try:
-            trace = self._library.open(run_id)
-            memory = self._library.row(run_id).memory_bytes
-        except SpecvizError:
-            return
-        if trace.config == job.config(self.plan):
-            self._measured[job] = Measured(job=job, trace=trace, memory_bytes=memory)
-            self.found += 1
+        until, kept = time.monotonic() + _OPENING, self._kept
+        while kept is not None and kept.opening:
+            kept.open_next()
+            if time.monotonic() > until:
+                return
+        if kept is not None:
+            self._measured = {run.job: run for run in kept.runs}
+            self.found, self.changed = len(kept.runs), kept.changed
+        self._steps = tuple(self._remaining())
+        planned = [step.planned for step in self._steps]
+        self._series = Series(self._worker, self._session, planned)
+        self._moment = time.monotonic()
 
     def _remaining(self) -> Iterator[Step]:
         cold = set(range(len(self.plan.lanes)))
@@ -208,6 +198,7 @@ class Course:
             label=label,
             spec=self.plan.lanes[job.lane].spec,
             prompt=self.plan.items[job.item].prompt,
+            kind=self.plan.items[job.item].kind,
             config=job.config(self.plan),
             baseline=self.plan.baseline,
         )
@@ -222,51 +213,27 @@ class Course:
 
     def _collect(self, before: int) -> None:
         assert self._series is not None
-        traces = self._series.traces
-        for place in range(before, len(traces)):
+        for place, run in enumerate(self._series.finished[before:], before):
             now = time.monotonic()
             spent, self._moment = now - self._moment, now
-            job, run_id = self._steps[place].job, self._series.run_ids[place]
+            job = self._steps[place].job
             if job is not None:
                 self._seconds.append(spent)
-                self._take(job, traces[place], run_id)
+                self._take(job, run)
 
-    def _take(self, job: Job, trace: Trace, run_id: str) -> None:
-        memory = weights_bytes(trace)
-        self._measured[job] = Measured(job=job, trace=trace, memory_bytes=memory)
-        if self._library is None:
-            return
-        name = self.plan.labels[job.lane]
+    def _take(self, job: Job, run: Run) -> None:
+        assert run.trace is not None
+        made = Measured(job=job, trace=run.trace, memory_bytes=run.memory_bytes)
         try:
-            keep(
-                self._library,
-                trace,
-                run_id=run_id,
-                name=name,
-                comparison=self.plan.key,
-                job=job.key,
-                memory_bytes=memory,
-            )
-        except SpecvizError as error:
-            self._give_up_keeping(error)
-
-    def _give_up_keeping(self, error: SpecvizError) -> None:
-        self.unkept, self._library = error, None
-
-
-def weights_bytes(trace: Trace) -> int | None:
-    """What the models that a run needs take; prompt lookup needs no draft model."""
-    draft = trace.pair.draft if trace.config.drafter == "model" else None
-    parameters = trace.pair.target.parameters + (draft.parameters if draft else 0)
-    each = _BYTES.get(trace.environment.dtype.removeprefix("torch."))
-    return None if each is None else each * parameters
-
-
-def _order(checks: Sequence[Check]) -> Order:
-    found = [check.result for check in checks if check.result is not None]
-    free = [each.memory_free for each in found if each.memory_free is not None]
-    needed = [each.memory_needed for each in found]
-    return order_that_fits(needed, min(free) if len(free) == len(checks) else None)
+            if self._kept is not None:
+                self._kept.keep(made, run_id=run.id)
+        except StoreError as error:
+            self.unkept, self._kept = error, None
+        except SpecvizError as error:  # it does not fit those before
+            self.stop()
+            self.error = error
+            return
+        self._measured[job] = made
 
 
 @dataclass(slots=True)

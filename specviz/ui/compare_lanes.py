@@ -23,6 +23,9 @@ DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the f
 _KEY = "compare cards"
 _LINK = "lane"
 _FIRST = (RunConfig(gamma=2), RunConfig(gamma=8))
+_ENDS: dict[str, tuple[Any, Any]] = {
+    "temperature": (0.0, 2.0), "top_k": (0, 10_000_000), "top_p": (0.05, 1.0),
+}  # fmt: skip
 _SPARE = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 
@@ -40,6 +43,7 @@ class Cards:
 
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)  # what a card's controls cannot say
     _count: int = 0
 
     @property
@@ -48,12 +52,14 @@ class Cards:
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
         """Instead of the present ones; what is wrong with a text is kept in words."""
-        self.cards, self.refused = [], []
+        self.cards, self.refused, self.changed = [], [], []
         for text in texts[:MAX_LANES]:
             try:
-                self.add(parse_lane(text, Lane(spec=PairSpec(), config=RunConfig())))
+                lane = parse_lane(text, Lane(spec=PairSpec(), config=RunConfig()))
             except SpecvizError as error:
                 self.refused.append(str(error))
+            else:
+                self.add(self._reachable(lane))
         if len(texts) > MAX_LANES:
             self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")
         while len(self.cards) < MIN_LANES:
@@ -70,6 +76,20 @@ class Cards:
         spare = _FIRST if len(self.cards) < MIN_LANES else _SPARE
         lanes = [Lane(spec=spec, config=config) for config in spare]
         self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
+
+    def _reachable(self, lane: Lane) -> Lane:
+        """With its settings between the ends of the controls; what that changes is told."""
+        ends: dict[str, Any] = {
+            name: min(high, max(low, getattr(lane.config, name)))
+            for name, (low, high) in _ENDS.items()
+        }
+        self.changed += [
+            f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
+            f"{getattr(lane.config, name):g} is beyond this page, so it is {end:g} here."
+            for name, end in ends.items()
+            if end != getattr(lane.config, name)
+        ]
+        return replace(lane, config=replace(lane.config, **ends))
 
     def remove(self, number: int) -> None:
         self.cards = [card for card in self.cards if card.number != number]
@@ -107,6 +127,8 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
     """Draw a card a lane, read them, and put them into the link."""
     for words in cards.refused:
         st.warning(f"A lane of the link was left out. {plain(words)}")
+    for words in cards.changed:
+        st.info(plain(words))
     columns = st.columns(len(cards.cards), gap="small")
     heads = [
         _draw_card(column, card, spec, busy)
@@ -153,12 +175,12 @@ def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> No
 def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     lane, config = card.lane, card.lane.config
     gamma = _kept(card, "gamma", config.gamma)
-    temperature = _kept(card, "temperature", min(2.0, config.temperature))
+    temperature = _kept(card, "temperature", config.temperature)
     changed: dict[str, Any] = {
         "gamma": st.slider("Draft tokens a round, γ", 1, max(16, config.gamma), key=gamma,
                            disabled=busy),
-        "temperature": round(st.slider("Temperature", 0.0, 2.0, step=0.05, key=temperature,
-                                       disabled=busy), 2),
+        "temperature": _typed(st.slider("Temperature", *_ENDS["temperature"], step=0.05,
+                                        key=temperature, disabled=busy)),
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
         chosen = _choose_pair(card, spec, busy)
@@ -193,17 +215,17 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         help="The draft model; or prompt lookup, which copies what followed the same words.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k (0 is off)", 0, 10_000_000, key=_kept(card, "top_k", config.top_k), disabled=busy
+        "Top-k (0 is off)", *_ENDS["top_k"], key=_kept(card, "top_k", config.top_k), disabled=busy
     )
     top_p = st.slider(
-        "Top-p (1 is off)", 0.05, 1.0, step=0.05, key=_kept(card, "top_p", max(0.05, config.top_p)),
+        "Top-p (1 is off)", *_ENDS["top_p"], step=0.05, key=_kept(card, "top_p", config.top_p),
         disabled=busy,
     )  # fmt: skip
     rule = st.selectbox(
         "Verification rule", ["lossless", "over-accept"], key=_kept(card, "rule", config.rule),
         disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
     )  # fmt: skip
-    chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": round(top_p, 2), "rule": rule}
+    chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
     if rule == "lossless":
         return chosen | {"epsilon": 0.0, "residual": "leftover"}
     epsilon = st.slider(
@@ -214,7 +236,12 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         "Recovered from", ["leftover", "target", "draft"], disabled=busy,
         key=_kept(card, "residual", config.residual),
     )  # fmt: skip
-    return chosen | {"epsilon": round(epsilon, 2), "residual": residual}
+    return chosen | {"epsilon": _typed(epsilon), "residual": residual}
+
+
+def _typed(value: float) -> float:
+    """As a person would write it: a slider's steps add up to 0.15000000000000002."""
+    return round(value, 6)
 
 
 def _kept(card: Card, name: str, value: object) -> str:

@@ -1,18 +1,31 @@
-"""What a comparison came to: verdict, race, table, charts, kinds of text, files to take away."""
+"""What a comparison came to: verdict, table, kinds of text, race, charts, files to take away.
+
+The same for one prompt and for many; ``name`` keeps apart the parts of results that stand on one
+page.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from specviz.comparing import Comparison, KindLane, KindResult, Ratio, comparison_to_json
-from specviz.export.racing import race_payload
-from specviz.export.replay import comparison_replay_html
+from specviz.comparing import (
+    Comparison,
+    KindLane,
+    KindResult,
+    Measured,
+    Ratio,
+    comparison_to_json,
+)
+from specviz.export.lane_table import BEST, has_one_target, marked, rows_of
+from specviz.export.racing import prompts_raced, race_payload, representatives
+from specviz.export.replay import comparison_html
 from specviz.figures.compare import (
     KindReadings,
     LaneRuns,
@@ -23,23 +36,30 @@ from specviz.figures.compare import (
     time_per_token,
     tokens_per_round,
 )
-from specviz.trace import Trace
 from specviz.ui.compare_course import Course
 from specviz.ui.compare_lanes import DOTS, plain
-from specviz.ui.compare_table import BEST, as_texts, marked, rows_of
+from specviz.ui.compare_words import (
+    NO_KIND,
+    basis,
+    first_sentence,
+    kinds_with_intervals,
+    with_intervals,
+)
 from specviz.ui.lesson import show_chart
 from specviz.ui.player import show_player
 
 _KEY = "compare findings"
-_NO_KIND = "no kind"
+_INTERVALS = ("speedup_ratio", "alpha", "expected")
 
 
 class Findings:
     """A comparison, and what is drawn of it, each made once."""
 
-    def __init__(self, course: Course, comparison: Comparison) -> None:
-        self.comparison = comparison
-        runs = [(each.job.lane, each.trace) for each in course.measured]
+    def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
+        self.comparison, self.measured = comparison, tuple(measured)
+        self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
+        self._races: dict[int, dict[str, object]] = {}
+        runs = [(each.job.lane, each.trace) for each in measured]
         self.lanes = [
             LaneRuns(
                 label=lane.label.replace("<", "‹"),  # plotly reads a little markup
@@ -49,9 +69,11 @@ class Findings:
             for index, lane in enumerate(comparison.lanes)
         ]
 
-    @functools.cached_property
-    def race(self) -> dict[str, object]:
-        return race_payload(self.labels, self.representatives)
+    def race(self, item: int) -> dict[str, object]:
+        if item not in self._races:
+            traces = representatives(self.comparison, self.measured, item)
+            self._races[item] = race_payload(self.labels, traces)
+        return self._races[item]
 
     @functools.cached_property
     def charts(self) -> tuple[go.Figure, ...]:
@@ -72,21 +94,11 @@ class Findings:
     def labels(self) -> list[str]:
         return [lane.label for lane in self.comparison.lanes]
 
-    @property
-    def representatives(self) -> list[Trace]:
-        runs = [lane.representative for lane in self.comparison.lanes]
-        return [run.trace for run in runs if run is not None]
-
     def json(self) -> str:
         return json.dumps(comparison_to_json(self.comparison), indent=2)
 
-    def replay(self) -> str:
-        return comparison_replay_html(
-            self.labels,
-            self.representatives,
-            verdict=self.comparison.verdict.text,
-            table=as_texts(self.comparison),
-        )
+    def replay(self, item: int) -> str:
+        return comparison_html(self.comparison, self.measured, item=item)
 
 
 def findings_of(name: str, course: Course) -> Findings | None:
@@ -96,34 +108,63 @@ def findings_of(name: str, course: Course) -> Findings | None:
         return None
     kept: dict[str, Findings] = st.session_state.setdefault(_KEY, {})
     if name not in kept or kept[name].comparison is not comparison:
-        kept[name] = Findings(course, comparison)
+        kept[name] = Findings(comparison, course.measured)
     return kept[name]
 
 
-def show_verdict(found: Findings, name: str) -> None:
+def show_results(found: Findings, name: str) -> None:
+    _show_verdict(found, name)
+    _show_table(found, name)
+    _show_kinds(found, name)
+    item = _show_race(found, name)
+    _show_charts(found, name)
+    _show_files(found, name, item)
+
+
+# The parts
+
+
+def _show_verdict(found: Findings, name: str) -> None:
     """The words at the head of the results, and what they rest on."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
     with st.container(border=True, key=f"compare_verdict_{name}", gap="small"):
-        st.markdown(f"##### {plain(_first_sentence(text))}")
-        if rest := text.removeprefix(_first_sentence(text)).strip():
+        st.markdown(f"##### {plain(first_sentence(text))}")
+        if rest := text.removeprefix(first_sentence(text)).strip():
             st.markdown(plain(rest))
         for note in notes:
             st.caption(f"▲ {plain(note)}")
-        st.caption(f":green-badge[measured] {plain(_basis(comparison))}")
+        st.caption(f":green-badge[measured] {plain(basis(comparison))}")
 
 
-def show_race(found: Findings) -> None:
+def _show_race(found: Findings, name: str) -> int | None:
+    """The prompt that it is on; None where no prompt has a run of every lane."""
+    if not found.raced:
+        return None
     st.markdown("#### The race")
     st.caption(
-        "Of each lane the run nearest its median rate, all on one clock as they really ran. "
-        "Choose a lane to see its text and its verdicts."
+        "Of each lane the run nearest its median rate on the prompt, all on one clock as they "
+        "really ran. Choose a lane to see its text and its verdicts."
     )
-    show_player(found.race, key="compare_player")
+    item = found.raced[0]
+    if len(found.comparison.plan.items) > 1:
+        item = st.selectbox(
+            "Prompt of the race", found.raced, key=f"compare_raced_{name}",
+            format_func=partial(_prompt_head, found),
+        )  # fmt: skip
+    show_player(found.race(item), key=f"compare_player_{name}")
+    return item
 
 
-def show_table(found: Findings) -> None:
+def _prompt_head(found: Findings, item: int) -> str:
+    each = found.comparison.plan.items[item]
+    words = " ".join(each.prompt.split())
+    head = words if len(words) <= 60 else f"{words[:59]}…"
+    return f"{item + 1} · {each.kind} · {head}" if each.kind else f"{item + 1} · {head}"
+
+
+def _show_table(found: Findings, name: str) -> None:
     comparison = found.comparison
     labels = [f"{dot} {plain(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
     rows = {
@@ -132,17 +173,19 @@ def show_table(found: Findings) -> None:
     }
     st.markdown("#### The figures")
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*labels, "target alone"])
-    with st.container(key="compare_table"):
+    if not has_one_target(comparison):
+        frame = frame[labels]
+    with st.container(key=f"compare_table_{name}"):
         st.table(frame, border="horizontal")
-    over = next((lane.alpha.over for lane in comparison.lanes if lane.alpha), "seeds")
+    shown = (getattr(lane, each) for lane in comparison.lanes for each in _INTERVALS)
     st.caption(
-        f":green-badge[measured] Speedup and α: mean with its 95 % interval over {over}. The "
+        f":green-badge[measured] Speedup and α: mean {with_intervals(shown)}. The "
         f"others: median, with the lowest and the highest run. {BEST} the best of the row by its "
         "middle value; whether a difference can be relied on, the verdict says."
     )
 
 
-def show_charts(found: Findings) -> None:
+def _show_charts(found: Findings, name: str) -> None:
     """In rows of two, so that their heads stand level."""
     st.markdown("#### Where it comes from")
     notes = {
@@ -155,63 +198,50 @@ def show_charts(found: Findings) -> None:
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
-        for column, (name, chart) in zip(st.columns(2, gap="medium"), row, strict=True):
+        for column, (sort, chart) in zip(st.columns(2, gap="medium"), row, strict=True):
             with column:
-                show_chart(chart, notes[name], "measured", key=f"compare_{name}")
+                show_chart(chart, notes[sort], "measured", key=f"compare_{sort}_{name}")
 
 
-def show_kinds(found: Findings) -> None:
-    kinds = found.comparison.kinds
-    if not kinds:
-        st.info("All prompts are of one kind, so there is nothing to tell apart.")
+def _show_kinds(found: Findings, name: str) -> None:
+    comparison = found.comparison
+    if len(comparison.plan.items) == 1:
         return
-    left, right = st.columns(2, gap="medium")
-    speeds, alphas = found.kind_charts
-    with left:
-        show_chart(
-            speeds, "Speedup by kind of text, with 95 % intervals over prompts.", "measured",
-            key="compare_kind_speeds",
-        )  # fmt: skip
-    with right:
-        show_chart(
-            alphas, "Expected acceptance by kind of text.", "measured", key="compare_kind_alphas"
-        )
+    st.markdown("#### By kind of text")
+    if not comparison.kinds:
+        st.caption("All prompts are of one kind, so there is nothing to tell apart.")
+        return
+    words = kinds_with_intervals(comparison.kinds)
+    heads = (
+        "Speedup by kind of text; an interval may go on beyond the chart.",
+        "Expected acceptance by kind of text.",
+    )
+    columns = st.columns(2, gap="medium")
+    sorts = ("kind_speeds", "kind_alphas")
+    for column, head, chart, sort in zip(columns, heads, found.kind_charts, sorts, strict=True):
+        with column:
+            show_chart(chart, f"{head} {words}", "measured", key=f"compare_{sort}_{name}")
     st.table(_kinds_frame(found), border="horizontal")
+    st.caption(f":green-badge[measured] Beside each kind its prompts. {words}")
 
 
-def show_files(found: Findings, name: str, *, replay: bool) -> None:
+def _show_files(found: Findings, name: str, item: int | None) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "Download the comparison (JSON)", found.json, key=f"compare_json_{name}",
             file_name="specviz-comparison.json", mime="application/json", type="tertiary",
             on_click="ignore",
         )  # fmt: skip
-        if replay:
+        if item is not None:
             st.download_button(
-                "Download a replay (HTML)", found.replay, key=f"compare_replay_{name}",
+                "Download a replay (HTML)", partial(found.replay, item),
+                key=f"compare_replay_{name}",
                 file_name="specviz-comparison.html", mime="text/html", type="tertiary",
                 on_click="ignore",
             )  # fmt: skip
 
 
-# Parts
-
-
-def _first_sentence(text: str) -> str:
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
-
-
-def _basis(comparison: Comparison) -> str:
-    plan = comparison.plan
-    wanted = len(plan.lanes) * len(plan.items) * plan.repeats
-    prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
-    count = f"{comparison.count} runs" if comparison.complete else (
-        f"{comparison.count} of {wanted} runs"
-    )  # fmt: skip
-    length = plan.lanes[0].config.max_new_tokens
-    repeats = "one repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
-    return f"{count}: {prompts}, {repeats}, {length} tokens each, one at a time."
+# Values
 
 
 def _bold(text: str) -> str:
@@ -227,7 +257,7 @@ def _reading(found: Ratio | None) -> Reading | None:
 def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
     return [
         KindReadings(
-            kind=(each.kind or _NO_KIND).replace("<", "‹"),
+            kind=(each.kind or NO_KIND).replace("<", "‹"),
             readings=tuple(_reading(getattr(lane, name)) for lane in each.lanes),
         )
         for each in kinds
@@ -236,7 +266,7 @@ def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
 
 def _kinds_frame(found: Findings) -> pd.DataFrame:
     rows = {
-        plain(f"{each.kind or _NO_KIND} ({each.num_prompts})"): [
+        plain(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
             _kind_words(lane) for lane in each.lanes
         ]
         for each in found.comparison.kinds

@@ -113,10 +113,12 @@ def _show_end(course: Course) -> None:
     done, planned = course.progress
     if course.error is not None:
         st.error(plain(str(course.error)))
-    if done < planned:
+    if 0 < done < planned:
         kept = ", which are kept. Start again to go on from there." if not course.unkept else "."
         st.info(f"Ended after {done} of {planned} runs{kept}")
-    elif course.found:
+    elif done < planned and course.error is None:
+        st.info("Ended before the first run.")
+    elif course.found or course.changed:
         st.caption(_found(course))
 
 
@@ -137,6 +139,11 @@ def _blocks(course: Course) -> str:
 
 
 def _found(course: Course) -> str:
+    if course.changed:
+        return (
+            "The runs kept from before were made with other models, on another machine or with "
+            "other versions: all lanes are measured anew. "
+        )
     if not course.found:
         return ""
     return f"{course.found} runs were there from before and are not made again. "

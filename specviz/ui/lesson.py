@@ -26,15 +26,15 @@ def show_heading(title: str, lead: str) -> None:
         st.caption(lead)
 
 
-def show_law(latex: str, symbols: Mapping[str, str], source: str) -> None:
-    """A formula, what its letters mean, and where it comes from.
+def show_law(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
+    """A formula, what its letters mean, and where it comes from, unless that is said beside it.
 
     ``symbols`` maps a letter in LaTeX to its meaning.
     """
     with st.container(border=True, key=None, gap="small"):
         st.latex(latex)
         meanings = "; ".join(f"${letter}$ {meaning}" for letter, meaning in symbols.items())
-        st.caption(f"{meanings}.  \n{source}" if meanings else source)
+        st.caption(f"{meanings}.  \n{source}")
 
 
 def show_chart(

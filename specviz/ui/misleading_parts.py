@@ -13,6 +13,7 @@ from specviz.figures.misleads import (
     Estimate,
     alpha_estimates,
     alpha_over_temperature,
+    bytes_a_pass,
     mean_and_tail,
     over_batch,
     rounds_spread,
@@ -26,7 +27,7 @@ from specviz.theory.estimates import (
     hoeffding_half_width,
     wilson_interval,
 )
-from specviz.theory.roofline import DRAFT_HALF_B, GPUS, TARGET_8B, Gpu, Serving
+from specviz.theory.roofline import DRAFT_HALF_B, GPUS, TARGET_8B, Serving, sized
 from specviz.theory.runtime import rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
@@ -47,7 +48,7 @@ _PAIRS = {
         (0.25, 0.30, 0.10, 0.25, 0.10),
     ),
 }
-_DRAFT_TEMPERATURES = tuple(float(each) for each in np.linspace(0.05, 3.0, 296))
+_SAME = 5e-4  # overlaps that print alike
 
 
 def show_clustering() -> None:
@@ -67,7 +68,7 @@ def show_clustering() -> None:
     st.markdown(
         f"The mean α is {mean:.2f} at every stickiness. At γ {gamma} the formula promises "
         f"**{formula:.2f}** tokens a round; with stickiness {text.stickiness:.2f} there are "
-        f"**{exact:.2f}**, {1 - exact / formula:.1%} fewer."
+        f"**{exact:.2f}**, {max(0.0, 1 - exact / formula):.1%} fewer."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
@@ -88,6 +89,8 @@ def show_clustering() -> None:
         {
             r"\alpha_j": "acceptance at place j once all before it were accepted",
             r"\bar\alpha": "mean acceptance over tokens",
+            r"\gamma": "candidates a round",
+            "i, j": "places in a round, from 1",
             r"\tau": "tokens a round",
         },
         "The right side is Leviathan et al. 2023, equation 1, which takes acceptance to be "
@@ -128,7 +131,11 @@ def show_tail() -> None:
     show_law(
         r"P(A = k) = \alpha^k\,(1-\alpha)^{[k<\gamma]}",
         {
+            "P": "chance",
             "A": "accepted candidates of a round, which yields A + 1 tokens",
+            "k": "a number of them, from 0 to γ",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
         "Leviathan et al. 2023, section 3.1; the law of the rounds by dynamic programming. "
@@ -142,14 +149,25 @@ def show_batch() -> None:
         name = st.selectbox("GPU", names, 2, key="misleading_gpu", bind="query-params")
         batch = whole_slider("Sequences in the batch", 1, 512, 64, key="misleading_batch")
         context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
+        billions = slider(
+            "Target, billion parameters", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
+            hint="Its cache grows with it from that of an 8B model.",
+        )  # fmt: skip
+        small = slider(
+            "Draft, billion parameters", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft"
+        )
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
         gamma = whole_slider("Candidates, γ", 1, 16, 5, key="misleading_batch_gamma")
     gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
+    target, draft = sized(TARGET_8B, 1e9 * billions), sized(DRAFT_HALF_B, 1e9 * small)
+    reads = f"A pass of the target reads **{target.weight_bytes / 1e9:,.0f} GB** of weights."
     try:
-        st.markdown(_batch_sentence(gpu, batch, context, alpha, gamma))
+        place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
+        st.markdown(f"{reads} {_batch_sentence(place, alpha, gamma)}")
     except SpecvizError as error:
+        st.markdown(reads)
         st.warning(str(error))
-    costs, speeds = over_batch(gpu, TARGET_8B, DRAFT_HALF_B, _CONTEXTS, alpha, gamma)
+    costs, speeds = over_batch(gpu, target, draft, _CONTEXTS, alpha, gamma)
     left, right = st.columns(2)
     with left:
         show_chart(
@@ -158,13 +176,22 @@ def show_batch() -> None:
         )  # fmt: skip
     with right:
         show_chart(
-            costs, f"What verifying {gamma + 1} tokens costs. It is no longer free.", "exact",
+            costs, f"What verifying {gamma + 1} tokens costs: 1 is free, more is not.", "exact",
             key="misleading_batch_cost", alt="Cost of a verification over batch size.",
         )  # fmt: skip
+    show_chart(
+        bytes_a_pass(target, _CONTEXTS, batch),
+        "What a pass reads, whether it fits a GPU or not. Weights are read once for the whole "
+        "batch, caches once for each sequence.",
+        "exact",
+        key="misleading_bytes",
+        alt="Bytes that a pass of the target reads over batch size, at four contexts.",
+    )
     show_law(
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
-            "t(n)": "time of a pass over n tokens of each sequence",
+            "t": "time of a pass",
+            "n": "tokens of each sequence that it takes",
             "W": "bytes of weights",
             "B": "sequences",
             r"\ell": "context",
@@ -173,15 +200,17 @@ def show_batch() -> None:
             "N": "parameters",
             "F": "peak operations a second",
         },
-        "A roofline, exact of its model and no measurement: an 8B target and a 0.5B draft in bf16, "
-        f"peak figures of NVIDIA's data sheet. The {gpu.name} reads its weights as fast as it "
-        f"computes at {gpu.ridge():.0f} tokens a pass.",
+        f"A roofline, exact of its model and no measurement: a target of {billions:g}B and a draft "
+        f"of {small:g}B in bf16, peak figures of NVIDIA's data sheet. The {gpu.name} reads its "
+        f"weights as fast as it computes at {gpu.ridge():.0f} tokens a pass.",
     )
     show_law(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
         {
             "v": "cost of a verification",
+            "t": "time of a pass of the target",
             "c": "cost of a draft step",
+            r"\gamma": "candidates a round",
             r"\tau": "tokens a round",
             "S": "times as fast as the target alone",
         },
@@ -189,12 +218,12 @@ def show_batch() -> None:
     )
 
 
-def _batch_sentence(gpu: Gpu, batch: int, context: int, alpha: float, gamma: int) -> str:
-    place = Serving(gpu=gpu, target=TARGET_8B, draft=DRAFT_HALF_B, batch=batch, context=context)
+def _batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
     best, value = place.best_gamma(alpha)
     advice = "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {value:.2f}"
     return (
-        f"On the {gpu.name}, {batch} sequences of {context:,} tokens: verification costs v "
+        f"On the {place.gpu.name}, batch {place.batch}, {place.context:,} tokens each: "
+        f"verification costs v "
         f"{place.verify_cost(gamma):.2f} and a draft step c {place.draft_cost:.3f}. "
         f"τ stays {expected_tokens(alpha, gamma):.2f}, but the speedup at γ {gamma} is "
         f"**{place.speedup(alpha, gamma):.2f}**; {advice}."
@@ -216,11 +245,13 @@ def show_temperature() -> None:
         )  # fmt: skip
     draft, target = (np.log(law) for law in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
     alpha = overlap(draft, target, temperature)
-    own, greatest = best_draft_temperature(draft, target, temperature, _DRAFT_TEMPERATURES)
-    st.markdown(
-        f"At temperature {temperature:.2f} for both, α is **{alpha:.3f}**. With the target there "
-        f"and the draft at {own:.2f} it would be **{max(greatest, alpha):.3f}**."
+    own, greatest = best_draft_temperature(draft, target, temperature)
+    better = (
+        f"With the target there and the draft at {own:.2f} it would be **{greatest:.3f}**."
+        if greatest - alpha > _SAME
+        else "No other temperature of the draft would give more."
     )
+    st.markdown(f"At temperature {temperature:.2f} for both, α is **{alpha:.3f}**. {better}")
     show_chart(
         alpha_over_temperature(draft, target, temperature),
         "Overlap of the two laws at one position of five tokens. It need not fall as "
@@ -231,7 +262,13 @@ def show_temperature() -> None:
     )
     show_law(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
-        {"T": "temperature", r"z_d,\, z_t": "logits of draft and target", r"\sigma": "softmax"},
+        {
+            r"\alpha": "acceptance at this position",
+            "T": "temperature",
+            "x": "a token",
+            r"z_d,\, z_t": "logits of draft and target",
+            r"\sigma": "softmax",
+        },
         "Leviathan et al. 2023, corollary 3.6, at each temperature. As T grows α tends to 1; as it "
         "falls to 0, to 1 or 0 as the likeliest tokens agree or not.",
     )  # fmt: skip
@@ -243,7 +280,7 @@ def show_estimates(runs: Sequence[Shown]) -> None:
         "Run", list(names), format_func=lambda each: names[each], key="misleading_run"
     )
     shown = next(each for each in runs if each.id == chosen)
-    figures, gamma = shown.figures, shown.trace.config.gamma
+    figures = shown.figures
     if not figures.num_tested:
         st.info("No candidate of this run has been tested yet.")
         return
@@ -252,22 +289,20 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     st.markdown(
         f"{figures.num_drafted} drafted, {figures.num_tested} tested, {figures.num_accepted} "
         f"accepted. Accepted / drafted is **{share:.3f}**; α, accepted / tested, is "
-        f"**{observed:.3f}**. Read as an α, the first would promise "
-        f"{expected_tokens(share, gamma):.2f} tokens a round, the second "
-        f"{expected_tokens(observed, gamma):.2f}"
-        + (f"; there were {figures.tau:.2f}." if figures.tau is not None else ".")
+        f"**{observed:.3f}**. {_promises(shown, share, observed)}"
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{names[shown.id]}. Bars hold 95 %.",
+        f"{names[shown.id]}. The bar is Wilson's interval: it would hold the true α 95 times in "
+        "100 if candidates were independent coins, all alike. They seldom are.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
     )
     st.caption(
-        f"Solving accepted / drafted for α gives {alpha_from_drafted(share, gamma):.3f}. With "
-        f"{figures.num_tested} tested candidates Hoeffding's bound is "
-        f"± {hoeffding_half_width(figures.num_tested):.3f}."
+        f"With {figures.num_tested} tested candidates Hoeffding's bound is "
+        f"± {hoeffding_half_width(figures.num_tested):.3f}. It too takes them to be independent, "
+        "but not alike."
     )
     show_law(
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
@@ -277,8 +312,35 @@ def show_estimates(runs: Sequence[Shown]) -> None:
             r"\tau": "tokens a round",
             r"\gamma": "candidates a round",
         },
-        f"At this α and γ {gamma} the second tends to {drafted_share(observed, gamma):.3f}. The "
-        "mean overlap Σ min(draft, target) estimates the same α without the luck of the coins.",
+        "The most likely α of a geometric law cut at γ (Leviathan et al. 2023, section 3.1; worked "
+        "out here); the interval by Wilson 1927, the bound by Hoeffding 1963. "
+        + _told_of_odds(shown),
+    )
+
+
+def _promises(shown: Shown, share: float, observed: float) -> str:
+    """What the formula makes of both shares: nothing, unless every round drafted alike."""
+    tau, gamma = shown.figures.tau, shown.trace.config.gamma
+    found = "" if tau is None else f" There were {tau:.2f} tokens a round."
+    if shown.trace.config.drafter != "model":
+        return (
+            f"Copying drafts as many as it finds, up to γ {gamma}, so the formula for one γ says "
+            f"nothing here.{found}"
+        )
+    return (
+        f"Read as an α, the first would promise {expected_tokens(share, gamma):.2f} tokens a "
+        f"round at γ {gamma}, the second {expected_tokens(observed, gamma):.2f}.{found} Solving "
+        f"accepted / drafted for α gives {alpha_from_drafted(share, gamma):.3f}; at the second "
+        f"it tends to {drafted_share(observed, gamma):.3f}."
+    )
+
+
+def _told_of_odds(shown: Shown) -> str:
+    if shown.trace.config.lossless:
+        return "The mean overlap Σ min(draft, target) is the same α without the luck of the coins."
+    return (
+        "This run accepts more than the overlap: the mean of its odds, Σ min(draft, target + ε), "
+        "is the same share without the luck of the coins."
     )
 
 
@@ -290,7 +352,8 @@ def _estimates(shown: Shown, share: float, observed: float) -> list[Estimate]:
         Estimate(label="accepted / tested", value=observed, low=low, high=high),
     ]
     if figures.alpha_expected is not None:
-        found.append(Estimate(label="mean overlap", value=figures.alpha_expected))
+        label = "mean overlap" if shown.trace.config.lossless else "mean odds with ε"
+        found.append(Estimate(label=label, value=figures.alpha_expected))
     return found
 
 

@@ -15,7 +15,10 @@ _LINKED = "query-params"
 _ASKED = "pair asked for"
 _READY = "pair that was ready"
 _CHECK = "pair check"
+_CHATS = "pairs with chat"
 _SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
+_DEVICES = ("auto", "cpu", "cuda")
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
 _OWN = "other ids"
 
 
@@ -30,6 +33,15 @@ def active_spec(worker: Worker) -> PairSpec:
     if status.spec == asked and status.state == "ready":
         st.session_state[_READY] = asked
     return before if status.spec == asked and status.state == "failed" else asked
+
+
+def has_chat(worker: Worker, spec: PairSpec) -> bool:
+    """Whether the pair has a chat template: known once it was ready, whatever is loaded now."""
+    known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
+    status = worker.status()
+    if status.spec == spec and status.state == "ready":
+        known[spec] = status.has_chat
+    return known.get(spec, False)
 
 
 def show_pair_panel(worker: Worker) -> None:
@@ -53,7 +65,17 @@ def _wished(source: str) -> PairSpec | None:
         target = st.text_input("Target folder", key="target_folder", bind=_LINKED)
         draft = st.text_input("Draft folder", key="draft_folder", bind=_LINKED)
     target, draft = target.strip(), draft.strip()
-    return PairSpec(target=target, draft=draft) if target and draft else None
+    device, dtype = _machinery()
+    if not (target and draft):
+        return None
+    return PairSpec(target=target, draft=draft, device=device, dtype=dtype)
+
+
+def _machinery() -> tuple[str, str]:
+    with st.container(horizontal=True):
+        device = st.selectbox("Device", _DEVICES, key="device", bind=_LINKED)
+        dtype = st.selectbox("Number type", _DTYPES, key="dtype", bind=_LINKED)
+    return device, dtype
 
 
 def _hub_ids() -> tuple[str, str]:

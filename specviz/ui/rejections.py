@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -19,6 +19,7 @@ from specviz.figures.rejections import (
 )
 from specviz.theory.blocks import expected_accepted, token_accepted
 from specviz.theory.chains import Chains, Floats, random_chains
+from specviz.theory.claims.batches import batch_bias
 from specviz.theory.examples import SWAPPED
 from specviz.theory.rejections import (
     batch_floor,
@@ -37,13 +38,20 @@ from specviz.ui.lesson import show_chart, show_law, slider, whole_slider
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _CHOICES = (2, 4, 5, 8, 16, 32)
+_TEXT = 3  # tokens whose law is worked out text by text
 _BATCH = 4  # drafts, and epsilon, of the rules beside the bound
 _EPSILON = 0.05
 _COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
 _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
-_LETTERS = {"p": "the draft's law", "q": "the target's law"}
+_LETTERS = {
+    "p": "the draft's law",
+    "q": "the target's law",
+    "n": "the place of a token in the text, from 1 to T",
+    r"\mathbb{E}": "mean",
+    r"\mathrm{TV}": "half the sum of the differences",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +113,12 @@ def show_one_draft(chosen: Setting) -> None:
     show_law(
         r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
         r"\mathrm{TV}(p_n, q_n)",
-        _LETTERS | {"T": "tokens in a text", r"\mathrm{TV}": "half the sum of the differences"},
+        _LETTERS
+        | {
+            "N_1": "rejections in a text, with one draft",
+            "T": "tokens in a text",
+            "x_{<n}": "the tokens before place n, as the target writes them",
+        },
         "Yin et al. 2024, theorem 1; with equal distances it is Leviathan et al. 2023, whose p "
         "and q are the other way round.",
     )
@@ -140,7 +153,7 @@ def show_several_drafts(chosen: Setting) -> None:
     nums: list[int] = sorted(picked)
     curve = scaling(chains, [*_DRAFTS, math.inf])
     exact = dict(zip(nums, scaling(chains, nums), strict=True)) if nums else {}
-    st.markdown(_drafts_sentence(exact, curve))
+    st.markdown(f"{_drafts_sentence(exact, curve)} {_bias_sentence(chains, nums)}")
     work = gathering(
         "several",
         (chosen.chain_key, tuple(nums)),
@@ -152,15 +165,18 @@ def show_several_drafts(chosen: Setting) -> None:
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         _LETTERS
         | {
-            "d^m": "TV of p from what m − 1 failed drafts leave of q",
-            "f": "texts that a rejection ended",
+            "N_1,\\, N_M": "rejections in a text, with one draft and with M",
+            "d_n^m": "distance (TV) of p at place n from what m − 1 failed drafts leave of q",
+            "M": "drafts a round",
+            r"\bar{\mathbb{E}}_f": "mean over the texts before place n, counted only where a "
+            "rejection ended them",
         },
         "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1; the recursion for f starts "
         "at 1, which the paper leaves open.",
     )
     show_law(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
-        {"N_M": "rejections with M drafts"},
+        {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
         "The floor, derived here: the token after a rejection is the only one with M tries.",
     )
 
@@ -211,12 +227,20 @@ def show_one_place() -> None:
         show_chart(made, "Two uniform laws; yours first.", "exact", key="rejections_uniform")
     show_law(
         r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
-        {"M": "drafts", "u, v": "the coins' chances, u ≥ v (else 1 − u for u: derived here)"},
+        {
+            r"\Delta": "how much the chance of a rejection falls",
+            "M": "drafts",
+            "u, v": "the coins' chances, u ≥ v (else 1 − u for u: derived here)",
+        },
         _FIGURE_3,
     )
     show_law(
         r"\Delta_{\text{uniform}} = \big(1 - \tfrac1r\big) - \big(1 - \tfrac1r\big)^{M}",
-        {"r": "the draft's number of tokens over the target's"},
+        {
+            r"\Delta": "how much the chance of a rejection falls",
+            "M": "drafts",
+            "r": "the draft's number of tokens over the target's",
+        },
         _FIGURE_3,
     )
 
@@ -237,9 +261,14 @@ def show_bound(chosen: Setting) -> None:
     show_law(
         r"\inf_{A \in \mathcal{F}} \mathbb{E}[N^{A}] \ge"
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
-        _LETTERS | {r"\mathcal{F}": "unbiased rules, one draft, token by token"},
-        "Yin et al. 2024, theorem 2. By corollary 1 each of these rules accepts a token with at "
-        "most min(1, q / p). Block verification: Sun et al. 2024.",
+        _LETTERS
+        | {
+            r"\mathcal{F}": "unbiased rules, one draft, token by token",
+            "A": "one of them",
+            "N^A": "its rejections in a text",
+        },
+        r"Yin et al. 2024, theorem 2. By corollary 1 each of these rules accepts a token with at "
+        r"most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
     )
 
 
@@ -272,6 +301,16 @@ def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
     return (
         f"Of {curve[0]:.3f} rejections with one draft {remain}"
         f"no number of drafts leaves fewer than {curve[-1]:.3f}."
+    )
+
+
+def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
+    """The law that the text begins with, against the target's, text by text."""
+    length = min(_TEXT, chains.horizon)
+    worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
+    return (
+        f"The law of the first {length} tokens, summed over all texts, is the target's to "
+        f"{worst:.0e}: no number of drafts biases it."
     )
 
 

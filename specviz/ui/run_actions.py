@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.export.replay import replay_html
 from specviz.export.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
-from specviz.lanes import Lane
+from specviz.lanes import MAX_LANES, Lane
 from specviz.pairing import PairSpec
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.trace import PairInfo, Trace
@@ -18,11 +18,11 @@ from specviz.ui.compare_lanes import TAKEN, lane_text, plain
 from specviz.ui.opened import LINK
 from specviz.ui.run_table import title_of
 
-MOST_LANES = 4
 MOST_ROUNDS = 1000  # runs whose rounds go into one file
 _DELETED = "runs deleted"
 _FAILED = "runs failed"
 _SAVED = "runs saved"
+_LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
@@ -62,20 +62,34 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, _ids(chosen))),
-        help=f"The settings of each become a lane there; at most {MOST_LANES}.",
+        help=f"The pair and the settings of each become a lane there; at most {MAX_LANES}. Its "
+        "prompt, device and number format do not: all lanes share those of Compare.",
     )
     if lanes := st.session_state.get(TAKEN):
         plural = "" if len(lanes) == 1 else "s"
         st.page_link("pages/compare.py", label=f"Compare {len(lanes)} lane{plural}")
+        if words := st.session_state.get(_LEFT_OUT):
+            st.caption(words, width="content")
 
 
 def _add_to_compare(library: Library, run_ids: Sequence[str]) -> None:
-    lanes = list(st.session_state.get(TAKEN, []))
+    lanes, alike, over = list(st.session_state.get(TAKEN, [])), 0, 0
     for run_id in run_ids:
         lane = lane_of(library.open(run_id))
-        if lane not in lanes and len(lanes) < MOST_LANES:
+        if lane in lanes:
+            alike += 1
+        elif len(lanes) < MAX_LANES:
             lanes.append(lane)
+        else:
+            over += 1
     st.session_state[TAKEN] = lanes
+    st.session_state[_LEFT_OUT] = _left_out(alike, over)
+
+
+def _left_out(alike: int, over: int) -> str:
+    words = [f"{alike} with the settings of a lane that is there"] if alike else []
+    words += [f"{over} more than the {MAX_LANES} lanes of Compare"] if over else []
+    return f"Left out: {'; '.join(words)}." if words else ""
 
 
 # Words: name, tags, note

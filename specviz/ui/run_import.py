@@ -1,7 +1,7 @@
 """Traces from files into the library. Each file is taken whole or refused in words.
 
-A file is strange until it has been read, measured and drawn once: one that passes the reader
-and still cannot be shown is refused as well. The same file twice is one run.
+A file is strange until it has been read, measured and written for the player once: one that
+passes the reader and still cannot be shown is refused as well. The same file twice is one run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError, TraceError
 from specviz.export.payload import payload_of_trace
+from specviz.export.replay import script_json
 from specviz.keeping import keep
 from specviz.store import Library, trace_from_json
 from specviz.trace import Trace
@@ -75,7 +76,7 @@ def _sound(trace: Trace) -> Trace:
             f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
         )
     try:
-        payload_of_trace(trace, run_id="import", state="recorded", label="")
+        script_json(payload_of_trace(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
         # Whatever a well-formed but senseless record trips over, now and not on the stage.
         raise TraceError(

@@ -13,6 +13,7 @@ import streamlit as st
 from specviz.store import Facets, Query, RunRow, SortKey
 
 PAGE_ROWS = 50
+COMPARISON = "comparison"  # in the link: the key of one
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _MOST_ROWS = 35, 12
@@ -49,7 +50,25 @@ def ask(facets: Facets) -> Query:
         if count := sum(map(bool, filters.values())):
             st.caption(f"{count} filter{'' if count == 1 else 's'} on", width="content")
     key, descending = _SORTS[order]
-    return Query(search=search or "", sort=key, descending=descending, **filters)
+    return Query(
+        search=search or "", sort=key, descending=descending, comparison=_comparison(), **filters
+    )
+
+
+def _comparison() -> str | None:
+    """The one whose runs the link asks for, with the way to all others."""
+    wanted = st.query_params.get(COMPARISON)
+    if wanted is not None:
+        with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
+            st.caption("The runs of one comparison.", width="content")
+            link = {"compare_tab": "Kept", "kept": wanted}
+            st.page_link("pages/compare.py", label="Its results", query_params=link)
+            st.button("All runs", key="runs_all", type="tertiary", on_click=_ask_for_all)
+    return wanted
+
+
+def _ask_for_all() -> None:
+    st.query_params.pop(COMPARISON, None)
 
 
 def _filters(facets: Facets) -> dict[str, Any]:

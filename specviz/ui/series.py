@@ -28,6 +28,7 @@ class Planned:
     prompt: str
     config: RunConfig
     baseline: bool = False  # hold it against the target alone
+    kind: str | None = None  # of the prompt, to be kept with the run
     warm_up: bool = False  # not to be kept
 
 
@@ -40,7 +41,7 @@ class Series:
         self._worker = worker
         self._session_id = session_id
         self._traces: list[Trace] = []
-        self._run_ids: list[str] = []
+        self._finished: list[Run] = []
         self._run: Run | None = None
         self._state: SeriesState = "running" if self.planned else "done"
 
@@ -59,9 +60,9 @@ class Series:
         return tuple(self._traces)
 
     @property
-    def run_ids(self) -> tuple[str, ...]:
-        """Of the finished runs, as ``traces``."""
-        return tuple(self._run_ids)
+    def finished(self) -> tuple[Run, ...]:
+        """The finished runs, as ``traces``."""
+        return tuple(self._finished)
 
     @property
     def current(self) -> Run | None:
@@ -96,7 +97,7 @@ class Series:
             return
         assert run.trace is not None
         self._traces.append(run.trace)
-        self._run_ids.append(run.id)
+        self._finished.append(run)
         if len(self._traces) == len(self.planned):
             self._state = "done"
 
@@ -109,4 +110,5 @@ class Series:
             plan.config,
             baseline=plan.baseline,
             warm_up=plan.warm_up,
+            kind=plan.kind,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,17 +11,26 @@ import streamlit as st
 
 from specviz.figures.speed import (
     expected_and_measured,
+    reported_by_task,
     speedup_map,
     speedup_over_gamma,
     tokens_over_gamma,
 )
-from specviz.theory.papers import CHINCHILLA, CHINCHILLA_SOURCE, LEVIATHAN, LEVIATHAN_SOURCE
+from specviz.theory.papers import (
+    CHINCHILLA,
+    CHINCHILLA_SOURCE,
+    LEVIATHAN,
+    LEVIATHAN_SOURCE,
+    SPEC_BENCH,
+    SPEC_BENCH_SOURCE,
+)
 from specviz.theory.speed import (
     accepted_from,
     best_gamma,
     break_even_alpha,
     expected_accepted,
     expected_tokens,
+    no_gamma_is_best,
     operations_factor,
     oracle_speedup,
     speedup,
@@ -29,7 +39,8 @@ from specviz.ui.history import Shown
 from specviz.ui.lesson import show_chart, show_law, slider, whole_slider
 from specviz.ui.points import chinchilla_points, leviathan_points, run_points, show_point
 
-MAX_GAMMA = 24
+MAX_GAMMA = 64
+_AXIS = 24  # the charts end there, or at the γ they mark
 _MAP, _POINT = "speed_map", "speed_point"
 
 
@@ -64,6 +75,8 @@ def choose_setting() -> Setting:
 
 
 def speed_sentence(chosen: Setting) -> str:
+    if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
+        return _endless_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
     given = f"With α {chosen.alpha:.2f}, c {chosen.c:.3g} and v {chosen.v:.2f}"
     if best == 0:
@@ -72,15 +85,41 @@ def speed_sentence(chosen: Setting) -> str:
         return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     told = f"{given} the best γ is **{best}: {value:.2f} times** as fast as the target alone."
+    if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
+        told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
     if chosen.gamma == best or f"{here:.2f}" == f"{value:.2f}":
         return told if chosen.gamma == best else f"{told} The chosen γ {chosen.gamma} is as fast."
     slower = ", slower than the target alone" if here < 1.0 else ""
     return f"{told} The chosen γ {chosen.gamma} gives {here:.2f}{slower}."
 
 
+def _endless_sentence(chosen: Setting) -> str:
+    """Where each longer draft is faster still: the limit, which is the oracle's."""
+    here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
+    why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
+    limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
+    return (
+        f"With α {chosen.alpha:.2f}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
+        f"best**: the speedup rises with γ towards **{limit}**. The chosen γ {chosen.gamma} gives "
+        f"{here:.2f} times."
+    )
+
+
+def _times(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.2f} ×"
+
+
+def _axis_end(chosen: Setting) -> int:
+    """Far enough for the chosen and for the best γ, if there is one."""
+    best = 0
+    if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
+        best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
+    return min(MAX_GAMMA, max(_AXIS, best + best // 4, chosen.gamma))
+
+
 def show_over_gamma(chosen: Setting) -> None:
     show_chart(
-        speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, MAX_GAMMA),
+        speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, _axis_end(chosen)),
         "Every candidate accepted with chance α, independently.",
         "exact",
         key="speed_over_gamma",
@@ -97,6 +136,27 @@ def show_over_gamma(chosen: Setting) -> None:
             "v": "cost of a verification, both in target steps",
         },
         "Leviathan et al. 2023, theorem 3.8, where v is 1.",
+    )
+    show_law(
+        r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
+        {
+            r"S_{\text{oracle}}": "times as fast, if each round drafted just what is accepted",
+            r"\alpha": "acceptance",
+            "c": "cost of a draft step",
+            "v": "cost of a verification",
+        },
+        "Tokens by Leviathan et al. 2023, section 3.5; their time worked out here. Also where S "
+        "tends to as γ grows, if drafting costs nothing or nothing is rejected.",
+    )
+    show_law(
+        r"\frac{\text{operations}}{\text{token}} = "
+        r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
+        {
+            r"\hat c": "operations of a draft step over those of a target step, here taken to be c",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+        },
+        "Leviathan et al. 2023, theorem 3.11, in operations of the target alone.",
     )
 
 
@@ -115,23 +175,24 @@ def _show_key_figures(chosen: Setting) -> None:
             help=f"The least α at which some γ pays. With v 1 it is c.{for_gamma}",
         )  # fmt: skip
         st.metric(
-            "With an oracle", f"{oracle_speedup(alpha, c, v):.2f} ×", border=True,
-            help="If each round knew where to stop: 1 / ((1 − α) v + c α). No γ beats it.",
+            "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
+            help="If each round knew where to stop; its formula is below. No γ beats it.",
         )  # fmt: skip
         st.metric(
             "Arithmetic", f"{operations_factor(alpha, gamma, c):.2f} ×", border=True,
             help="Operations a token, times the target alone's: time is bought with arithmetic. "
-            "A draft step's share of a target step's operations is taken to be c "
-            "(Leviathan et al. 2023, theorem 3.11).",
+            "A draft step's share of a target step's operations is taken to be c; the formula is "
+            "below.",
         )  # fmt: skip
 
 
 def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
-        speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own),
-        f"The greatest speedup of any γ up to 40, at v {chosen.v:.2f}. Points stand at their own "
-        "α and c; click one to open it.",
+        speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
+        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {chosen.v:.2f}. Points stand at "
+        "their own α (Chinchilla: implied by its speedup) and c, or at the edge nearest to it; "
+        "click one to open it.",
         "exact",
         "measured",
         "reported",
@@ -168,7 +229,7 @@ def _open_clicked() -> None:
 def show_recursion(chosen: Setting) -> None:
     alpha, gamma = chosen.alpha, chosen.gamma
     show_chart(
-        tokens_over_gamma(alpha, gamma, MAX_GAMMA),
+        tokens_over_gamma(alpha, gamma, max(_AXIS, gamma)),
         f"At γ {gamma} a round yields {expected_tokens(alpha, gamma):.3f} tokens.",
         "exact",
         key="speed_tokens",
@@ -176,12 +237,21 @@ def show_recursion(chosen: Setting) -> None:
     )
     show_law(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
-        {"E_k": "candidates still to be accepted once k were", r"\alpha": "acceptance"},
+        {
+            "E_k": "candidates still to be accepted once k were",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+        },
         "v2rockets/sd_optimization, where α is called P and γ N.",
     )
     show_law(
         r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
-        {r"\tau": "tokens a round", r"\gamma": "candidates a round"},
+        {
+            "E_0": "candidates accepted a round",
+            r"\alpha": "acceptance",
+            r"\tau": "tokens a round",
+            r"\gamma": "candidates a round",
+        },
         "The recursion solved; τ is Leviathan et al. 2023, equation 1.",
     )
     table = pd.DataFrame(
@@ -239,4 +309,11 @@ def show_papers() -> None:
         hide_index=True,
         key="speed_chinchilla",
         alt=CHINCHILLA_SOURCE,
+    )
+    show_chart(
+        reported_by_task(SPEC_BENCH),
+        f"{SPEC_BENCH_SOURCE}. Which task gains most turns with the drafter.",
+        "reported",
+        key="speed_tasks",
+        alt="Reported speedups by task, for a draft model and for copying from the prompt.",
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.export.payload import Point, Status, Tour, curves_of, payload, point_of
-from specviz.trace import RunConfig, Trace
+from specviz.export.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
+from specviz.trace import Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
 from specviz.ui.pair_panel import active_spec
@@ -20,11 +20,10 @@ from specviz.ui.player import player_wish, show_player
 from specviz.worker.client import Run, Worker
 
 _KEY = "player"
-_POINT_ROUNDS = 10  # with fewer, a pace says little
 _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
-def show_stage(worker: Worker, history: History, chosen: RunConfig | None, tour: Tour) -> None:
+def show_stage(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> None:
     """Draw the player where the caller stands, and keep it fed."""
     busy = is_busy(worker, history)
 
@@ -47,9 +46,7 @@ def is_busy(worker: Worker, history: History) -> bool:
     return worker.preparing or measuring
 
 
-def stage_data(
-    worker: Worker, history: History, chosen: RunConfig | None, tour: Tour
-) -> dict[str, Any]:
+def stage_data(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
     shown, run = history.shown(), history.current
     wish = player_wish(_KEY)
     return payload(
@@ -164,7 +161,6 @@ def _place(trace: Trace) -> str:
 
 def _points(history: History, shown: Shown) -> list[Point]:
     seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
-    seen = [each for each in seen if each.figures.num_whole_rounds >= _POINT_ROUNDS]
     seen = [each for each in seen if each.id != shown.id] + [shown]
     made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]

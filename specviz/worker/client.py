@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import atexit
 import logging
-import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from threading import RLock, Timer
 from weakref import WeakValueDictionary
@@ -123,7 +122,7 @@ class Worker:
         ``fresh`` measures step costs again, should the kept ones be wrong.
         """
         with self._lock:
-            self._wanted = PrepareRequest(id=_new_id(), spec=spec, fresh=fresh)
+            self._wanted = PrepareRequest(spec=spec, fresh=fresh)
             self._send_next()
 
     def submit(
@@ -135,11 +134,14 @@ class Worker:
         *,
         baseline: bool = True,
         warm_up: bool = False,
+        kind: str | None = None,
     ) -> Run:
         """Join the queue; the session's former run, if it is not over, is stopped."""
         run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
         run.warm_up = warm_up
-        request = RunRequest(id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline)
+        request = RunRequest(
+            id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind
+        )
         with self._lock:
             self.keep(session)
             self._stop_all(session)
@@ -147,18 +149,19 @@ class Worker:
             self._join(Ticket(request=request, run=run))
         return run
 
-    def check(self, spec: PairSpec) -> Check:
-        """Look at a pair's small files, after what is in the queue already."""
-        check = Check(spec)
+    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+        """Look at a pair's small files, after what is in the queue already; and at prompts."""
+        check, prompts = Check(spec), tuple(prompts)
         with self._lock:
-            self._join(Ticket(request=CheckRequest(id=_new_id(), spec=spec), check=check))
+            request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
+            self._join(Ticket(request=request, check=check))
         return check
 
     def unload(self) -> None:
         with self._lock:
             self._wanted = None
             if self._link is not None:
-                self._join(Ticket(request=UnloadRequest(id=_new_id())))
+                self._join(Ticket(request=UnloadRequest()))
 
     def cancel_loading(self) -> None:
         """Break off a loading at its next progress report; a run that waits for it is stopped."""
@@ -249,7 +252,8 @@ class Worker:
 
     def _drop(self, session: str) -> None:
         with self._lock:
-            self._releases.pop(session, None)
+            if self._releases.pop(session, None) is None:
+                return  # kept while the timer waited for the lock
             active = self._active
             if active is not None and active.run is not None and active.run.session == session:
                 others = [run for run in self._unfinished() if run.session != session]
@@ -301,7 +305,7 @@ class Worker:
             case RunRound():
                 run.add(event.entry)
             case RunRecord():
-                run.conclude(event.record)
+                run.conclude(event.record, event.memory_bytes)
 
     def _on_pair_event(
         self, event: PairLoading | PairReady | PairGone | Doing | MemoryUsed
@@ -393,7 +397,3 @@ class Worker:
         self._active, self._wanted, self._listening = None, None, False
         self._queue.clear()
         self._status = PairStatus()
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex

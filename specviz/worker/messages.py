@@ -7,7 +7,8 @@ happens. A run's rounds cross once: the records beside them are traces with no r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 
 from specviz.errors import SpecvizError
 from specviz.pairing import PairCheck, PairSpec, Progress
@@ -17,13 +18,20 @@ from specviz.trace import Environment, PairInfo, Round, RunConfig, Trace
 # Requests
 
 
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
+    """``kind`` is the caller's word for the prompt; then no outlook is made for it."""
+
     id: str
     spec: PairSpec
     prompt: str
     config: RunConfig
     baseline: bool
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +41,24 @@ class PrepareRequest:
     ``fresh``: step costs are measured again, though there may be kept ones.
     """
 
-    id: str
+    id: str = field(default_factory=_new_id)
     spec: PairSpec
     fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    id: str
+    """``prompts`` are to be run on the pair, so they must fit too."""
+
+    id: str = field(default_factory=_new_id)
     spec: PairSpec
+    prompts: tuple[str, ...] = ()
+    chat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
-    id: str
+    id: str = field(default_factory=_new_id)
 
 
 Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest
@@ -133,6 +145,7 @@ class RunRecord:
 
     run_id: str
     record: Trace
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from specviz.lab.calibration import kept_costs, step_costs
 from specviz.lab.forecast import kept_profile, measure_profile
 from specviz.pairing import PairSpec, Progress
 from specviz.trace import RunConfig, Trace
+from specviz.worker.deaths import is_device_fault
 from specviz.worker.inbox import Inbox
 from specviz.worker.interrupts import Interrupted, Interrupts
 from specviz.worker.messages import Doing, Event, OutlookMade
@@ -107,7 +108,9 @@ class Pauses:
                     task.do(pair, self._send)
         except Interrupted:
             return
-        except Exception:
+        except Exception as error:
+            if is_device_fault(error):
+                raise
             traceback.print_exc()
         finally:
             self._send(Doing(progress=None))

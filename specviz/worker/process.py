@@ -1,11 +1,14 @@
 """The child's side: owns the models, and does what is asked, one request at a time.
 
 What a user can mend crosses the pipe as it is; any other exception ends its request, is
-named to the user and told whole on standard error. Either way the process lives on.
+named to the user and told whole on standard error. Either way the process lives on, unless
+the device itself has failed: then it ends, and its parent starts another.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -14,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
 from specviz.lab.calibration import kept_costs
+from specviz.lab.kept_pairs import RunMemory
 from specviz.lab.measured import MeasuredRun, measured_run
-from specviz.pairing import PairCheck, PairSpec, Progress
+from specviz.pairing import PairCheck, Progress
 from specviz.trace import Trace
+from specviz.worker.deaths import DEVICE_FAULT, is_device_fault
 from specviz.worker.inbox import Inbox, Outlet
 from specviz.worker.interrupts import Interrupted, Interrupts
 from specviz.worker.messages import (
@@ -51,11 +56,21 @@ class Process:
     def serve(self) -> None:
         """Until the parent closes the pipe."""
         self._send(Hello())
-        while True:
-            if self._pauses and not self._inbox.waiting():
-                self._pauses.work()
-            else:
-                self._answer(self._inbox.take())
+        try:
+            while True:
+                self._turn()
+        except Exception as error:
+            if not is_device_fault(error):
+                raise
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(DEVICE_FAULT)
+
+    def _turn(self) -> None:
+        if self._pauses and not self._inbox.waiting():
+            self._pauses.work()
+        else:
+            self._answer(self._inbox.take())
 
     def _answer(self, request: Request) -> None:
         try:
@@ -65,6 +80,8 @@ class Process:
         except SpecvizError as error:
             self._end(request, RequestEnded(request_id=request.id, error=error))
         except Exception as error:
+            if is_device_fault(error):
+                raise
             traceback.print_exc()
             self._end(request, RequestEnded(request_id=request.id, error=_unexpected(error)))
         else:
@@ -84,13 +101,14 @@ class Process:
                 pair = self._resident.load(request.spec, request.id)
                 self._pauses.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
-                return _check(request.spec)
+                return _check(request)
             case UnloadRequest():
                 self._resident.unload()
         return None
 
     def _run(self, request: RunRequest) -> None:
         pair = self._resident.load(request.spec, request.id)
+        memory = RunMemory(pair, request.config)
         run = self._begin(request, pair)
         try:
             self._play(request, run)
@@ -98,20 +116,31 @@ class Process:
                 record = run.trace()
         except BaseException:  # stopped or failed: what was decoded is kept
             run.stop()
-            self._send(RunRecord(run_id=request.id, record=_without_rounds(run.trace())))
+            self._conclude(request, run.trace(), memory)
             raise
-        self._send(RunRecord(run_id=request.id, record=_without_rounds(record)))
+        self._conclude(request, record, memory)
+
+    def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
+        bare = replace(record, rounds=())  # they crossed as they came
+        used = memory.measured()
+        self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
     def _begin(self, request: RunRequest, pair: Pair) -> MeasuredRun:
         if kept_costs(pair, request.config) is None:
             self._tell("measuring step costs")
         with self._until_stopped(request):
-            run = measured_run(pair, request.prompt, request.config, baseline=request.baseline)
+            run = measured_run(
+                pair,
+                request.prompt,
+                request.config,
+                baseline=request.baseline,
+                kind=request.kind,
+            )
         record = run.trace()
-        outlook = kept_outlook(pair, record)
+        outlook = kept_outlook(pair, record) if request.kind is None else None
         self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
         self._send(Doing(progress=None))
-        if outlook is None:
+        if outlook is None and request.kind is None:
             self._pauses.foretell(request.spec, request.id, record)
         return run
 
@@ -134,14 +163,10 @@ def main(descriptor: int) -> None:
     Process(Connection(descriptor)).serve()
 
 
-def _check(spec: PairSpec) -> PairCheck:
+def _check(request: CheckRequest) -> PairCheck:
     from specviz.engine import check_pair
 
-    return check_pair(spec)
-
-
-def _without_rounds(record: Trace) -> Trace:
-    return replace(record, rounds=())
+    return check_pair(request.spec, present=True, prompts=request.prompts, chat=request.chat)
 
 
 def _unexpected(error: Exception) -> SpecvizError:

@@ -7,13 +7,14 @@ change them; the state is set last, so a run that is finished is whole.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from specviz.errors import SpecvizError
 from specviz.pairing import PairCheck, PairSpec
+from specviz.spelling import added_texts, emitted_tokens
 from specviz.throughput import Outlook
 from specviz.trace import (
     Environment,
@@ -48,6 +49,7 @@ class Run:
         self.config = config
         self.prompt_text = prompt_text
         self.warm_up = False  # it is made for the next one's sake
+        self.memory_bytes: int | None = None  # that it took, once it is over
         self.detail = ""
         self.place = 0
         self.outlook: Outlook | None = None
@@ -121,8 +123,9 @@ class Run:
     def add(self, entry: Round) -> None:
         self._rounds.append(entry)
 
-    def conclude(self, record: Trace) -> None:
+    def conclude(self, record: Trace, memory_bytes: int | None = None) -> None:
         self._record = record
+        self.memory_bytes = memory_bytes
         self._concluded = True
 
     def end(
@@ -142,7 +145,7 @@ class Run:
         return replace(
             self._record,
             rounds=tuple(self._rounds),
-            text="".join(_emitted_texts(self._rounds)),
+            text=_text_of(self._rounds, self._record.pieces),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
@@ -162,11 +165,8 @@ class Check:
         self.done = True
 
 
-def _emitted_texts(rounds: Sequence[Round]) -> list[str]:
+def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
     """Token by token: all that is known of the text when the process died."""
-    texts: list[str] = []
-    for entry in rounds:
-        accepted = [each.text for each in entry.candidates if each.verdict == "accepted"]
-        extra = [entry.extra.text] if entry.extra else []
-        texts += (accepted + extra)[: len(entry.emitted)]
-    return texts
+    tokens = [token for _, token in emitted_tokens(rounds)]
+    ids = [each.token_id for each in tokens]
+    return "".join(added_texts(ids, [each.text for each in tokens], pieces))

@@ -8,9 +8,26 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_pair
-from tests.browser.reading import ROUND
+from tests.browser.reading import ROUND, next_frame
 
 SERIOUS = {"serious", "critical"}
+
+
+# Two seconds of the player: what moves in it, and candidates that wait for their verdict.
+WATCH_MOTION = """() => new Promise((done) => {
+  const waits = '[data-testid=token][data-state=drafted]';
+  const seen = {frames: 0, moving: 0, drafted: 0}, began = performance.now();
+  const look = () => {
+    const player = document.querySelector('[data-testid=player]');
+    seen.frames += 1;
+    seen.moving += document.getAnimations().filter((each) =>
+      each.playState === 'running' && each.effect.target.closest('[data-testid=player]')).length;
+    seen.drafted += player.querySelectorAll(waits).length;
+    if (performance.now() - began < 2000) requestAnimationFrame(look);
+    else done(seen);
+  };
+  look();
+})"""
 
 
 def serious_violations(page: Any) -> list[str]:
@@ -41,12 +58,13 @@ def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[...,
     page.wait_for_selector(ROUND)
     cursor = page.locator('[data-testid="seek"]')
     page.locator('[data-testid="play"]').click()
+    next_frame(page)
     stood = int(cursor.input_value())
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(100)
+    next_frame(page)
     assert int(cursor.input_value()) == stood + 1
     page.keyboard.press("Home")
-    page.wait_for_timeout(100)
+    next_frame(page)
     assert int(cursor.input_value()) == 0
 
 
@@ -56,9 +74,7 @@ def test_reduced_motion_shows_whole_rounds(server: Server, browser: Any) -> None
     page = context.new_page()
     page.goto(server.url)
     page.wait_for_selector(ROUND)
-    moving = page.evaluate(
-        "() => document.getAnimations().filter((each) => each.playState === 'running'"
-        " && each.effect.target.closest('[data-testid=player]')).length"
-    )
-    assert moving == 0
+    seen = page.evaluate(WATCH_MOTION)
+    assert seen["frames"] > 10
+    assert (seen["moving"], seen["drafted"]) == (0, 0)
     context.close()

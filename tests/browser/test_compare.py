@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.browser.conftest import Server
+from tests.browser.reading import next_frame, seek, text_of
+from tests.browser.replay_files import opener
 from tests.browser.test_access import serious_violations
+from tests.browser.test_replay_file import END, FIGURES
+from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 
 pytestmark = pytest.mark.timeout(240)
 
 VERDICT = ".st-key-compare_verdict_prompt"
+RACE = """() => [...document.querySelectorAll('[data-testid="race-lane"]')]
+  .map((each) => [each.textContent, each.querySelector('.time')?.dataset.seconds])"""
 RACER = '[data-testid="stMain"] .racer'
 
 
@@ -21,6 +30,12 @@ def compare_url(server: Server, *lanes: str, repeats: int = 3) -> str:
     asked = [("lane", lane) for lane in lanes]
     shared = {"compare_length": "24", "compare_repeats": str(repeats)}
     return f"{server.url}/compare?{urlencode([*asked, *shared.items()])}"
+
+
+def table_of(page: Any, table: str) -> list[str]:
+    """The cells below the head, as they are read."""
+    texts = page.locator(f"{table} tbody td").all_inner_texts()
+    return ["" if text.strip() == "–" else text.strip() for text in texts]
 
 
 def come_to_verdict(page: Any) -> str:
@@ -31,21 +46,47 @@ def come_to_verdict(page: Any) -> str:
     return page.locator(VERDICT).inner_text()
 
 
-def test_from_click_to_verdict(server: Server, open_page: Callable[..., Any]) -> None:
+def test_from_click_to_verdict(
+    server: Server, open_page: Callable[..., Any], browser: Any, tmp_path: Path
+) -> None:
     page = open_page(compare_url(server, "gamma=2", "gamma=8"))
     verdict = come_to_verdict(page)
     assert "γ 2" in verdict
     assert "γ 8" in verdict
     assert "over 3 seeds" in verdict
     assert "6 runs: one prompt, 3 repeats, 24 tokens each" in verdict
+    page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
+    page.wait_for_selector('[data-testid="stTable"]')
+    page.locator(f"{RACER} >> nth=2").wait_for()  # both lanes and the target alone
     assert page.locator('[data-testid="stTable"]').count() == 1
-    assert page.locator('[data-testid="stPlotlyChart"] .main-svg').first.is_visible()
-    assert page.locator(RACER).count() >= 3  # both lanes and the target alone
     page.wait_for_timeout(600)
     assert serious_violations(page) == []
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download the comparison (JSON)").click()
     assert waiting.value.suggested_filename == "specviz-comparison.json"
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download a replay (HTML)").click()
+    html = waiting.value.path().read_text(encoding="utf-8")
+    with opener(browser, tmp_path) as open_file:
+        same_figures(page, open_file(html))
+
+
+def same_figures(page: Any, replay: Any) -> None:
+    """The page's verdict, table, race and stage, in the file that it handed out."""
+    for each in (page, replay):
+        seek(each, END)
+    told = " ".join(page.locator(VERDICT).inner_text().split())
+    assert replay.inner_text('[data-testid="replay-verdict"]').split(". ")[0] in told
+    assert table_of(replay, "table") == table_of(page, '[data-testid="stTable"]')
+    assert len(table_of(replay, "table")) >= 20
+    for lane in range(2):
+        for each in (page, replay):
+            each.click(f'[data-testid="race-lane"] >> nth={lane} >> role=radio')
+            next_frame(each)
+        assert page.evaluate(RACE) == replay.evaluate(RACE)
+        assert len(page.evaluate(FIGURES)) > 5
+        assert page.evaluate(FIGURES) == replay.evaluate(FIGURES)
+        assert text_of(page) == text_of(replay)
 
 
 def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
@@ -57,6 +98,37 @@ def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
     assert "prompt lookup" in verdict
     assert "over 2 seeds" in verdict
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    page.wait_for_timeout(600)
+    assert serious_violations(page) == []
+
+
+def test_by_kind_with_progress_cancel_and_chart_then_found_again(
+    server: Server, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    shared = {"compare_length": "8", "compare_tab": "By kind"}
+    page = open_page(f"{server.url}/compare?{urlencode(shared)}")
+    page.get_by_role("button", name="Compare by kind").click()
+    progress = page.locator(".st-key-compare_progress_suite")
+    progress.get_by_text(re.compile(r"^[1-9]\d* of \d+ runs")).wait_for(timeout=90_000)
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_text(re.compile(r"Ended after \d+ of \d+ runs, which are kept")).wait_for()
+    page.get_by_text("A file of mine").click()
+    kinds = [("One day a cat", "story"), ("Tom had a ball", "list")]
+    lines = [json.dumps({"prompt": prompt, "kind": kind}) for prompt, kind in kinds]
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    page.set_input_files("input[type=file]", str(tmp_path / "mine.jsonl"))
+    page.get_by_text("4 runs of 8 tokens").wait_for()
+    page.get_by_role("button", name="Compare by kind").click()
+    page.get_by_text("4 runs: 2 prompts").wait_for(timeout=90_000)
+    chart = page.locator(".st-key-compare_kind_speeds_suite")
+    chart.locator(".xaxislayer-above text").nth(1).wait_for()
+    assert chart.locator(".xaxislayer-above text").all_text_contents() == ["story", "list"]
+    page.get_by_role("tab", name="Kept").click()
+    page.get_by_label("Comparisons, newest first").click()
+    page.get_by_role("option").filter(has_text="4 runs").first.click()
+    page.wait_for_selector(VERDICT.replace("prompt", "kept"))
+    assert "4 runs: 2 prompts" in page.inner_text(VERDICT.replace("prompt", "kept"))
 
 
 def test_a_lane_that_is_markup_is_shown_as_text(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate, pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -12,11 +15,13 @@ import pytest
 from specviz.analysis import metrics
 from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
-from tests.browser.reading import click_run, download_trace, figure, text_of
+from tests.browser.long_runs import events_of
+from tests.browser.reading import click_run, download_trace, figure, seek, text_of, visible_rounds
 
 pytestmark = pytest.mark.alone
 
 FIRST_TOKEN_SECONDS = 1.0
+LATE_SECONDS = 0.3
 
 # Notes every row that appears, when, and whether the player was ever replaced.
 WATCH = """() => {
@@ -59,6 +64,7 @@ def test_a_run_from_click_to_figures(page: Any) -> None:
     }
     assert {name: figure(page, name) for name in shown} == shown
     assert figures.speedup_observed is not None
+    assert figures.speedup_forecast is not None
 
 
 def test_the_first_live_token_comes_soon(page: Any) -> None:
@@ -66,10 +72,11 @@ def test_the_first_live_token_comes_soon(page: Any) -> None:
     wait_for_state(page, "done")
     page.evaluate(
         """() => {
+          const rows = () => [...document.querySelectorAll('[data-testid="round"]')];
+          const old = new WeakSet(rows());
           window.clicked = performance.now();
           const note = () => {
-            const state = document.querySelector('[data-testid="status"]').dataset.state;
-            if (state === 'running' && document.querySelector('[data-testid="round"]'))
+            if (rows().some((row) => !old.has(row) && row.querySelector('[data-testid="token"]')))
               window.first = performance.now();
             else requestAnimationFrame(note);
           };
@@ -83,13 +90,46 @@ def test_the_first_live_token_comes_soon(page: Any) -> None:
     assert took < 2 * FIRST_TOKEN_SECONDS
 
 
+# The worker process; it notes the moment in which it has each round.
+STAMPING = """#!{python} -P
+import sys, time
+from specviz.worker.inbox import Outlet
+from specviz.worker.messages import RunRound
+from specviz.worker.process import main
+
+send = Outlet.send
+
+def stamped(outlet, event):
+    if isinstance(event, RunRound):
+        with open({stamps!r}, "a") as file:
+            print(event.run_id, event.entry.index, time.time(), file=file)
+    send(outlet, event)
+
+Outlet.send = stamped
+main(int(sys.argv[-1]))
+"""
+
+
 @pytest.fixture(scope="module")
-def long_run(server: Server, browser: Any) -> Iterator[dict[str, Any]]:
+def stamps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stamps") / "stamps.txt"
+
+
+@pytest.fixture(scope="module")
+def stamped_server(serve: Callable[..., Server], stamps: Path) -> Server:
+    program = stamps.parent / "python"
+    program.write_text(STAMPING.format(python=sys.executable, stamps=str(stamps)))
+    program.chmod(0o700)
+    return serve("tests/browser/apps/stamped_app.py", SPECVIZ_PYTHON=str(program))
+
+
+@pytest.fixture(scope="module")
+def long_run(stamped_server: Server, browser: Any) -> Iterator[dict[str, Any]]:
     """A run of 1,000 tokens as the page saw it, and its trace."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
     page = context.new_page()
-    page.goto(f"{server.url}/?length=1000&ignore_eos=true&gamma=4")
+    page.goto(f"{stamped_server.url}/?length=1000&ignore_eos=true&gamma=4")
     wait_for_pair(page)
     page.evaluate(WATCH)
     clock = page.evaluate("() => performance.timeOrigin")
@@ -114,27 +154,37 @@ def test_every_round_of_a_long_run_arrives_once_and_in_order(long_run: dict[str,
     assert long_run["text"].replace("\n", "") == written
 
 
+def test_a_round_is_on_the_page_soon_after_it_was_decoded(
+    long_run: dict[str, Any], stamps: Path
+) -> None:
+    lines = [line.split() for line in stamps.read_text().splitlines()]
+    decoded = {int(index): float(at) for run, index, at in lines if run == lines[-1][0]}
+    seen = [(row, (long_run["clock"] + at) / 1000) for row, at in long_run["seen"]["rows"]]
+    rows = [each for each in seen if each[1] > decoded[0]]  # before it, the recorded run's
+    backs = (i for i, (one, two) in enumerate(pairwise(rows), 1) if two[0] < one[0])
+    lags: list[float] = []
+    for before, (last, at) in pairwise([(-1, 0.0), *rows[max(backs, default=0) :]]):
+        lags += [at - decoded[index] for index in range(before[0] + 1, last + 1)]
+    print(f"on the page after its round, median: {median(lags):.3f} s (bound {LATE_SECONDS})")
+    assert len(lags) == len(long_run["trace"].rounds)
+    assert median(lags) < 2 * LATE_SECONDS
+
+
 def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:
     assert long_run["seen"]["remounts"] == 0
 
 
 def test_a_long_run_can_be_sought_to_any_round(long_run: dict[str, Any]) -> None:
     page, trace = long_run["page"], long_run["trace"]
-    seek = page.locator('[data-testid="seek"]')
-    most = int(seek.get_attribute("max"))
+    ends = list(accumulate(events_of(entry) for entry in trace.rounds))
+    assert page.get_attribute('[data-testid="seek"]', "max") == str(ends[-1])
     times = []
     for share in (0.1, 0.9, 0.5, 0.0, 1.0):
+        sought = round(share * (len(ends) - 1))
         began = time.perf_counter()
-        seek.evaluate(
-            """(range, value) => {
-              range.value = value;
-              range.dispatchEvent(new Event('input', {bubbles: true}));
-            }""",
-            round(share * most),
-        )
-        page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => done(true)))")
+        seek(page, ends[sought])
         times.append(time.perf_counter() - began)
+        rows = visible_rounds(page)
+        assert rows[-1] == sought
+        assert len(rows) <= 40  # virtualised
     print(f"seek, median: {1000 * median(times):.0f} ms")
-    rows = page.locator('[data-testid="round"]')
-    assert rows.last.get_attribute("data-index") == str(len(trace.rounds) - 1)
-    assert rows.count() <= 40  # virtualised

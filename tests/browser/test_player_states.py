@@ -174,8 +174,12 @@ def test_noisy_step_costs_are_told(feed: Feed) -> None:
     page = feed(throughput(noisy=True))
     assert busy in words(page, f"{THROUGHPUT} .ch-caption")
     feed(throughput(noisy=False), page)
-    page.wait_for_timeout(600)  # charts fill twice a second
-    assert busy not in words(page, f"{THROUGHPUT} .ch-caption")
+    page.wait_for_function(  # charts fill twice a second
+        "([caption, busy]) => !document.querySelector(caption).innerText"
+        ".replaceAll('\\u00a0', ' ').includes(busy)",
+        arg=[f"{THROUGHPUT} .ch-caption", busy],
+    )
+    assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
 
 
 def test_a_run_broken_off_is_a_hollow_point(feed: Feed) -> None:

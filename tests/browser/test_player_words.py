@@ -13,7 +13,7 @@ from specviz.export.playback import round_items
 from specviz.export.player_source import player_source
 from specviz.trace import Candidate, Round, Trace
 from tests.browser.long_runs import events_of, recorded
-from tests.traces import make_round
+from tests.traces import make_round, make_trace
 
 WILSON_ROUNDING = 2e-5  # the player takes 1.96 for 1.95996
 
@@ -59,7 +59,7 @@ def trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def walked(blank: Any, trace: Trace) -> dict[str, Any]:
-    return blank.evaluate(WALK, round_items(trace.rounds))
+    return blank.evaluate(WALK, round_items(trace))
 
 
 # Events
@@ -119,7 +119,7 @@ def test_one_thing_changes_an_event(walked: dict[str, Any]) -> None:
 @pytest.mark.parametrize("cut", [None, "eos"])
 def test_odd_rounds_end_whole(blank: Any, verdicts: str, cut: Any) -> None:
     entry = make_round(verdicts, cut=cut)
-    last = blank.evaluate(WALK, round_items([entry]))["steps"][-1]
+    last = blank.evaluate(WALK, round_items(make_trace([entry])))["steps"][-1]
     assert last["cells"] == [each.verdict for each in entry.candidates]
     assert last["extra"] == entry.extra_kind
     assert last["complete"]
@@ -133,7 +133,7 @@ def test_rounds_sent_twice_do_no_harm_and_gaps_are_refused(blank: Any, trace: Tr
             .map(([from, low, high]) => recording.append(from, rounds.slice(low, high)));
           return {taken, same: recording.rounds.every((round, i) => round === rounds[i])};
         }""",
-        round_items(trace.rounds),
+        round_items(trace),
     )
     assert taken == {"taken": [5, 3, 0, 0, 4], "same": True}
 
@@ -153,7 +153,7 @@ def test_the_last_rounds_are_followed_though_they_come_after_the_end(
           store.grown();
           return [waiting, store.cursor === recording.starts[5], store.live];
         }""",
-        round_items(trace.rounds),
+        round_items(trace),
     )
     assert followed == [True, True, False]
 
@@ -186,7 +186,7 @@ COUNTED = """(rounds) => {
 
 @pytest.fixture(scope="module")
 def counted(blank: Any, trace: Trace) -> dict[str, Any]:
-    return blank.evaluate(COUNTED, round_items(trace.rounds))
+    return blank.evaluate(COUNTED, round_items(trace))
 
 
 def candidates_of(rounds: tuple[Round, ...]) -> list[Candidate]:
@@ -211,7 +211,7 @@ def test_the_geometric_law_is_a_law(counted: dict[str, Any], trace: Trace) -> No
 
 def test_rounds_that_drafted_fewer_have_their_own_law(blank: Any) -> None:
     rounds = [make_round("ar"), make_round("aaa"), make_round("r"), make_round("")]
-    counted = blank.evaluate(COUNTED, round_items(rounds))
+    counted = blank.evaluate(COUNTED, round_items(make_trace(rounds)))
     alpha = counted["alpha"]
     laws = [[alpha**size * (1 - alpha) for size in range(n)] + [alpha**n] for n in (2, 3, 1, 0)]
     mean = [sum(law[i] for law in laws if i < len(law)) / 4 for i in range(4)]

@@ -85,11 +85,11 @@ def test_lanes_come_in_by_the_clock(open_file: Opener, speed: str, slower: int) 
     page = race(open_file, (wasteful(), thrifty(), short()))
     page.select_option('[data-testid="speed"]', speed)
     stopped(page, 0.0)
-    came = page.evaluate(WATCH)
-    assert [row for row, _ in came] == [2, 1, 3, 0]
+    due = [1000 * slower * each for each in (WASTEFUL, THRIFTY, SHORT, ALONE)]
+    came = sorted(page.evaluate(WATCH), key=lambda each: (each[1], due[each[0]]))
+    assert [row for row, _ in came] == [2, 1, 3, 0]  # but that one frame may draw two
     for row, moment in came:
-        due = 1000 * slower * (WASTEFUL, THRIFTY, SHORT, ALONE)[row]
-        assert due - 60 <= moment <= due + 1500  # never early; late as the machine is busy
+        assert due[row] - 60 <= moment <= due[row] + 1500  # never early; late on a busy machine
     assert page.inner_text('[data-testid="play"]') == "Replay"
 
 

@@ -105,6 +105,25 @@ def test_a_person_who_takes_over_is_left_alone(stand: Stand, open_page: Callable
     assert kept(page) == "seen"
 
 
+FORGETFUL = """Object.defineProperty(window, 'localStorage', {
+  get() { throw new DOMException('nothing is kept here', 'SecurityError'); },
+})"""
+
+
+def test_a_browser_that_keeps_nothing_plays_all_the_same(stand: Stand, browser: Any) -> None:
+    context = browser.new_context()
+    context.add_init_script(FORGETFUL)
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    trace = make_trace(["r", "a", "a", "r"], config=RunConfig(gamma=1))
+    page.goto(stand.show("tour", trace, tour="ask"))
+    caption(page, "Accept or reject")
+    page.click(f"{TOUR} button:text-is('Skip')")
+    page.wait_for_function(f"() => document.querySelector('{SEEK}').value > 8")
+    assert not [error for error in errors if "nothing is kept" in error]
+    context.close()
+
+
 def test_a_link_brings_it_back(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/?tour=1")  # a browser that has had the tour
     caption(page, CAPTIONS[0])

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
 from tests.browser.conftest import Stand
-from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame
+from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.traces import make_round, make_trace
 
 LONG = "verylong" * 38
@@ -157,6 +157,54 @@ WALK = """async () => {
   while (await press('Next token')) found.push(read());
   return found;
 }"""
+
+
+def spelt_trace() -> Trace:
+    """Bytes as tokens: what is drafted makes an accented letter, an emoji and an apostrophe."""
+    marks = "ü🙂’".encode()
+    pieces = {str(byte): f"{byte:02x}" for byte in marks}
+
+    def spell(each: Any) -> Any:
+        return replace(each, token_id=next(spelling), text="\ufffd")
+
+    def spelt(verdicts: str) -> Round:
+        entry = make_round(verdicts)
+        candidates = tuple(map(spell, entry.candidates))
+        return replace(entry, candidates=candidates, extra=entry.extra and spell(entry.extra))
+
+    spelling = iter(marks)
+    rounds = [spelt("a"), spelt("a"), spelt("aa"), spelt("a")]  # the emoji over two rounds
+    prompt = Prompt(
+        text="Öl ", token_ids=(195, 150, 1), token_texts=("\ufffd", "\ufffd", "l "), kind=None
+    )
+    return make_trace(
+        rounds, config=RunConfig(gamma=2), prompt=prompt, text="ü🙂’",
+        pieces={**pieces, "195": "c3", "150": "96"},
+    )  # fmt: skip
+
+
+def test_split_characters_are_whole(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = spelt_trace()
+    page = open_page(stand.show("spelt", trace, state="done"), width=1140)
+    page.wait_for_selector(ROUND)
+    next_frame(page)
+    assert text_of(page) == trace.prompt.text + trace.text == "Öl ü🙂’"
+    each = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
+    assert each == ["", "Ö", "l ", "", "ü", "", "", "", "🙂", "", "", "’"]
+    seek(page, 4)  # a candidate, the check, its verdict, the bonus token
+    assert text_of(page) == "Öl ü"
+    chips = page.eval_on_selector_all(f"{ROUND} [data-place]", "all => all.map(t => t.textContent)")
+    assert chips == ["⟨c3⟩", "⟨bc⟩"]
+    card = page.inner_text('[data-testid="verdict-card"]')
+    assert "\ufffd" not in card
+
+
+def test_an_older_trace_reads_as_its_text(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = replace(spelt_trace(), pieces={})
+    page = open_page(stand.show("older", trace, state="done"), width=1140)
+    page.wait_for_selector(ROUND)
+    next_frame(page)
+    assert text_of(page) == "Öl ü🙂’"
 
 
 def test_chips_and_the_card_show_the_same(narrow: Any) -> None:

@@ -8,8 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import ROUND, click_run, state_of
+
+pytestmark = pytest.mark.alone
 
 TOLD_SECONDS = 2.0
 
@@ -21,7 +25,7 @@ def test_a_killed_worker_is_told_and_replaced(
     page = open_page(f"{server.url}/?length=2000&ignore_eos=true&gamma=2")
     wait_for_pair(page)
     click_run(page)
-    wait_for_state(page, "running")
+    page.wait_for_selector('.sum-sentence:has-text("so far")')  # the rows are its own from here
     page.wait_for_function(
         f"() => Number(document.querySelector('{ROUND}:last-of-type').dataset.index) >= 3"
     )

@@ -317,14 +317,14 @@ def test_show_writes_a_replay(
 def test_a_replay_is_written_whole_or_not_at_all(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fill_up(path: Path, text: str, encoding: str) -> None:
-        path.write_bytes(text[:100].encode(encoding))
+    def fill_up(handle: int) -> None:
+        os.ftruncate(handle, 100)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "replay.html"
     out.write_bytes(b"the older one")
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr(Path, "write_text", fill_up)
+    monkeypatch.setattr(os, "fsync", fill_up)
     assert main(["show", str(saved), "--html", str(out)]) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert out.read_bytes() == b"the older one"

@@ -1,21 +1,16 @@
-"""``compare``: end to end on a tiny pair, killed and gone on with, and what it refuses."""
+"""``compare``: end to end on a tiny pair, broken off and gone on with, and what it refuses."""
 
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from specviz.cli import main
 from specviz.engine import load_pair
@@ -29,8 +24,6 @@ from tests.step_costs import place_step_costs
 PROMPT = "Once upon a time there was a dog."
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
 SHORT = ["--max-new-tokens", "12", "--ignore-eos"]
-
-KILLS, SECONDS = 12, 20  # as many as come about in that time, and at least four
 
 Record = dict[str, Any]
 
@@ -83,6 +76,21 @@ def saved(folder: Path, suite: Path, tmp_path_factory: pytest.TempPathFactory) -
     return out
 
 
+def test_html_saves_the_verdict_and_a_race(
+    saved: Path, folder: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = tmp_path / "comparison.html"
+    asked = [*LANES, "--suite", str(suite), "--repeats", "2", "--html", str(html)]
+    record, told = compared(asked, folder, capsys)
+    assert record["runs"]["measured"] == 0
+    page = html.read_text(encoding="utf-8")
+    assert all(
+        json.dumps(text)[1:-1] in page
+        for text in (record["verdict"]["text"], *(lane["label"] for lane in record["lanes"]))
+    )
+    assert f"saved {html}" in told
+
+
 def test_the_object_has_lanes_and_verdict(saved: Path) -> None:
     record = json.loads(saved.read_text())
     labels = [lane["label"] for lane in record["lanes"]]
@@ -115,13 +123,19 @@ def test_the_same_again_measures_nothing_and_restart_does(
     again, said = compared(asked, folder, capsys)
     assert "8 of 8 runs are kept from before" in said
     assert "loading" not in said
-    assert again == json.loads(saved.read_text())
+    first = json.loads(saved.read_text())
+    assert (first.pop("runs"), again.pop("runs")) == (
+        {"kept": 0, "measured": 8},
+        {"kept": 8, "measured": 0},
+    )
+    assert again == first
     anew, said = compared([*asked, "--restart"], folder, capsys)
     assert "kept 8 of 8" in said
+    assert anew.pop("runs") == {"kept": 0, "measured": 8}
     assert anew["lanes"][0]["medians"] != again["lanes"][0]["medians"]
     latest, said = compared(asked, folder, capsys)
     assert "8 of 8 runs are kept from before" in said
-    assert latest == anew
+    assert latest == anew | {"runs": {"kept": 8, "measured": 0}}
 
 
 def test_a_table_for_people(
@@ -134,45 +148,30 @@ def test_a_table_for_people(
     for word in ("target alone", "tokens/s", "α expected", "drafting wasted", "story", "code"):
         assert word in out
     assert "2 prompts, 2 repeats" in out
+    assert "Memory: the weights a lane needs." in " ".join(out.split())
 
 
-def altered(saved: Path, path: Path, factor: float) -> str:
-    """The saved comparison with its first lane's figures a number of times as good."""
-    record = json.loads(saved.read_text())
-    for name in ("speedup", "tokens_per_second"):
-        record["lanes"][0]["medians"][name] *= factor
-    path.write_text(json.dumps(record), encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.parametrize("figure", [[], ["--against-rate"]])
-def test_a_regression_exits_with_1_and_none_with_0(
-    saved: Path,
-    suite: Path,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    figure: list[str],
+def test_a_regression_exits_with_1_and_none_with_0_by_what_is_measured_now(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*LANES, "--suite", str(suite), "--repeats", "2", *figure]
-    now, _ = compared(asked[: len(asked) - len(figure)], folder, capsys)
-    base = tmp_path / "now.json"
-    base.write_text(json.dumps(now), encoding="utf-8")
-    for factor, code in ((1.0, 0), (1.04, 0), (1.1, 1)):
-        file = altered(base, tmp_path / "saved.json", factor)
-        record, _ = compared([*asked, "--against", file], folder, capsys, code)
-        row = record["against"]["lanes"][0]
-        assert row["ratio"] == pytest.approx(1 / factor)
-        assert row["below"] == (code == 1)
-        assert record["against"]["same_machine"] is True
-    record, _ = compared([*asked, "--against", file, "--fail-below", "0.9"], folder, capsys)
-    assert record["against"]["fail_below"] == 0.9
+    asked = [*LANES, "--prompt", PROMPT, "--repeats", "1"]
+    saved, _ = compared(asked, folder, capsys)
+    file = tmp_path / "saved.json"
+    for factor, code in ((1e-3, 0), (1e3, 1)):
+        record = deepcopy(saved)
+        for lane in record["lanes"]:
+            lane["medians"]["speedup"] *= factor
+        file.write_text(json.dumps(record), encoding="utf-8")
+        now, _ = compared([*asked, "--against", str(file)], folder, capsys, code)
+        assert now["runs"] == {"kept": 0, "measured": 2}
+        assert now["against"]["lanes"][0]["below"] == (code == 1)
+        assert now["against"]["same_machine"] is True
 
 
 def test_after_ctrl_c_what_is_kept_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [*LANES, "--prompt", "One day", "--repeats", "2", "--title", "interrupted"]
+    asked = [*LANES, "--prompt", "One day", "--repeats", "2", "--restart"]
 
     def interrupted(*arguments: Any) -> Iterator[Any]:
         yield next(run_plan(*arguments))
@@ -188,6 +187,18 @@ def test_after_ctrl_c_what_is_kept_is_told(
     assert record["complete"] is True
 
 
+def test_a_prompt_that_does_not_fit_is_named_before_anything_is_measured(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = tmp_path / "suite.jsonl"
+    rows = [{"prompt": each} for each in ("Once", "word " * 3000, "upon")]
+    suite.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    before = Library().count()
+    told = complaint([*LANES, "--suite", str(suite), *models(folder)], capsys)
+    assert told.startswith("error: Prompt 2 of 3: The prompt has ")
+    assert Library().count() == before
+
+
 def test_models_that_cannot_be_loaded_leave_nothing_in_the_library(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -197,106 +208,15 @@ def test_models_that_cannot_be_loaded_leave_nothing_in_the_library(
     assert Library().comparisons() == before
 
 
-# Killed
-
-
-class Nursery:
-    """``asked`` again and again, each time in a process that can be killed."""
-
-    def __init__(self, asked: list[str], folder: Path) -> None:
-        self.asked = asked
-        self.out, self.err = folder / "out", folder / "err"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.cli.nursery"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-        )
-
-    def start(self) -> int:
-        """The process's id."""
-        assert self._process.stdin is not None
-        self.err.write_text("")
-        request = {"arguments": self.asked, "out": str(self.out), "err": str(self.err)}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def end(self) -> int:
-        """The exit code, or the negative of the signal."""
-        return self._answer()
-
-    def said(self) -> list[str]:
-        return self.err.read_text().splitlines(keepends=True)
-
-    def reports(self) -> list[str]:
-        """Of runs that are kept; a line half written is none."""
-        return [line for line in self.said() if line.startswith("kept ") and line.endswith("\n")]
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def _answer(self) -> int:
-        assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
-
-
-@pytest.fixture
-def nursery(folder: Path, suite: Path, tmp_path: Path) -> Iterator[Nursery]:
-    asked = ["compare", *LANES, "--suite", str(suite), "--repeats", "12", "--title", "killed"]
-    made = Nursery([*asked, *models(folder), *SHORT, "--json"], tmp_path)
-    yield made
-    made.close()
-
-
-def test_killed_at_any_moment_no_reported_run_is_lost_or_made_again(nursery: Nursery) -> None:
-    chance, library = random.Random(3), Library()
-    done: dict[tuple[int, int, int], str] = {}
-    begin = time.monotonic()
-    for kills in range(KILLS):
-        if kills >= 4 and time.monotonic() > begin + SECONDS:
-            break
-        child, wanted = nursery.start(), chance.randrange(0, 4)
-        deadline = time.monotonic() + 60
-        while len(nursery.reports()) < wanted and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(chance.uniform(0.0, 0.05))
-        os.kill(child, signal.SIGKILL)
-        assert nursery.end() == -signal.SIGKILL
-        found = [row for row in library.comparisons() if row.title == "killed"]
-        jobs = library.comparison_jobs(found[0].key) if found else {}
-        new = len(jobs) - len(done)
-        assert len(nursery.reports()) <= new <= len(nursery.reports()) + 1
-        assert jobs.items() >= done.items()
-        assert all(row.num_runs == len(jobs) for row in found)  # none was made twice
-        assert all(library.open(jobs[place]).baseline for place in jobs.keys() - done.keys())
-        done = jobs
-    assert 0 < len(done) < 48
-    nursery.start()
-    assert nursery.end() == 0
-    assert f"{len(done)} of 48 runs are kept from before" in nursery.said()[0]
-    assert len(nursery.reports()) == 48 - len(done)
-    assert json.loads(nursery.out.read_text())["complete"] is True
-    (row,) = (each for each in library.comparisons() if each.title == "killed")
-    jobs = library.comparison_jobs(row.key)
-    assert row.num_runs == len(jobs) == 48
-    assert jobs.items() >= done.items()
-
-
 # Refused
 
 
-def complaint(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], *, last: bool = False
-) -> str:
-    """What it says; ``last`` after it has told of runs."""
+def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert main(["compare", *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    lines = printed.err.rstrip("\n").split("\n")
-    first, *hints = lines[-1:] if last else lines
+    first, *hints = printed.err.rstrip("\n").split("\n")
     assert first.startswith("error: ")
     assert all(hint.startswith("try: python -m specviz") for hint in hints)
     return first
@@ -312,7 +232,7 @@ def complaint(
         ("--lane gamma=2 --lane gamma=0 --prompt x", "gamma is 0"),
         ("--lane gamma=2 --lane speed=9 --prompt x", "no setting 'speed'"),
         ("--lane gamma=2 --lane seed=9 --prompt x", "differ in seed"),
-        ("--lane gamma=2 --lane draft=x --prompt x", "a draft and no target"),
+        ("--lane gamma=2 --lane target=x --prompt x", "a target and no draft"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --repeats 0", "number of repeats is 0"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --gamma 99", "gamma is 99"),
         ("--lane gamma=2 --lane gamma=8 --prompt x --fail-below 0.9", "Add --against"),
@@ -344,55 +264,22 @@ def test_hostile_suites_are_refused_in_a_line(
     assert Library().count() == before
 
 
-@pytest.mark.parametrize(
-    ("content", "culprit"),
-    [
-        ("", "is no saved comparison"),
-        ("[]", "is no saved comparison"),
-        ("[" * 100_000, "is no saved comparison"),
-        ('{"lanes": [1]}', "is no saved comparison"),
-        ('{"lanes": []}', "has no lane 'γ 2'"),
-        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": null}}]}', "has no speedup"),
-        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": -1}}]}', "has no speedup"),
-        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": NaN}}]}', "has no speedup"),
-    ],
-)
-def test_a_saved_file_that_cannot_be_held_against(
-    engine: FakeEngine,
-    tmp_path: Path,
-    content: str,
-    culprit: str,
-    capsys: pytest.CaptureFixture[str],
+def test_a_draft_retrained_in_its_folder_is_measured_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "saved.json"
-    path.write_text(content, encoding="utf-8")
-    asked = ["--lane", "gamma=2", "--lane", "gamma=8", "--prompt", "x", "--against", str(path)]
-    assert culprit in complaint(asked, capsys)
-    assert engine.asked == {}
-
-
-@pytest.mark.parametrize("share", ["0", "-1", "nan", "inf", "11"])
-def test_a_share_out_of_range(
-    engine: FakeEngine, share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "saved.json"
-    path.write_text("{}", encoding="utf-8")
-    asked = [*LANES, "--prompt", "x", "--against", str(path), "--fail-below", share]
-    assert "--fail-below is" in complaint(asked, capsys)
-    assert engine.asked == {}
-
-
-def test_models_that_changed_under_their_name_are_not_mixed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = [*LANES, "--prompt", "The dog ran", "--repeats", "2", "--title", "changed"]
-    compared(asked, folder, capsys)
-    library = Library()
-    (row,) = (each for each in library.comparisons() if each.title == "changed")
-    jobs = library.comparison_jobs(row.key)
-    kept, trace = library.row(jobs[0, 0, 0]), library.open(jobs[0, 0, 0])
-    library.delete(list(jobs.values()))
-    other = replace(trace.pair, target=replace(trace.pair.target, weights_sha256="0" * 64))
-    library.add(replace(trace, pair=other), kept.summary, comparison=row.key, job=(0, 0, 0))
-    told = complaint([*asked, *models(folder), *SHORT], capsys, last=True)
-    assert "models of a lane have changed" in told
+    folder = write_pair(tmp_path / "pair", num_hidden_layers=1)
+    pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    place_step_costs(pair, "model", "prompt-lookup")
+    asked = [*LANES, "--prompt", "The dog ran", "--repeats", "1"]
+    first, _ = compared(asked, folder, capsys)
+    weights = folder / "draft" / "model.safetensors"
+    state = load_file(weights)
+    save_file({name: 2 * each for name, each in state.items()}, weights, {"format": "pt"})
+    pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    place_step_costs(pair, "model", "prompt-lookup")
+    second, said = compared(asked, folder, capsys)
+    assert "other models" in said
+    assert (first["runs"], second["runs"]) == ({"kept": 0, "measured": 2},) * 2
+    third, said = compared(asked, folder, capsys)
+    assert "2 of 2 runs are kept" in said
+    assert third["runs"] == {"kept": 2, "measured": 0}

@@ -1,7 +1,8 @@
-"""How real runs differ from seed to seed: ``python -m tests.comparing.measure_noise``.
+"""How real runs differ: ``python -m tests.comparing.measure_noise``, on a quiet machine.
 
-Two lanes of the embedded pair, many seeds on one prompt. What is kept are the logarithms of
-each run's tokens a second less its lane's mean, in pairs of one seed, and where they were made.
+Two lanes of the embedded pair, several seeds on every preset. What is kept are the logarithms
+of each run's tokens a second less its lane's mean over all of them: by prompt, by seed, a pair
+of the two lanes; and where they were made.
 """
 
 from __future__ import annotations
@@ -23,32 +24,36 @@ from specviz.pairing import PairSpec
 from specviz.trace import RunConfig
 
 FILE = Path(__file__).with_name("lane_noise.json")
-SEEDS = 48
+SEEDS = 3  # of each prompt
 
 
 def measure() -> dict[str, Any]:
     spec = PairSpec(threads=1)
     lanes = tuple(Lane(spec=spec, config=RunConfig(gamma=gamma)) for gamma in (2, 8))
-    plan = Plan(lanes=lanes, items=preset_suite()[:1], repeats=SEEDS)
+    plan = Plan(lanes=lanes, items=preset_suite(), repeats=SEEDS)
     pairs, load = KeptPairs(), os.getloadavg()
     runs = list(
         run_plan(plan, lambda each: pairs.load(each, lambda _progress: None), lambda _run: None)
     )
+    residuals = residuals_of(runs)
     return {
         "lanes": list(plan.labels),
         "environment": dataclasses.asdict(runs[0].trace.environment),
         "cores": os.cpu_count(),
         "load_average": {"before": load, "after": os.getloadavg()},
         "noisy_runs": sum(metrics(run.trace).noisy is True for run in runs),
-        "residuals": list(zip(*(residuals(runs, lane) for lane in (0, 1)), strict=True)),
+        "residuals": [
+            [[residuals[lane, item, seed] for lane in (0, 1)] for seed in range(SEEDS)]
+            for item in range(len(plan.items))
+        ],
     }
 
 
-def residuals(runs: list[Measured], lane: int) -> list[float]:
-    """By seed."""
-    own = sorted((run for run in runs if run.job.lane == lane), key=lambda run: run.job.repeat)
-    logs = [math.log(metrics(run.trace).tokens_per_second or math.nan) for run in own]
-    return [value - fmean(logs) for value in logs]
+def residuals_of(runs: list[Measured]) -> dict[tuple[int, int, int], float]:
+    """By lane, prompt and seed."""
+    logs = {run.job.key: math.log(metrics(run.trace).tokens_per_second or math.nan) for run in runs}
+    means = [fmean(value for key, value in logs.items() if key[0] == lane) for lane in (0, 1)]
+    return {key: value - means[key[0]] for key, value in logs.items()}
 
 
 if __name__ == "__main__":

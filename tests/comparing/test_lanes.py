@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,12 @@ def test_models_take_the_place_of_the_default_ones() -> None:
     assert parse_lane("draft=e", two).spec == PairSpec(draft="e", target="t", threads=1)
     assert parse_lane("target=u", two).spec == PairSpec(draft="d", target="u", threads=1)
     assert parse_lane("pair=tinystories", two).spec == PairSpec(name="tinystories", threads=1)
+    own = parse_lane("draft=e", DEFAULT).spec
+    assert (own.name, own.draft) == (None, "e")
+    assert own.target is not None
+    assert (Path(own.target) / "config.json").is_file()  # the embedded pair's
+    named = Lane(spec=PairSpec(name="other"), config=RunConfig())
+    assert str(parse_lane("draft=e", named).spec.target).endswith("/other/target")
     alone = parse_lane("target=u,drafter=prompt-lookup", DEFAULT)
     assert alone.spec == PairSpec(target="u")
 
@@ -89,7 +96,6 @@ def test_models_take_the_place_of_the_default_ones() -> None:
         ("speed=9", "no setting 'speed'"),
         ("epsilon=0.1", "only on the over-acceptance rule"),
         ("pair=a,draft=b", "a pair and a draft or target"),
-        ("draft=b", "a draft and no target"),
         ("target=b", "a target and no draft"),
         ("name=" + "x" * 61, "name is too long"),
         ("name=a\x1b[31m", "control characters"),

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from specviz.comparing import LaneResult, Verdict, compare
+from specviz.comparing.paired import Place
 from specviz.comparing.verdict import verdict
-from tests.comparing.synthetic import make_plan, runs_of
+from specviz.lanes import SuiteItem
+from tests.comparing.synthetic import make_plan, run_of, runs_of
 
 COMPARISONS = 2000
 NOISE = Path(__file__).with_name("lane_noise.json")
-UNITS = {"seeds": [(0, seed) for seed in range(5)], "prompts": [(item, 0) for item in range(8)]}
+UNITS = {"seeds": 5, "prompts": 8}
+SEEDS = 2  # of each prompt, where there are several
+Rates = list[dict[Place, float]]
+
+
+class Noise:
+    """Residuals of both lanes' log rates: by prompt, by seed, a pair of the lanes."""
+
+    def __init__(self, residuals: np.ndarray) -> None:
+        self._whole = residuals - residuals.mean(axis=(0, 1))
+        within = residuals - residuals.mean(axis=1, keepdims=True)
+        self._within = within.reshape(-1, 2)  # what the seeds alone do
+        assert len(self._within) >= 40
+
+    def seeds(self, chance: np.random.Generator) -> Rates:
+        rows = self._within[chance.integers(len(self._within), size=UNITS["seeds"])]
+        return [{(0, seed): row[lane] for seed, row in enumerate(rows)} for lane in (0, 1)]
+
+    def prompts(self, chance: np.random.Generator) -> Rates:
+        """Each is one that was measured, with seeds of its own."""
+        rates: Rates = [{}, {}]
+        num_prompts, num_seeds, _ = self._whole.shape
+        for item, prompt in enumerate(chance.integers(num_prompts, size=UNITS["prompts"])):
+            for repeat, seed in enumerate(chance.integers(num_seeds, size=SEEDS)):
+                for lane in (0, 1):
+                    rates[lane][item, repeat] = self._whole[prompt, seed, lane]
+        return rates
 
 
 @pytest.fixture(scope="module")
-def noise() -> np.ndarray:
-    """[num_pairs, 2]: residuals of both lanes' log rates, one seed a row."""
-    residuals = np.array(json.loads(NOISE.read_text())["residuals"])
-    assert len(residuals) >= 40
-    return residuals - residuals.mean(axis=0)
+def noise() -> Noise:
+    return Noise(np.array(json.loads(NOISE.read_text())["residuals"]))
 
 
 @pytest.fixture(scope="module")
@@ -32,23 +59,45 @@ def lanes() -> tuple[LaneResult, ...]:
     return compare(plan, runs_of(plan, lambda _job: {})).lanes
 
 
-def simulated(
-    noise: np.ndarray, lanes: tuple[LaneResult, ...], over: str, difference: float
-) -> list[Verdict]:
+def rates_of(noise: Noise, over: str, difference: float) -> Iterator[Rates]:
     """``difference`` is added to the first lane's log rates."""
-    generator, places = np.random.default_rng(5), UNITS[over]
-    found: list[Verdict] = []
-    for rows in generator.integers(len(noise), size=(COMPARISONS, len(places))):
-        first, second = noise[rows].T
-        rates = [dict(zip(places, first + difference, strict=True))]
-        rates.append(dict(zip(places, second, strict=True)))
-        found.append(verdict(lanes, rates))
-    return found
+    chance = np.random.default_rng(5)
+    while True:
+        first, second = getattr(noise, over)(chance)
+        yield [{place: rate + difference for place, rate in first.items()}, second]
+
+
+def simulated(
+    noise: Noise, lanes: tuple[LaneResult, ...], over: str, difference: float
+) -> list[Verdict]:
+    drawn = islice(rates_of(noise, over, difference), COMPARISONS)
+    return [verdict(lanes, rates) for rates in drawn]
+
+
+@pytest.mark.parametrize("over", ["seeds", "prompts"])
+def test_whole_comparisons_of_runs_come_to_the_same_verdict(
+    noise: Noise, lanes: tuple[LaneResult, ...], over: str
+) -> None:
+    """The many below start from the rates; these from runs that have them."""
+    items = [SuiteItem(prompt=f"{number}") for number in range(UNITS["prompts"])]
+    plan = make_plan(2, 8, repeats=UNITS["seeds"])
+    if over == "prompts":
+        plan = make_plan(2, 8, items=items, repeats=SEEDS)
+    for rates in islice(rates_of(noise, over, math.log(1.18)), 10):
+        runs = [
+            run_of(plan, job, seconds=0.02 / math.exp(rates[job.lane][job.item, job.repeat]))
+            for job in plan.jobs()
+        ]
+        found, wanted = compare(plan, runs).verdict, verdict(lanes, rates)
+        assert (found.winner, found.ranking) == (wanted.winner, wanted.ranking)
+        one, other = found.ratios[0, 1], wanted.ratios[0, 1]
+        assert (one.over, one.count) == (other.over, other.count) == (over, UNITS[over])
+        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
 def test_the_interval_covers_a_known_difference(
-    noise: np.ndarray, lanes: tuple[LaneResult, ...], over: str
+    noise: Noise, lanes: tuple[LaneResult, ...], over: str
 ) -> None:
     difference = math.log(1.18)
     covered = 0
@@ -56,14 +105,14 @@ def test_the_interval_covers_a_known_difference(
         found = each.ratios[0, 1]
         assert found.low is not None
         assert found.high is not None
-        assert (found.over, found.count) == (over, len(UNITS[over]))
+        assert (found.over, found.count) == (over, UNITS[over])
         covered += found.low <= 1.18 <= found.high
     assert 0.93 <= covered / COMPARISONS <= 0.97
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
 def test_no_difference_is_called_that(
-    noise: np.ndarray, lanes: tuple[LaneResult, ...], over: str
+    noise: Noise, lanes: tuple[LaneResult, ...], over: str
 ) -> None:
     found = simulated(noise, lanes, over, 0.0)
     none = [each for each in found if each.text.startswith("No difference that these runs can")]
@@ -71,6 +120,6 @@ def test_no_difference_is_called_that(
     assert 0.93 <= len(none) / COMPARISONS <= 0.97
 
 
-def test_a_large_difference_is_found(noise: np.ndarray, lanes: tuple[LaneResult, ...]) -> None:
+def test_a_large_difference_is_found(noise: Noise, lanes: tuple[LaneResult, ...]) -> None:
     found = simulated(noise, lanes, "prompts", math.log(8))
     assert sum(each.winner == 0 for each in found) / COMPARISONS > 0.95

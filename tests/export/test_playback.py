@@ -22,13 +22,13 @@ def test_what_decides_a_verdict_keeps_every_digit() -> None:
     draft, target, uniform = 0.1 + 0.2, 1 / 3, 0.7558994293212891
     candidate = make_candidate("r", draft_prob=draft, target_prob=target, uniform=uniform)
     entry = dataclasses.replace(make_round("r"), candidates=(candidate,))
-    sent = json.loads(json.dumps(round_items([entry])))[0]["candidates"][0]
+    sent = json.loads(json.dumps(round_items(make_trace([entry]))))[0]["candidates"][0]
     assert (sent["draft"], sent["target"], sent["uniform"]) == (draft, target, uniform)
 
 
 def test_verdicts_replay_on_what_is_sent(recorded: Trace) -> None:
     tested = 0
-    for item in json.loads(json.dumps(round_items(recorded.rounds))):
+    for item in json.loads(json.dumps(round_items(recorded))):
         for each in item["candidates"]:
             if each["verdict"] == "discarded":
                 continue
@@ -40,7 +40,7 @@ def test_verdicts_replay_on_what_is_sent(recorded: Trace) -> None:
 
 def test_the_alternatives_come_along(recorded: Trace) -> None:
     first = recorded.rounds[0].candidates[0]
-    sent = round_items(recorded.rounds[:1])[0]["candidates"][0]["insight"]
+    sent = round_items(recorded)[0]["candidates"][0]["insight"]
     assert first.insight is not None
     assert [text for text, _ in sent["target_top"]] == list(first.insight.target_top.texts)
     probs = [prob for _, prob in sent["target_top"]]
@@ -48,11 +48,11 @@ def test_the_alternatives_come_along(recorded: Trace) -> None:
 
 
 def test_without_the_record_there_is_no_insight() -> None:
-    assert round_items(make_trace(["ar"]).rounds)[0]["candidates"][0]["insight"] is None
+    assert round_items(make_trace(["ar"]))[0]["candidates"][0]["insight"] is None
 
 
 def test_an_extra_and_its_absence() -> None:
-    bonus, cut = round_items([make_round("aa"), make_round("a", cut="eos")])
+    bonus, cut = round_items(make_trace([make_round("aa"), make_round("a", cut="eos")]))
     assert (bonus["extra"]["kind"], bonus["extra"]["draft"]) == ("bonus", None)
     assert (cut["extra"], cut["cut"]) == (None, "eos")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Callable
 
 import pytest
 
@@ -48,6 +50,38 @@ def test_help_puts_the_numbers_into_the_formula() -> None:
     assert "5 / 7" in str(seen["alpha-observed"]["help"])
     assert "5 / 9" in str(seen["draft-acceptance-rate"]["help"])
     assert "8 / 3" in str(seen["tau"]["help"])
+
+
+QUOTIENT = re.compile(r"= ([\d.e+-]+)(?: s| ms)? / ([\d.e+-]+)")
+FORMULAS: dict[str, Callable[[dict[str, float]], float]] = {
+    "speedup-forecast": lambda n: n["τ"] / (n["γ"] * n["c"] + n["v"]),
+    "speedup-ideal": lambda n: (
+        (1 - n["α"] ** (n["γ"] + 1)) / ((1 - n["α"]) * (n["γ"] * n["c"] + 1))
+    ),
+    "speedup-accounted": lambda n: n["τ"] / (n["γ"] * n["c"] + n["v"]),
+    "speedup-limit": lambda n: (n["γ"] + 1) / (n["γ"] * n["c"] + n["v"]),
+}
+
+
+def worked_out(name: str, words: str) -> float:
+    """The figure again, by the numbers of its help."""
+    if name in FORMULAS:
+        named = re.findall(r"([ταγcv]) = (\d[\d.]*\d|\d)", words)
+        return FORMULAS[name]({letter: float(value) for letter, value in named})
+    if name == "ttft-ms":
+        return sum(map(float, re.findall(r"\d[\d.]*", words)[:2]))
+    if name == "drift":
+        return float(re.findall(r"= ([\d.]+) − 1", words)[0]) - 1
+    part, whole = map(float, QUOTIENT.findall(words)[-1])
+    return part / whole
+
+
+def test_each_help_gives_the_numbers_that_make_the_figure() -> None:
+    known = {name: each for name, each in shown(full_trace()).items() if each["value"] is not None}
+    assert len(known) == 17
+    for name, each in known.items():
+        value = pytest.approx(each["value"], rel=5e-3, abs=2e-3)
+        assert worked_out(name, str(each["help"])) == value, (name, each["help"])
 
 
 def test_what_is_not_known_is_a_dash_without_a_value() -> None:

@@ -107,6 +107,15 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
     assert list(made.layout.xaxis.categoryarray) == ["story", "list"]
 
 
+def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
+    wide = KindReadings(kind="list", readings=(Reading(value=2.0, low=0.0, high=5000.0),))
+    near = KindReadings(kind="story", readings=(Reading(value=1.0, low=0.5, high=3.0),))
+    both: Any = by_kind(["one"], [wide, near], "times")
+    alone: Any = by_kind(["one"], [near], "times")
+    assert both.layout.yaxis.range[1] == pytest.approx(6.3)
+    assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
+
+
 def test_lanes_without_a_round_draw_nothing_and_break_nothing() -> None:
     for draw in (alpha_by_position, tokens_per_round, time_per_token, speedup_over_gamma):
         made: Any = draw([NONE])

@@ -7,16 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from specviz.comparing import Measured, compare
 from specviz.engine.pair import Pair
 from specviz.errors import DeviceError
-from specviz.lab import comparison, kept_pairs
+from specviz.lab import kept_pairs
 from specviz.lab.comparison import WARM_UP_TOKENS, fitting, run_plan
-from specviz.lab.kept_pairs import KeptPairs, weights_bytes
+from specviz.lab.kept_pairs import KeptPairs, RunMemory
 from specviz.lab.measured import MeasuredRun, measured_run
 from specviz.lanes import Job, Lane, Plan, SuiteItem, memory_margin
-from specviz.pairing import PairSpec, Progress
+from specviz.pairing import ModelCheck, PairCheck, PairSpec, Progress
 from specviz.trace import RunConfig
 from tests.step_costs import place_step_costs
 
@@ -54,7 +55,7 @@ def test_every_job_is_run_in_order_kept_first_and_measured(pair: Pair, folder: P
         assert trace.prompt.text == plan.items[run.job.item].prompt
         assert trace.prompt.kind == plan.items[run.job.item].kind
         assert trace.baseline is not None
-        assert run.memory_bytes == weights_bytes(pair)
+        assert run.memory_bytes == weights(pair, draft=trace.config.drafter == "model")
     found = compare(plan, kept)
     assert found.complete
     assert found.verdict.ratios[0, 1].over == "prompts"
@@ -67,9 +68,11 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
     plan = plan_of(folder, repeats=1)
     asked: list[tuple[RunConfig, bool]] = []
 
-    def spy(pair: Pair, prompt: str, config: RunConfig, *, baseline: bool) -> MeasuredRun:
+    def spy(
+        pair: Pair, prompt: str, config: RunConfig, *, baseline: bool, kind: str | None
+    ) -> MeasuredRun:
         asked.append((config, baseline))
-        return measured_run(pair, prompt, config, baseline=baseline)
+        return measured_run(pair, prompt, config, baseline=baseline, kind=kind)
 
     monkeypatch.setattr("specviz.lab.measured.measured_run", spy)
     done = {job.key for job in plan.jobs()[:2]}
@@ -89,16 +92,46 @@ def test_a_run_that_cannot_be_kept_is_not_reported(pair: Pair, folder: Path) -> 
         next(run_plan(plan_of(folder), lambda _spec: pair, full))
 
 
-def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def weights(pair: Pair, *, draft: bool) -> int:
+    """By their parameters; the tiny models tie none."""
+    assert pair.info.draft is not None
+    counts = [pair.info.target.parameters, pair.info.draft.parameters if draft else 0]
+    return sum(counts) * 4
+
+
+def test_on_a_gpu_the_most_that_was_in_use_is_added(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Cuda:
+        used, most = 500, 900
+
+        def reset_peak_memory_stats(self, _device: object) -> None:
+            self.most = self.used
+
+        def memory_allocated(self, _device: object) -> int:
+            return self.used
+
+        def max_memory_allocated(self, _device: object) -> int:
+            return self.most
+
+    cuda = Cuda()
+    monkeypatch.setattr(kept_pairs, "_cuda", lambda: cuda)
+    memory = RunMemory(replace(pair, device=torch.device("cuda")), CONFIG)
+    cuda.most = 720
+    assert memory.measured() == weights(pair, draft=True) + 220
+
+
+def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
     plan = plan_of(folder)
-    assert fitting(plan) is plan  # one pair only
+    assert fitting(plan, {}) is plan  # one pair only
     other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
     two = replace(plan, lanes=(plan.lanes[0], other))
     for free, order in ((10**12, "interleaved"), (10**6, "blocks"), (None, "blocks")):
-        monkeypatch.setattr(comparison, "free_memory", lambda _spec, free=free: free)
-        assert fitting(two).order == order
+        model = ModelCheck(name="m", family="llama", parameters=9, bytes_to_fetch=0)
+        check = PairCheck(
+            target=model, draft=model, vocabulary=9, memory_needed=10**6, memory_free=free
+        )
+        assert fitting(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order == order
 
 
 # Pairs that stay loaded

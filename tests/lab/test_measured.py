@@ -16,17 +16,34 @@ from specviz.lab.forecast import measure_profile
 from specviz.lab.measured import measured_run, undisturbed
 from specviz.presets import read_presets
 from specviz.store import load_trace, save_trace
-from specviz.trace import RunConfig, Trace
+from specviz.trace import RunConfig, StepCosts, Trace
+from tests.traces import make_costs
 
 CONFIG = RunConfig(gamma=3, max_new_tokens=24, temperature=0.7, ignore_eos=True)
 STORIES = [preset.text for preset in read_presets() if preset.kind == "story"]
 
 
-def run_through(pair: Pair, prompt: str, config: RunConfig, **settings: bool) -> Trace:
-    run = measured_run(pair, prompt, config, **settings)
+def run_through(pair: Pair, prompt: str, config: RunConfig, *, baseline: bool = True) -> Trace:
+    run = measured_run(pair, prompt, config, baseline=baseline)
     for _ in run:
         pass
     return run.trace()
+
+
+def test_step_costs_are_measured_again_only_if_asked(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool) -> StepCosts:
+        asked.append(fresh)
+        return make_costs()
+
+    monkeypatch.setattr("specviz.lab.measured.step_costs", noted)
+    for wanted in (False, True):
+        measured_run(pair, STORIES[0], CONFIG, fresh_costs=wanted)
+    measured_run(pair, STORIES[0], CONFIG)
+    assert asked == [False, True, False]
 
 
 @pytest.mark.parametrize("step", ["lean", "library"])

@@ -16,11 +16,11 @@ import pytest
 from specviz.analysis import metrics
 from specviz.errors import StoreError
 from specviz.keeping import keep, summary_of
-from specviz.store import Library, Query, RunSummary
+from specviz.store import Library, Query, RunSummary, trace_to_json
 from specviz.trace import RunConfig, Trace
 from tests.traces import full_trace, make_trace
 
-LIMIT_MS = 300
+STATED_MS = 300
 
 
 @pytest.fixture
@@ -79,6 +79,18 @@ def test_no_such_run(library: Library) -> None:
             act("nowhere")
         with pytest.raises(StoreError, match="no such run"):
             act("\ud800")
+
+
+def test_a_run_that_could_not_be_opened_again_is_not_kept(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(trace_to_json(full_trace()))
+    monkeypatch.setattr("specviz.store.library.MAX_BYTES", size - 1)
+    with pytest.raises(StoreError, match="too long for the library"):
+        keep(library, full_trace())
+    assert library.count() == 0
+    monkeypatch.setattr("specviz.store.library.MAX_BYTES", size)
+    assert library.open(keep(library, full_trace())) == full_trace()
 
 
 # Finding
@@ -264,7 +276,7 @@ def _long_text(trace: Trace) -> Trace:
         (Query(sort="gamma", offset=9_900, limit=50), 10_000),
     ],
 )
-def test_ten_thousand_runs_are_listed_in_time(
+def test_ten_thousand_runs_are_listed_in_less_than_twice_the_stated_time(
     ten_thousand: Library, query: Query, found: int
 ) -> None:
     spent = []
@@ -274,7 +286,7 @@ def test_ten_thousand_runs_are_listed_in_time(
         ten_thousand.facets()
         spent.append(1000 * (time.perf_counter() - began))
         assert seen == (min(50, found), found)
-    assert statistics.median(spent) < 2 * LIMIT_MS, spent
+    assert statistics.median(spent) < 2 * STATED_MS, spent  # twice: a machine has other work
 
 
 def test_lists_read_no_trace(ten_thousand: Library) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -90,11 +91,14 @@ def test_a_killed_writer_loses_nothing_it_reported(
         if child == 0:
             _write_until_killed(path, trace, writer)
         os.close(writer)
+        told = _told(reader, chance.randrange(4))
         time.sleep(chance.uniform(0.002, 0.12))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        with os.fdopen(reader) as said:
-            reported += [line.strip() for line in said if line.endswith("\n")]
+        with os.fdopen(reader, "rb") as rest:
+            told += rest.read()
+        *whole, _ = told.decode().split("\n")
+        reported += whole
         assert sound(path)
     assert len(reported) > KILLS
     library = Library(path)
@@ -104,6 +108,17 @@ def test_a_killed_writer_loses_nothing_it_reported(
     assert counts(path) == (len(kept), len(kept))
     for run_id in kept:
         assert library.open(run_id) == trace
+
+
+def _told(reader: int, count: int) -> bytes:
+    """What the writer tells until it has reported so many."""
+    told = b""
+    while told.count(b"\n") < count:
+        assert select([reader], [], [], 60.0)[0], "the writer stands still"
+        read = os.read(reader, 4096)
+        assert read, "the writer ended by itself"
+        told += read
+    return told
 
 
 def _write_until_killed(path: Path, trace: Trace, writer: int) -> None:
@@ -268,7 +283,8 @@ def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
     bad, good = keep(library, trace), keep(library, trace)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("UPDATE traces SET body = substr(body, 1, 50) WHERE run = 1")
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(StoreError, match="damaged") as caught:
         library.open(bad)
+    assert caught.value.remedy.startswith("Delete this run")
     assert library.open(good) == trace
     assert library.count() == 2

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from specviz import store
+from specviz.errors import TraceError
 from specviz.trace import Prefill, Trace
 from tests.trace_strategies import traces
 from tests.traces import full_trace, make_round, make_trace
@@ -49,6 +50,15 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert (record["schema"], record["kind"]) == (1, "specviz.trace")
     assert record["rounds"][0]["candidates"][2]["verdict"] == "rejected"
     assert store.load_trace(tmp_path / "run.json") == full_trace()
+
+
+def test_pieces_of_characters_are_the_second_schema() -> None:
+    trace = replace(full_trace(), pieces={"128": "c3", "121": "bc"})
+    text = store.trace_to_json(trace)
+    assert (json.loads(text)["schema"], store.trace_from_json(text)) == (2, trace)
+    assert "pieces" not in json.loads(store.trace_to_json(full_trace()))
+    with pytest.raises(TraceError, match="not bytes in hex"):
+        store.trace_from_json(text.replace('"c3"', '"c"'))
 
 
 def test_an_older_file_may_lack_what_has_a_default() -> None:

@@ -54,6 +54,16 @@ def test_laws_that_are_none(draft: list[list[float]], said: str) -> None:
         steady_chains(draft, [[0.5, 0.5], [0.5, 0.5]], 3)
 
 
+def test_rounding_of_float32_is_divided_out() -> None:
+    rows = np.random.default_rng(1).dirichlet([0.5] * 5, 5).astype(np.float32)
+    assert np.abs(rows.astype(np.float64).sum(-1) - 1).max() > 1e-9  # so it needs dividing
+    chains = steady_chains(rows, rows[::-1], 3)
+    for kernels in (chains.draft_kernels, chains.target_kernels):
+        assert kernels.sum(-1) == pytest.approx(1.0, abs=1e-15)
+    with pytest.raises(TheoryError, match=r"sum to 1\.00001 instead of 1"):
+        steady_chains([[0.5, 0.50001], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], 3)
+
+
 def test_a_start_of_another_size() -> None:
     kernels = np.full((2, 3, 3), 1 / 3)
     with pytest.raises(TheoryError, match="same horizon"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specviz.errors import TheoryError
+from specviz.theory.chains import random_chains, steady_chains
 from specviz.theory.claims import Claim, Verdict, claims
 from specviz.theory.claims.batches import batch_bias, root_step
 from specviz.theory.claims.claim import crossing, first, judged
@@ -17,6 +20,7 @@ from specviz.theory.speed import best_gamma, expected_tokens, speedup
 CLAIMS = {each.id: each for each in claims()}
 DRAFT = np.array([[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
 TARGET = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.1, 0.6, 0.3]])
+CHAINS = steady_chains(DRAFT, TARGET, 10)
 
 
 def values(name: str) -> list[float]:
@@ -43,7 +47,7 @@ REFERENCE: dict[str, list[float]] = {
     "fewest-rejections": [1.407407, 1.666667, 2],
     "rejections-and-time": [0.1, 0.21342],
     "bias-for-speed": [0.3, 0.3, 0.25],
-    "batch-scaling": [2.71440771, 2.14142474, 1.97342740],
+    "batch-scaling": [16.40489, 14.09008, 12.099],  # the limit: `math.inf` drafts
     "batch-accuracy": [0.0],
     "balance": [3.157, 3.251, 2.497],
     "small-n": [4, 40, 0.8667],
@@ -58,7 +62,6 @@ VERDICTS: dict[Verdict, set[str]] = {
         "counted-acceptance", "acceptance-length", "new-token-from-target", "terabytes-a-token",
         "own-benchmark", "batch-accuracy",
     },
-    "Needs a run": {"small-targets"},
 }  # fmt: skip
 
 
@@ -127,12 +130,39 @@ def test_the_chart_is_opened_with_what_was_computed() -> None:
 
 @pytest.mark.parametrize("num_drafts", [1, 2, 5, 64])
 def test_batches_are_unbiased(num_drafts: int) -> None:
-    assert batch_bias(DRAFT, TARGET, num_drafts, length=3) < 1e-12
+    assert batch_bias(CHAINS, num_drafts, length=3) < 1e-12
+    assert batch_bias(random_chains(10, 7, 50), num_drafts, length=3) < 1e-12
 
 
 def test_a_careless_batch_is_not() -> None:
-    assert batch_bias(DRAFT, TARGET, 1, length=3, renew=False) < 1e-12
-    assert batch_bias(DRAFT, TARGET, 4, length=3, renew=False) > 0.01
+    assert batch_bias(CHAINS, 1, length=3, renew=False) < 1e-12
+    assert batch_bias(CHAINS, 4, length=3, renew=False) > 0.01
+
+
+def _written(text: tuple[int, ...], num_drafts: int, renew: bool) -> float:
+    """The chance of one text after its first state, token by token as the batch writes it."""
+    fresh, within = 1.0, 0.0
+    for before, after in itertools.pairwise(text):
+        laws = DRAFT[before], TARGET[before]
+        chosen, none = (each[after] for each in root_step(*laws, num_drafts, renew))
+        kept, lost = (each[after] for each in root_step(*laws, 1, True))
+        fresh, within = fresh * none + within * lost, fresh * chosen + within * kept
+    return fresh + within
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_all_texts_at_once_are_each_text(renew: bool) -> None:
+    off = 0.0
+    for text in itertools.product(range(3), repeat=4):
+        wanted = math.prod(TARGET[pair] for pair in itertools.pairwise(text))
+        off += abs(_written(text, 4, renew) - wanted) / 3
+    assert batch_bias(CHAINS, 4, length=3, renew=renew) == pytest.approx(off / 2, abs=1e-14)
+
+
+def test_texts_too_many_to_count() -> None:
+    for length in (0, 11):
+        with pytest.raises(TheoryError):
+            batch_bias(CHAINS, 2, length=length)
 
 
 laws = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(

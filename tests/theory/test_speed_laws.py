@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specviz.errors import TheoryError
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_DRAFT_MS,
@@ -26,6 +28,7 @@ from specviz.theory.speed import (
     expected_tokens,
     generation_speed,
     least_reaching,
+    no_gamma_is_best,
     operations_factor,
     oracle_speedup,
     round_time,
@@ -178,6 +181,48 @@ def test_the_oracle_knows_where_to_stop() -> None:
 def test_no_fixed_gamma_beats_the_oracle(alpha: float, cost: float, verify: float) -> None:
     best = max(speedup(alpha, gamma, cost, verify) for gamma in range(1, 33))
     assert oracle_speedup(alpha, cost, verify) >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("verify", [1.0, 1.5])
+def test_free_drafts_have_no_best_length(alpha: float, verify: float) -> None:
+    limit = oracle_speedup(alpha, 0.0, verify)
+    assert limit == pytest.approx(1 / ((1 - alpha) * verify))
+    assert no_gamma_is_best(alpha, 0.0, verify) == (limit > 1)
+    made = [speedup(alpha, gamma, 0.0, verify) for gamma in range(1, 20)]
+    assert made == sorted(made)
+    assert speedup(alpha, 4000, 0.0, verify) == pytest.approx(limit)
+    for most in (12, 64):  # both by one rule for ties
+        gammas, greatest = best_gammas(np.array([alpha]), np.array([0.0]), verify, most)
+        assert (gammas[0], greatest[0]) == best_gamma(alpha, 0.0, verify, most)
+
+
+def test_where_a_best_length_is_there_or_not() -> None:
+    assert no_gamma_is_best(1.0, 0.1)
+    assert speedup(1.0, 100_000, 0.1) == pytest.approx(oracle_speedup(1.0, 0.1), rel=1e-3)
+    assert no_gamma_is_best(1.0, 0.0)
+    for alpha, cost, verify in ((0.5, 0.1, 1.0), (1.0, 0.5, 0.5), (0.0, 0.0, 1.0), (1.0, 1.0, 1.0)):
+        assert not no_gamma_is_best(alpha, cost, verify)
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (lambda: speedup(1.2, 3, 0.1), "acceptance is 1.2"),
+        (lambda: speedup(0.5, 0, -1.0), "step costs -1"),
+        (lambda: speedup(0.5, -1, 0.1), "γ is -1"),
+        (lambda: generation_speed(0.5, 3, 0.0, 0.0), "verification costs 0"),
+        (lambda: speedup_by_position([0.5], 0.0, 0.0), "verification costs 0"),
+        (lambda: speedup_by_position([0.5], -3.0), "step costs -3"),
+        (lambda: operations_factor(0.5, 3, -5.0), "step costs -5"),
+        (lambda: speedups(np.array([0.5, 2.0]), np.array([0.1, 0.1])), "acceptance is 2"),
+        (lambda: tokens_by_position([0.5, math.nan]), "acceptance is nan"),
+        (lambda: best_gamma(0.5, math.nan), "step costs nan"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_in_words(refused: Callable[[], object], said: str) -> None:
+    with pytest.raises(TheoryError, match=said):
+        refused()
 
 
 def test_acceptance_that_falls_with_the_place() -> None:

@@ -36,6 +36,18 @@ def test_the_draft_s_best_temperature_is_its_own() -> None:
     assert value > overlap(DRAFT_2, TARGET_2, 1.0)
 
 
+@pytest.mark.parametrize("pair", [(DRAFT, TARGET), (DRAFT_2, TARGET_2)])
+@pytest.mark.parametrize("temperature", [0.0, 0.02, 0.5, 1.0, 3.2, 4.0, 5.0])
+def test_no_temperature_of_the_draft_is_better(
+    pair: tuple[np.ndarray, np.ndarray], temperature: float
+) -> None:
+    best, value = best_draft_temperature(*pair, temperature)
+    assert value == overlap(*pair, temperature, best)
+    finer = [*np.linspace(0.0, 3.0, 601), *np.geomspace(3.0, 1000.0, 600)]
+    assert value >= overlap(*pair, temperature)
+    assert value >= overlaps(*pair, finer, (temperature,)).max() - 1e-3  # in hundredths
+
+
 @pytest.mark.parametrize(("draft", "target", "alpha"), [(DRAFT, TARGET, 0), (DRAFT_2, TARGET_2, 1)])
 def test_limits(draft: np.ndarray, target: np.ndarray, alpha: float) -> None:
     assert overlap(draft, target, 0.0) == alpha

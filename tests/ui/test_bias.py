@@ -16,7 +16,7 @@ from specviz.ui.bias import NARROW, Settings, Simulation
 from specviz.ui.bias_words import run_dots
 from tests.traces import make_candidate, make_round, make_trace
 from tests.ui.paging import opened, sent, sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
 SETTINGS = Settings(
     draft=REF5.draft, target=REF5.target, epsilon=0.05, lenience=0.8, threshold=0.15
@@ -87,6 +87,7 @@ def test_sliders_at_their_ends(example: str, end: int) -> None:
             each.set_value((each.min, each.max)[end])
         sound(app.run())
         assert not app.error
+        assert not unexplained(app)
 
 
 def test_values_out_of_range_in_the_link() -> None:
@@ -157,6 +158,8 @@ def test_runs_of_the_session_are_shown() -> None:
     sound(app.run())
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
     assert "3 tested tokens with ε 0.1, the leftover after a rejection" in words(app)
+    assert "2 dots for the 3 tested tokens of the newest such run" in words(app)
+    assert "The models agree on the other 1" in words(app)
 
 
 def test_a_change_is_answered_at_once() -> None:

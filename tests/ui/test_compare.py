@@ -11,13 +11,15 @@ from typing import Any, get_args
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.comparing import Comparison
 from specviz.engine import load_pair
 from specviz.lab.calibration import costs_key
-from specviz.lanes import Lane, parse_lane
+from specviz.lanes import Lane, parse_lane, plan_from_json
 from specviz.pairing import PairSpec
-from specviz.store import save_value
+from specviz.store import Library, save_value
 from specviz.trace import DrafterName, RunConfig
 from specviz.ui.compare_lanes import Cards, lane_text
+from specviz.ui.compare_words import first_sentence
 from tests.traces import make_costs
 from tests.ui.paging import opened, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, words
@@ -115,7 +117,7 @@ def test_bad_lanes_of_the_link_are_said_and_left_out() -> None:
 @pytest.mark.parametrize(
     "bad",
     ["gamma=two", "nonsense", "temperature=-1", "temperature=nan", "", "gamma=1,gamma=2",
-     "draft=only", "epsilon=0.5", "pair=a,target=b", "seed=-1", "name=\u202e", "=" * 10_000],
+     "target=only", "epsilon=0.5", "pair=a,target=b", "seed=-1", "name=\u202e", "=" * 10_000],
 )  # fmt: skip
 def test_what_is_no_lane_is_refused_in_a_line(bad: str) -> None:
     cards = Cards()
@@ -137,6 +139,11 @@ def test_values_that_the_sliders_do_not_reach_are_brought_to_their_ends() -> Non
     first, second = lanes_of(app)
     assert (first.config.gamma, first.config.temperature) == (64, 2.0)
     assert (first.config.top_p, second.config.top_k) == (0.05, 10_000_000)
+    assert [unescaped(each.value) for each in app.info] == [
+        "Lane 1: temperature 50 is beyond this page, so it is 2 here.",
+        "Lane 1: top-p 0.01 is beyond this page, so it is 0.05 here.",
+    ]
+    assert lanes_of(compare_page("temperature=0.333,top_p=0.999"))[0].config.top_p == 0.999
 
 
 def test_lanes_are_added_changed_and_removed() -> None:
@@ -253,7 +260,7 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     race = sent(app)["race"]
     assert [lane["label"] for lane in race["lanes"]] == ["γ 2", "γ 8"]
     drawn = charts(app)
-    points = {each["name"]: each for each in drawn["compare_gamma"]["data"]}
+    points = {each["name"]: each for each in drawn["compare_gamma_prompt"]["data"]}
     for lane in comparison.lanes:
         assert lane.speedup_ratio is not None
         assert list(points[lane.label]["y"]) == [pytest.approx(lane.speedup_ratio.value)]
@@ -267,13 +274,13 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     again = until_over(kept, "prompt")
     assert (again.state, again.found) == ("done", 4)
     assert again.comparison.verdict == comparison.verdict
-    replay = kept.session_state["compare findings"]["prompt"].replay()
-    assert replay.lower().startswith("<!doctype html>")
     assert "4 runs were there from before" in words(kept)
-    compare_by_kind(compare_page("gamma=2", "drafter=prompt-lookup", compare_length="16"))
+    by_kind = compare_by_kind({"compare_length": "16", "compare_tab": "By kind"})
+    found_again(by_kind, comparison)
 
 
-def compare_by_kind(app: AppTest) -> None:
+def compare_by_kind(link: dict[str, str]) -> Comparison:
+    app = compare_page("gamma=2", "drafter=prompt-lookup", **link)
     sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
     lines = '{"prompt": "One day a cat", "kind": "<b>x</b>"}\n{"prompt": "Tom had a ball"}\n'
     app.file_uploader(key="compare_suite_file").set_value(("m.jsonl", lines.encode(), "text/plain"))
@@ -282,12 +289,33 @@ def compare_by_kind(app: AppTest) -> None:
     course = until_over(app, "suite")
     kinds = course.comparison.kinds
     assert [each.kind for each in kinds] == ["<b>x</b>", None]
-    drawn = charts(app)["compare_kind_speeds"]["data"]
+    assert len(app.table) == 2  # the figures, and those by kind
+    assert sent(app)["race"]["lanes"]
+    drawn = charts(app)["compare_kind_speeds_suite"]["data"]
     for lane, points in enumerate(drawn):
         wanted = [each.lanes[lane].speedup_ratio.value for each in kinds]
         assert list(points["y"]) == pytest.approx(wanted)
     assert "<b>" not in json.dumps(drawn)
     assert not any(each.trace.config.record for each in course.measured)
+    replay = app.session_state["compare findings"]["suite"].replay(1)
+    assert "race on prompt 2 of 2" in replay
+    return course.comparison
+
+
+def found_again(*made: Comparison) -> None:
+    """Those of the library, newest first, in a session that made none of them."""
+    rows = Library().comparisons()
+    assert [plan_from_json(row.plan_json).lanes for row in rows] == [c.plan.lanes for c in made]
+    app = compare_page(compare_tab="Kept")
+    for row, comparison in zip(rows, made, strict=True):
+        sound(app.selectbox(key="compare_kept").set_value(row.key).run())
+        assert app.query_params["kept"] == row.key
+        found = app.session_state["compare kept"][1]
+        assert found.comparison == comparison
+        assert [lane["label"] for lane in sent(app)["race"]["lanes"]] == found.labels
+        assert first_sentence(comparison.verdict.text) in unescaped(words(app))
+    linked = compare_page(compare_tab="Kept", kept=rows[1].key)
+    assert linked.session_state["compare kept"][1].comparison == made[1]
 
 
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -13,8 +16,12 @@ from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.estimates import alpha_from_drafted, wilson_interval
 from specviz.theory.runtime import rounds_law
 from specviz.theory.speed import expected_tokens
+from specviz.theory.temperature import overlap
+from specviz.trace import RunConfig, Trace
+from specviz.ui.misleading_parts import _PAIRS
+from tests.traces import make_trace
 from tests.ui.paging import ROOT, sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
 TABS = ("Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α")
 
@@ -35,6 +42,13 @@ def test_clusters() -> None:
     assert curve(app, "misleading_clusters", "chosen") == [pytest.approx(exact)]
     sound(app.slider(key="misleading_stickiness").set_value(0.0).run())
     assert f"there are **{expected_tokens(0.75, 5):.2f}**" in words(app)
+
+
+def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
+    app = page("misleading", misleading_stickiness="0")
+    for gamma in range(1, 25, 3):
+        sound(app.slider(key="misleading_gamma").set_value(gamma).run())
+        assert "**, 0.0% fewer" in words(app)
 
 
 def test_certain_acceptance_has_no_end() -> None:
@@ -75,6 +89,21 @@ def test_temperature() -> None:
     assert "for both, α is **0.000**" in words(app)
 
 
+@pytest.mark.parametrize("pair", _PAIRS)
+def test_both_numbers_of_the_draft_s_own_temperature_belong_together(pair: str) -> None:
+    draft, target = (np.log(law) for law in _PAIRS[pair])
+    app = page("misleading", misleading_tab="Temperature", misleading_pair=pair)
+    for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
+        sound(app.slider(key="misleading_temperature").set_value(heat).run())
+        said = re.search(r"the draft at ([\d.]+) it would be \*\*([\d.]+)\*\*", words(app))
+        if said is None:
+            assert "No other temperature of the draft would give more" in words(app)
+        else:
+            alpha = overlap(draft, target, heat, float(said[1]))
+            assert float(said[2]) == pytest.approx(alpha, abs=5.1e-4)
+            assert alpha > overlap(draft, target, heat)
+
+
 def test_estimates_of_the_recorded_run() -> None:
     app = page("misleading", misleading_tab="Estimating α")
     figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
@@ -84,15 +113,41 @@ def test_estimates_of_the_recorded_run() -> None:
     assert f"for α gives {alpha_from_drafted(share, 5):.3f}" in words(app)
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
+    assert "Wilson" in words(app)
+    assert "Hoeffding 1963" in words(app)
     low, high = wilson_interval(figures.num_accepted, figures.num_tested)
     assert dots["x"][1] + dots["error_x"]["array"][1] == pytest.approx(high)
     assert dots["x"][1] - dots["error_x"]["arrayminus"][1] == pytest.approx(low)
+
+
+def with_run(trace: Trace) -> AppTest:
+    """The estimates of one run of the session."""
+    app = page("misleading", misleading_tab="Estimating α")
+    run = SimpleNamespace(id="a run", trace=trace, figures=metrics(trace))
+    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [run])
+    return sound(app.run())
+
+
+def test_copying_has_no_formula_for_one_gamma() -> None:
+    app = with_run(make_trace(["ar", "a"], config=RunConfig(gamma=3, drafter="prompt-lookup")))
+    assert "so the formula for one γ says nothing here" in words(app)
+    assert "would promise" not in words(app)
+    assert "Solving" not in words(app)
+
+
+def test_odds_with_epsilon_are_not_called_overlap() -> None:
+    lossy = RunConfig(gamma=2, rule="over-accept", epsilon=0.1)
+    app = with_run(make_trace(["ar"], config=lossy))
+    (dots,) = charts(app)["misleading_estimates"]["data"]
+    assert dots["y"][2] == "mean odds with ε"
+    assert "mean overlap" not in words(app)
 
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
 def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
     app = page("misleading", misleading_tab=tab)
+    assert not unexplained(app)
     for widget in app.slider:
         if str(widget.key).startswith("misleading_"):
             widget.set_value(getattr(widget, end))

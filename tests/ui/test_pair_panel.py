@@ -49,6 +49,15 @@ def test_two_folders_are_checked_loaded_and_run(tmp_path: Path) -> None:
     assert len(trace.rounds) > 1
 
 
+def test_device_and_number_type_are_chosen_with_the_pair(tmp_path: Path) -> None:
+    app = opened(pair="Local", target_folder=str(tmp_path), draft_folder=str(tmp_path))
+    app.selectbox(key="device").set_value("cpu")
+    sound(app.selectbox(key="dtype").set_value("bfloat16").run())
+    sound(app.button(key="load_pair").click().run())
+    asked = app.session_state["pair asked for"]
+    assert (asked.device, asked.dtype, asked.target) == ("cpu", "bfloat16", str(tmp_path))
+
+
 def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)

@@ -21,7 +21,7 @@ from specviz.theory.rejections import (
 from specviz.theory.simulation import Simulator, lossless_rule
 from specviz.ui.gathering import NARROW, Course, Gathering, progress
 from tests.ui.paging import sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
 TABS = ("One draft", "Several drafts", "At one place", "The bound")
 
@@ -115,6 +115,7 @@ def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None
     app = page("rejections", rejections_tab=tab, **asked)
     assert charts(app)
     assert not app.error
+    assert not unexplained(app)
 
 
 @pytest.mark.parametrize("tab", TABS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.export.replay import replay_html, script_json
 from specviz.store import Library, trace_to_json
 from specviz.ui.run_import import MOST_FILES, Imported, import_files
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
@@ -96,7 +97,10 @@ def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: 
     assert len(app.dataframe[0].value) == 1
     choose(app, 0)
     sound(app.button(key="runs_compare").click().run())
-    assert sent(opened(run=done.run_ids[0]))["run"]["id"] == done.run_ids[0]
+    data = sent(opened(run=done.run_ids[0]))
+    assert data["run"]["id"] == done.run_ids[0]
+    assert script_json(data)  # no number that a browser cannot read
+    assert replay_html(library.open(done.run_ids[0]))
 
 
 def test_mark_up_in_a_name_is_shown_as_it_is(library: Library) -> None:

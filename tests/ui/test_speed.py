@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.analysis import metrics
+from specviz.figures.speed import MAP_COSTS, RunPoint, speedup_map
 from specviz.store import load_trace
 from specviz.theory.papers import LEVIATHAN
 from specviz.theory.speed import (
@@ -20,7 +22,7 @@ from specviz.theory.speed import (
     speedup,
 )
 from tests.ui.paging import ROOT, opened, sound, until_over
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, words
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
 TABS = ("Over γ", "Over α and c", "Tokens a round", "What papers measured")
 
@@ -63,18 +65,33 @@ def test_the_figures_beside_the_chart() -> None:
     [
         ("0.2", "0.3", "1", "Drafting would pay above α 0.300"),
         ("1", "1", "4", "Drafting would pay at no α"),
-        ("1", "0", "1", "the best γ is **24: 25.00 times**"),
+        ("1", "0", "1", "**no γ is best**: the speedup rises with γ towards **∞**"),
+        ("0.3", "0", "1", "**no γ is best**: the speedup rises with γ towards **1.43 ×**"),
+        ("1", "0.05", "1", "nothing is ever rejected, so **no γ is best**"),
+        ("0.5", "0", "2.5", "no γ pays"),
+        ("0.95", "0.01", "1", "the best γ is **40: 12.54 times**"),
+        ("0.99", "0.005", "1", "That is the best up to 64, where the search ends"),
         ("0", "0", "1", "no γ pays"),
     ],
 )
 def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None:
-    assert says in words(page("speed", speed_alpha=alpha, speed_c=c, speed_v=v))
+    app = page("speed", speed_alpha=alpha, speed_c=c, speed_v=v)
+    assert says in words(app)
+    assert "inf" not in shown(app)["With an oracle"]
+    marks = [each["name"] for each in charts(app)["speed_over_gamma"]["data"]]
+    best = re.search(r"the best γ is \*\*(\d+):", words(app))
+    assert (
+        (f"best, γ {best[1]}" in marks)
+        if best
+        else ("no γ is best" in says) == (not any(each.startswith("best") for each in marks))
+    )
 
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
 def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
     app = page("speed", speed_tab=tab)
+    assert not unexplained(app)
     for name in ("alpha", "c", "v", "gamma"):
         widget = app.slider(key=f"speed_{name}")
         widget.set_value(getattr(widget, end))
@@ -86,7 +103,7 @@ def test_values_out_of_range_in_the_link() -> None:
     alpha: Any = app.slider(key="speed_alpha").value
     gamma: Any = app.slider(key="speed_gamma").value
     assert 0.0 <= alpha <= 1.0
-    assert 0 <= gamma <= 24
+    assert 0 <= gamma <= 64
     assert "speed_over_gamma" in charts(app)
 
 
@@ -103,6 +120,18 @@ def test_points_open_a_paper_s_row_and_a_run() -> None:
     figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
     assert shown(app)["observed"] == f"{figures.speedup_observed:.3g}"
     assert shown(app)["v"] == f"{figures.v:.3g}"
+
+
+def test_points_beyond_the_map_stand_at_its_edge() -> None:
+    points = [
+        RunPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
+        for name, c in (("copying", 0.0), ("dear draft", 1.7))
+    ]
+    made: Any = speedup_map(1.0, (0.7, 0.1), runs=points)
+    drawn = next(each for each in made.data if each.name == "runs (measured)")
+    assert list(drawn.x) == [MAP_COSTS[0], MAP_COSTS[-1]]
+    assert [each[2] for each in drawn.customdata] == [0.0, 1.7]
+    assert "%{customdata[2]" in drawn.hovertemplate
 
 
 def test_a_point_that_is_gone_is_forgotten() -> None:

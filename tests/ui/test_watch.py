@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from specviz.analysis import metrics
+from specviz.pairing import PairSpec
 from specviz.store import Library, load_trace
+from specviz.worker.status import PairStatus
 from tests.test_houses import MODELS, loaded_by
 from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
 
@@ -66,6 +69,73 @@ def test_own_words_are_no_preset() -> None:
     assert app.selectbox(key="preset").value == "my own words"
 
 
+def test_a_preset_stands_in_the_link() -> None:
+    app = opened()
+    german = "off-domain · German"
+    sound(app.selectbox(key="preset").set_value(german).run())
+    assert app.query_params["preset"] == german
+    linked = opened(preset=german)
+    assert linked.text_area(key="prompt").value == app.text_area(key="prompt").value
+    sound(app.text_area(key="prompt").set_value("Other words").run())
+    assert "preset" not in app.query_params
+    assert opened(preset="no such one").selectbox(key="preset").index == 0
+
+
+def test_the_prompt_is_there_again_after_another_page() -> None:
+    app = opened()
+    sound(app.text_area(key="prompt").set_value("My own words").run())
+    sound(app.switch_page("pages/speed.py").run())
+    sound(app.switch_page("pages/watch.py").run())
+    assert app.text_area(key="prompt").value == "My own words"
+    assert app.selectbox(key="preset").value == "my own words"
+
+
+CHAT_PAIR = PairStatus(state="ready", spec=PairSpec(target="with/chat"), has_chat=True)
+
+
+def test_the_chat_template_is_asked_of_the_pair_of_this_tab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker has one pair; another tab may have loaded it."""
+    there: list[PairStatus] = [CHAT_PAIR]
+    monkeypatch.setattr("specviz.worker.client.Worker.status", lambda _: there[-1])
+    app = opened()
+    assert "chat" not in [each.key for each in app.toggle]
+    there.append(replace(CHAT_PAIR, spec=PairSpec()))
+    sound(sound(app.run()).toggle(key="chat").set_value(True).run())
+    there.append(PairStatus(state="ready", spec=PairSpec(target="without/chat")))
+    sound(app.run())
+    assert app.toggle(key="chat").value is True
+    assert app.session_state["history"].runs[-1].config.chat
+
+
+def test_choices_show_on_the_charts_before_any_run() -> None:
+    app = opened(gamma="9", live="false")
+    charts = sent(app)["charts"]["throughput"]
+    assert charts["chosen"] == {"gamma": 9, "rate": charts["forecast"][8]}
+    assert not charts["stale"]
+    sound(app.slider(key="gamma").set_value(3).run())
+    charts = sent(app)["charts"]["throughput"]
+    assert charts["chosen"] == {"gamma": 3, "rate": charts["forecast"][2]}
+    for kind, key, value in (
+        ("slider", "temperature", 0.3),
+        ("selectbox", "drafter", "prompt-lookup"),
+        ("selectbox", "rule", "over-accept"),
+        ("selectbox", "preset", "off-domain · German"),
+    ):
+        before = getattr(app, kind)(key=key).value
+        sound(getattr(app, kind)(key=key).set_value(value).run())
+        assert sent(app)["charts"]["throughput"]["stale"], key
+        sound(getattr(app, kind)(key=key).set_value(before).run())
+        assert not sent(app)["charts"]["throughput"]["stale"], key
+    assert not app.session_state["history"].runs
+
+
+def test_a_link_that_says_nonsense_is_taken_for_the_defaults() -> None:
+    charts = sent(opened(gamma="900", temperature="hot"))["charts"]["throughput"]
+    assert charts["chosen"]["gamma"] == 5
+
+
 def test_nothing_runs_without_a_wish() -> None:
     app = opened()
     assert not app.session_state["history"].runs
@@ -86,6 +156,13 @@ def test_a_real_run_of_the_embedded_pair() -> None:
     assert len(data["lanes"]["target"]) == len(run.trace.token_ids)
     assert [point["gamma"] for point in data["charts"]["throughput"]["points"]] == [3]
     assert kept_within(run.id, seconds=10)
+    # Another setting, another run; a point stays, though it has few rounds.
+    sound(app.slider(key="gamma").set_value(8).run())
+    points = until_over(app)["charts"]["throughput"]["points"]
+    assert [point["gamma"] for point in points] == [3, 8]
+    runs = app.session_state["history"].all_shown()
+    assert [each["few"] for each in points] == [run.figures.num_whole_rounds < 10 for run in runs]
+    assert points[1]["few"]
 
 
 def kept_within(run_id: str, seconds: float) -> bool:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from specviz.engine.pair import Pair
 from specviz.errors import PairError, SpecvizError
-from specviz.keeping import keep
 from specviz.lanes import Lane, Plan, SuiteItem
 from specviz.pairing import ModelCheck, PairCheck, PairSpec
 from specviz.store import Library, Query
 from specviz.trace import RunConfig
-from specviz.ui.compare_course import Course, Courses, weights_bytes
-from specviz.worker.client import Check, Worker
-from tests.traces import make_trace
+from specviz.ui.compare_course import Course, Courses
+from specviz.worker.client import Check, Run, Worker
+from tests.step_costs import place_step_costs
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -39,13 +39,11 @@ def plan(*specs: PairSpec, repeats: int = 2) -> Plan:
     return Plan(lanes=tuple(lanes), items=(ITEM,), repeats=repeats)
 
 
-def play(course: Course, until: Callable[[Course], bool], seconds: float = 90.0) -> Course:
+def play(course: Course, until: Callable[[Course], object], seconds: float = 90.0) -> Course:
     began = time.monotonic()
     while course.going and not until(course):
         assert time.monotonic() - began < seconds, course.doing()
-        before = time.monotonic()
         course.advance()
-        assert time.monotonic() - before < 1.0  # a tick never waits for a run
         time.sleep(0.005)
     return course
 
@@ -75,6 +73,26 @@ def test_two_lanes_come_to_a_verdict_and_are_kept(
     assert {row.name for row in library.find(Query())} == {"γ 2", "γ 8"}
 
 
+def run_of(course: Course) -> Run | None:
+    return course._series.current if course._series else None
+
+
+def test_a_tick_never_waits_for_a_run(worker: Worker, spec: PairSpec) -> None:
+    short = plan(spec, spec, repeats=1)
+    lanes = [
+        replace(each, config=replace(each.config, max_new_tokens=1000)) for each in short.lanes
+    ]
+    course = Course(replace(short, lanes=tuple(lanes)), worker, "a", None, fresh=False)
+    play(course, lambda each: (run := run_of(each)) and not run.warm_up and run.rounds)
+    began = time.monotonic()
+    course.advance()
+    assert time.monotonic() - began < 0.5
+    run = run_of(course)
+    assert run is not None
+    assert run.state == "running"
+    course.stop()
+
+
 def test_what_was_broken_off_goes_on_where_it_was(
     worker: Worker, spec: PairSpec, library: Library
 ) -> None:
@@ -91,22 +109,33 @@ def test_what_was_broken_off_goes_on_where_it_was(
     kept = {each.job: each.trace for each in second.measured}
     assert all(kept[each.job] == each.trace for each in first.measured)
     fresh = Course(asked, worker, "a", library, fresh=True)
-    play(fresh, lambda course: course.state == "running")
-    assert (fresh.found, fresh.progress) == (0, (0, 4))
+    play(fresh, lambda course: course.progress[0] == 1)
+    assert fresh.found == 0
     fresh.stop()
+    again = Course(asked, worker, "a", library, fresh=False)
+    play(again, lambda course: course.state == "running")
+    assert [each.trace for each in again.measured] == [each.trace for each in fresh.measured]
+    again.stop()
 
 
-def test_runs_of_other_settings_or_unreadable_ones_are_made_again(
-    worker: Worker, spec: PairSpec, library: Library
+def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
+    worker: Worker, spec: PairSpec, pair: Pair, library: Library
 ) -> None:
+    place_step_costs(pair, "prompt-lookup")
     asked = plan(spec, spec, repeats=1)
-    first, _ = asked.jobs()
-    library.begin_comparison(asked.key, "{}", "")
-    keep(library, make_trace(), comparison=asked.key, job=first.key)
-    course = Course(asked, worker, "a", library, fresh=False)
-    play(course, lambda each: each.state == "running")
-    assert (course.found, course.progress) == (0, (0, 2))
-    course.stop()
+    lookup = replace(asked.lanes[1], config=replace(CONFIG, drafter="prompt-lookup"))
+    own = SuiteItem(prompt="Tom had a big red ball. He", kind="recipes")
+    asked = replace(asked, items=(own,), lanes=(asked.lanes[0], lookup))
+    told: list[Run] = []
+    worker._on_over = told.append
+    course = play(Course(asked, worker, "a", library, fresh=False), never)
+    worker._on_over = None
+    assert course.state == "done"
+    rows = library.find(Query(kinds=("recipes",)))
+    memories = {row.summary.drafter: row.memory_bytes for row in rows}
+    assert memories == {"model": 4 * (6_099_648 + 1_229_376), "prompt-lookup": 4 * 6_099_648}
+    kinds = {run.trace.prompt.kind for run in told if run.trace}
+    assert kinds == {"recipes"}  # whoever keeps it first
 
 
 def test_a_library_that_takes_nothing_ends_no_comparison(
@@ -122,11 +151,13 @@ def test_a_library_that_takes_nothing_ends_no_comparison(
     course.stop()
 
 
-def test_the_first_failure_is_told(worker: Worker, spec: PairSpec, library: Library) -> None:
-    asked = replace(plan(spec, spec), items=(SuiteItem(prompt="word " * 3000),))
+def test_a_prompt_that_does_not_fit_is_named_before_any_run(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = replace(plan(spec, spec, repeats=1), items=(ITEM, SuiteItem(prompt="word " * 3000)))
     course = play(Course(asked, worker, "a", library, fresh=False), never)
-    assert course.state == "failed"
-    assert course.error is not None
+    assert (course.state, course.progress) == ("failed", (0, 4))
+    assert str(course.error).startswith("Prompt 2 of 2: The prompt has ")
     assert course.comparison is None
 
 
@@ -141,7 +172,7 @@ class Checker(Worker):
         self.free, self.error = free, error
         self.checks: list[Check] = []
 
-    def check(self, spec: PairSpec) -> Check:
+    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
         self.checks.append(Check(spec))
         return self.checks[-1]
 
@@ -165,7 +196,7 @@ def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: 
     course = Course(plan(ONE, TWO, ONE), checker, "a", None, fresh=False)
     course.advance()
     assert course.state == "checking"
-    assert "fit" in course.doing()
+    assert "the pairs" in course.doing()
     checker.answer()
     course.advance()
     assert (course.state, course.plan.order) == ("opening", order)
@@ -188,9 +219,3 @@ def test_one_comparison_at_a_time() -> None:
     assert courses.going == "prompt"
     courses.start("suite", Course(plan(ONE, TWO), checker, "a", None, fresh=False))
     assert (courses.going, first.state) == ("suite", "stopped")
-
-
-def test_prompt_lookup_needs_no_draft_model() -> None:
-    model = make_trace()
-    lookup = make_trace(config=RunConfig(gamma=3, drafter="prompt-lookup"))
-    assert (weights_bytes(model), weights_bytes(lookup)) == (4 * 1100, 4 * 1000)

@@ -16,7 +16,7 @@ from specviz.store import save_value
 from specviz.trace import RunConfig
 from specviz.worker.client import Worker
 from tests.traces import make_costs
-from tests.worker.waiting import finish, wait_for_rounds, wait_until
+from tests.worker.waiting import finish, wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -29,7 +29,7 @@ def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: Pa
     assert first.outlook is None
     wait_until(lambda: worker.status().progress is not None)
     stopper = worker.submit("b", spec, "My own words", CONFIG, baseline=False)
-    assert wait_until(lambda: stopper.rounds) < 1.0  # what is measured in pauses gives way
+    assert wait_until(lambda: stopper.rounds) < 2.0  # what is measured in pauses gives way
     assert finish(stopper).outlook is None  # words of one's own are of no kind
     wait_until(lambda: first.outlook is not None)
     assert first.trace is not None
@@ -51,8 +51,7 @@ def test_it_is_the_forecast_at_every_gamma(worker: Worker, spec: PairSpec, pair:
     texts = (TextOdds(prompt="another", odds=odds), TextOdds(prompt=LISTS[1], odds=(0.0,) * 50))
     profile = Profile(kind="list", texts=texts)
     assert save_value("acceptance", profile_key(pair, config, "list"), profile)
-    run = worker.submit("a", spec, LISTS[1], config, baseline=False)
-    wait_for_rounds(run, 1)
+    run = finish(worker.submit("a", spec, LISTS[1], config, baseline=False))
     assert run.outlook is not None
     assert run.outlook.gammas == tuple(range(1, 17))
     assert run.outlook.num_texts == 1
@@ -75,5 +74,6 @@ def test_none_where_no_forecast_holds(
     assert save_value("step-costs", costs_key(pair, config), make_costs())
     run = finish(worker.submit("a", spec, LISTS[2], config, baseline=False))
     assert (run.state, run.outlook) == ("done", None)
-    time.sleep(0.3)  # a pause, with nothing to measure in it
-    assert worker.status().progress is None
+    time.sleep(0.3)  # a pause, with nothing to measure in it for this kind
+    progress = worker.status().progress
+    assert progress is None or "(list)" not in progress.text

@@ -5,56 +5,52 @@ By enumeration of all texts, apart from the theorem that it is held against.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-from numpy.typing import NDArray
 
-from specviz.theory.tradeoff import Law
+from specviz.errors import TheoryError
+from specviz.theory.chains import Chains, Floats
 
-Kernel = NDArray[np.float64]  # [states, states], from row to column
+_MAX_TEXTS = 1_000_000
 
 
-def batch_bias(
-    draft: Kernel, target: Kernel, num_drafts: int, *, length: int, renew: bool = True
-) -> float:
-    """Total variation between the law of a text of this length and the target's.
+def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = True) -> float:
+    """Total variation between the law of a text's first ``length`` tokens and the target's.
 
-    The state before the text is drawn uniformly. ``renew`` False is a deliberate fault: every
-    draft of the batch is held against the first leftover, not against its own.
+    Yin et al. 2024, algorithm 4, which theorem 3 calls unbiased; each text's chance is worked
+    out here. ``renew`` False is a deliberate fault: every draft of the batch is held against
+    the first leftover, not against its own.
     """
-    size = len(draft)
-    difference = 0.0
-    for text in itertools.product(range(size), repeat=length + 1):
-        wanted = np.prod([target[pair] for pair in itertools.pairwise(text)])
-        written = _chance(draft, target, num_drafts, text, renew)
-        difference += abs(written - float(wanted)) / size
-    return difference / 2
-
-
-def _chance(
-    draft: Kernel, target: Kernel, num_drafts: int, text: tuple[int, ...], renew: bool
-) -> float:
-    """Of this text after its first state; carried apart: with all drafts ahead, and within one."""
-    fresh, within = 1.0, 0.0
-    for before, after in itertools.pairwise(text):
-        laws = draft[before], target[before]
-        chosen, none = (each[after] for each in root_step(*laws, num_drafts, renew))
-        kept, lost = (each[after] for each in root_step(*laws, 1, True))
+    if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
+        raise TheoryError(
+            f"The texts of {length} tokens are too many, or longer than the chain.",
+            remedy="Take shorter ones.",
+        )
+    # Chances of a text so far: in all, with all drafts ahead, and within an accepted one.
+    wanted = fresh = chains.start
+    within = np.zeros_like(fresh)
+    for step in range(length):
+        draft, target = chains.draft_kernels[step], chains.target_kernels[step]
+        chosen, none = root_step(draft, target, num_drafts, renew)
+        kept, lost = root_step(draft, target, 1, True)
+        fresh, within, wanted = fresh[..., None], within[..., None], wanted[..., None] * target
         fresh, within = fresh * none + within * lost, fresh * chosen + within * kept
-    return fresh + within
+    return float(np.abs(fresh + within - wanted).sum()) / 2
 
 
-def root_step(draft: Law, target: Law, num_drafts: int, renew: bool) -> tuple[Law, Law]:
-    """Chances to emit each token: as the first of an accepted draft, and after all have failed."""
-    wanted, reached, accepted = target, 1.0, np.zeros_like(target)
+def root_step(
+    draft: Floats, target: Floats, num_drafts: int, renew: bool
+) -> tuple[Floats, Floats]:  # [..., size] each
+    """Chances to emit each token: as the first of an accepted draft, and after all have failed.
+
+    Yin et al. 2024, algorithm 4, at the root of a batch.
+    """
+    wanted, accepted = target, np.zeros_like(target)
+    reached = np.ones((*target.shape[:-1], 1))
     for tried in range(num_drafts):
         accepted = accepted + reached * np.minimum(draft, wanted)
         rest = np.maximum(wanted - draft, 0.0)
-        failed = float(rest.sum())
-        reached *= failed
-        if failed == 0.0:
-            break
+        failed = rest.sum(axis=-1, keepdims=True)
+        reached = reached * failed
         if renew or tried == 0:
-            wanted = rest / failed
+            wanted = np.where(failed > 0.0, rest / np.where(failed > 0.0, failed, 1.0), wanted)
     return accepted, reached * wanted

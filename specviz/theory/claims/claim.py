@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["Holds", "Holds within limits", "Does not hold", "Needs a run"]
+Verdict = Literal["Holds", "Holds within limits", "Does not hold"]
 Source = Literal["Practical guide", "Overview of Yin et al.", "sd_optimization"]
 PageName = Literal["speed", "rejections", "bias", "misleading"]
 RunName = Literal[
@@ -55,7 +55,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """``flip`` says where the verdict would turn; ``run`` names the runs that can test it."""
+    """``flip`` says where the verdict would turn; ``run`` names the runs that can test it.
+
+    ``latex`` is a formula that the finding rests on, ``symbols`` what its letters mean.
+    """
 
     id: str
     source: Source
@@ -67,6 +70,8 @@ class Claim:
     chart: Chart
     run: RunName | None = None
     basis: Basis = "exact"
+    latex: str = ""
+    symbols: tuple[tuple[str, str], ...] = ()
 
 
 def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from specviz.theory.claims.claim import (
     GUIDE,
     Chart,
@@ -18,14 +20,16 @@ from specviz.theory.roofline import (
     GPUS,
     TARGET_8B,
     Gpu,
-    Model,
     Serving,
     largest_batch,
+    sized,
 )
 from specviz.theory.speed import best_gamma, speedup
 
 _TERABYTE = 1e12
 _SIZES = (8e9, 70e9, 405e9)  # dense models in common use
+_OVERHEADS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # fixed price of a step, in the target's own work
+_MARGINAL = 1.1  # times as fast: less is hardly worth a second model
 _A100, _H200 = GPUS[0], GPUS[2]
 _GAMMA = 5
 _CONTEXT = 1024
@@ -42,15 +46,9 @@ def machine_claims() -> tuple[Claim, ...]:
     )
 
 
-def _model(parameters: float) -> Model:
-    """Its cache grows with it from that of the 8B model."""
-    cache = TARGET_8B.cache_bytes * parameters / TARGET_8B.parameters
-    return Model(name=f"{parameters / 1e9:g}B", parameters=parameters, cache_bytes=cache)
-
-
 def _terabytes() -> Claim:
-    read = [_model(size).weight_bytes for size in _SIZES]
-    turn = crossing(lambda size: _model(size).weight_bytes - _TERABYTE, 1e9, 1e13)
+    read = [sized(TARGET_8B, size).weight_bytes for size in _SIZES]
+    turn = crossing(lambda size: sized(TARGET_8B, size).weight_bytes - _TERABYTE, 1e9, 1e13)
     return Claim(
         id="terabytes-a-token",
         source=GUIDE,
@@ -67,7 +65,7 @@ def _terabytes() -> Claim:
             Figure(label="70B", value=read[1] / 1e9, form=".0f", unit=" GB"),
             Figure(label="1 TB from", value=turn / 1e9, form=".0f", unit="B"),
         ),
-        chart=_batch_chart("What a pass costs over the batch", 1),
+        chart=_batch_chart("What a pass reads at the flip", 1, target=turn),
     )
 
 
@@ -101,7 +99,11 @@ def _one_pass() -> Claim:
     )
 
 
-def _batch_chart(label: str, batch: int, gpu: Gpu = _H200) -> Chart:
+def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
+    """There at the context of the claims; ``target`` and ``draft`` in tenths of a billion."""
+    sizes = (
+        (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
+    )
     return Chart(
         page="misleading",
         label=label,
@@ -110,6 +112,8 @@ def _batch_chart(label: str, batch: int, gpu: Gpu = _H200) -> Chart:
             ("misleading_gpu", gpu.name),
             ("misleading_batch", batch),
             ("misleading_batch_gamma", _GAMMA),
+            ("misleading_context", _CONTEXT),
+            *sizes,
         ),
     )
 
@@ -117,7 +121,8 @@ def _batch_chart(label: str, batch: int, gpu: Gpu = _H200) -> Chart:
 def _barely_fits() -> Claim:
     alone = _largest_target(_A100, 0.0)
     paired = _largest_target(_A100, 0.1)
-    both = largest_batch(_A100, _model(0.99 * alone), _model(0.099 * alone), _CONTEXT)
+    target, draft = sized(TARGET_8B, 0.99 * alone), sized(DRAFT_HALF_B, 0.099 * alone)
+    both = largest_batch(_A100, target, draft, _CONTEXT)
     return Claim(
         id="barely-fits",
         source=GUIDE,
@@ -135,7 +140,9 @@ def _barely_fits() -> Claim:
             Figure(label="target alone", value=alone / 1e9, form=".1f", unit="B"),
             Figure(label="with a draft", value=paired / 1e9, form=".1f", unit="B"),
         ),
-        chart=_batch_chart("Lines end where memory does", 1, _A100),
+        chart=_batch_chart(
+            "Lines end where memory does", 1, _A100, target=paired, draft=0.1 * paired
+        ),
     )
 
 
@@ -143,33 +150,35 @@ def _largest_target(gpu: Gpu, draft_share: float) -> float:
     """Parameters of the largest target that fits beside a draft of this share, one text."""
 
     def spare(size: float) -> float:
-        return largest_batch(gpu, _model(size), _model(draft_share * size), _CONTEXT) - 0.5
+        target = sized(TARGET_8B, size)
+        return largest_batch(gpu, target, sized(DRAFT_HALF_B, draft_share * size), _CONTEXT) - 0.5
 
     return crossing(spare, 1e9, 1e12)
 
 
 def _small_targets() -> Claim:
     alpha, cost = 0.7, 0.05
-    free = best_gamma(alpha, cost)[1]
-    ten = best_gamma(alpha, _with_overhead(cost, 1.0))[1]
-    turn = crossing(lambda overhead: best_gamma(alpha, _with_overhead(cost, overhead))[1] - 1.1,
-                    0.0, 2.0)  # fmt: skip
+
+    def gain(overhead: float) -> float:
+        return best_gamma(alpha, _with_overhead(cost, overhead))[1]
+
+    turn = crossing(lambda overhead: gain(overhead) - _MARGINAL, 0.0, 2.0)
     return Claim(
         id="small-targets",
         source=GUIDE,
         quote="Benefits are marginal for very small target models that already occupy minimal "
         "memory.",
-        verdict="Needs a run",
+        verdict=judged(gain(overhead) < _MARGINAL for overhead in _OVERHEADS),
         finding=f"Size is not in the formula; α, c and v are. What small models have is a fixed "
         f"price for each step, whatever the model. As large as the target’s own work, it turns "
-        f"c {cost:.2f} into {_with_overhead(cost, 1.0):.2f} and {free:.2f} times into "
-        f"{ten:.2f} (α {alpha:.2f}). The embedded target is such a model: a run says "
-        "whether it gains.",
-        flip=f"The gain falls below 1.1 times when the fixed price is {turn:.2f} of the target’s "
-        "own work.",
+        f"c {cost:.2f} into {_with_overhead(cost, 1.0):.2f} and {gain(0.0):.2f} times into "
+        f"{gain(1.0):.2f} (α {alpha:.2f}); “marginal” is read as less than {_MARGINAL:g} times. "
+        "The embedded target is such a model: a run says what it gains.",
+        flip=f"The gain falls below {_MARGINAL:g} times when the fixed price is {turn:.2f} of "
+        "the target’s own work.",
         figures=(
-            Figure(label="no fixed price", value=free, unit="×"),
-            Figure(label="as large as the work", value=ten, unit="×"),
+            Figure(label="no fixed price", value=gain(0.0), unit="×"),
+            Figure(label="as large as the work", value=gain(1.0), unit="×"),
             Figure(label="below 1.1× from", value=turn),
         ),
         chart=speed_chart("Speedup at the flip", alpha=alpha, c=_with_overhead(cost, turn)),

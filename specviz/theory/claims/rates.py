@@ -52,7 +52,7 @@ def _counted_acceptance() -> Claim:
             Figure(label="α", value=alpha, form=".4f"),
             Figure(label="τ from 0.6", value=expected_tokens(share, gamma), form=".3f"),
         ),
-        chart=speed_chart("Tokens a round at this α", _ROUND, alpha=alpha, gamma=gamma),
+        chart=speed_chart("Tokens a round at the flip", _ROUND, alpha=share, gamma=1),
         run="estimates",
     )
 
@@ -123,9 +123,9 @@ def _acceptance_length() -> Claim:
         quote="Acceptance Length (τ) … This metric represents the average number of tokens "
         "actually accepted per round. A theoretical formula governs this",
         verdict=judged([abs(emitted - accepted) < 0.01]),
-        finding=f"A matter of wording that shifts every figure by one. The usual formula, "
-        f"(1 − α^(γ+1)) / (1 − α), counts the extra token too: {emitted:.3f} emitted a round at "
-        f"α 0.60 and γ 5, of which {accepted:.3f} were accepted.",
+        finding=f"A matter of wording that shifts every figure by one. The usual formula counts "
+        f"the extra token too: {emitted:.3f} emitted a round at α 0.60 and γ 5, of which "
+        f"{accepted:.3f} were accepted.",
         flip=f"Never: emitted less accepted is {max(gaps):.0f} at every α and γ.",
         figures=(
             Figure(label="emitted a round", value=emitted, form=".3f"),
@@ -133,6 +133,12 @@ def _acceptance_length() -> Claim:
         ),
         chart=speed_chart("Tokens a round", _ROUND, alpha=alpha, gamma=gamma),
         run="estimates",
+        latex=r"\tau = \frac{1-\alpha^{\gamma+1}}{1-\alpha}",
+        symbols=(
+            (r"\tau", "tokens emitted a round"),
+            (r"\alpha", "acceptance"),
+            (r"\gamma", "candidates a round"),
+        ),
     )
 
 

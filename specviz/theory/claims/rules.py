@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from specviz.theory.blocks import expected_accepted, token_accepted
-from specviz.theory.chains import steady_chains
+from specviz.theory.chains import random_chains
 from specviz.theory.claims.batches import batch_bias
 from specviz.theory.claims.claim import (
     GUIDE,
@@ -38,11 +38,10 @@ from specviz.theory.tradeoff import (
 _ROUNDING = 1e-12
 _DRAFT, _TARGET = np.array(REF5.draft), np.array(REF5.target)
 _BATCHES = (1, 2, 4, 16, 64)
+_MODELS = (("p", "the draft’s chance of a token"), ("q", "the target’s"))
 
-# Three states, the prompt's drawn uniformly, ten tokens.
-_CHAIN_DRAFT = np.array([[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
-_CHAIN_TARGET = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.1, 0.6, 0.3]])
-_HORIZON = 10
+_SEED, _SIZE, _HORIZON = 10, 7, 50  # the chain that the page on rejections opens on
+_TEXT = 3  # tokens whose law is worked out text by text
 
 
 def rule_claims() -> tuple[Claim, ...]:
@@ -72,19 +71,22 @@ def _exact_output() -> Claim:
         "the output distribution precisely matches that of the target model's standard "
         "generation.",
         verdict=judged([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
-        finding=f"With the token after a rejection drawn from max(0, target − draft), the law of "
-        f"what is emitted differs from the target’s by {bias:.0e} on the five-token example: "
+        finding=f"With the token after a rejection drawn from the leftover, the law of what is "
+        f"emitted differs from the target’s by {bias:.0e} on the five-token example: "
         f"rounding. The name is loose: rejection sampling in the textbook’s sense would accept "
         f"{textbook:.2f} there, this rule accepts {overlap:.2f}. In half precision a batched pass "
         "rounds differently from a single one, which is outside this sum.",
-        flip=f"Accept with (target + ε) / draft, and the error reaches 0.10 at ε = {turn:.3f}.",
+        flip=f"Accept with ε more, as below, and the error reaches 0.10 at ε = {turn:.3f}.",
         figures=(
             Figure(label="distance from the target", value=bias, form=".0e"),
             Figure(label="accepted", value=overlap),
             Figure(label="textbook rejection", value=textbook),
         ),
         chart=_bias_chart("The output law at the flip", turn),
-        run="rejections",
+        run="residual",
+        latex=r"\text{leftover} \propto \max(0,\, q - p) \\ "
+        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right)",
+        symbols=(*_MODELS, (r"b_\varepsilon", "chance to accept, with ε more than exact")),
     )
 
 
@@ -110,7 +112,7 @@ def _new_token_from_target() -> Claim:
         finding=f"Read literally, this is not lossless: a token drawn from the target itself gives "
         f"({', '.join(f'{each:.4g}' for each in made)}) for a target of "
         f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
-        f"variation. The token must come from max(0, target − draft), normalised.",
+        f"variation. The token must come from the leftover.",
         flip=f"The error falls below 0.01 once the draft has come {100 * turn:.0f} % of the way to "
         "the target; it is zero only where the two agree, or where nothing is rejected.",
         figures=(
@@ -119,6 +121,8 @@ def _new_token_from_target() -> Claim:
         ),
         chart=_bias_chart("The output law of this rule", 0.0),
         run="residual",
+        latex=r"\text{leftover} \propto \max(0,\, q - p)",
+        symbols=_MODELS,
     )
 
 
@@ -180,7 +184,7 @@ def _fewest_rejections() -> Claim:
         finding=f"True within the theorem’s class: one draft, judged token by token, each verdict "
         f"from that token and what came before. Outside it, unbiased rules do better. Block "
         f"verification accepts {block:.3f} of three where the token rule accepts {token:.3f} (two "
-        f"swapped tokens); eight drafts at once bring a chain of ten tokens from "
+        f"swapped tokens); eight drafts at once bring a chain of {_HORIZON} tokens from "
         f"{_chain(1):.3f} to {_chain(8):.3f} rejections.",
         flip=f"Block verification gains from γ = {turn} on, a batch from its second draft.",
         figures=(
@@ -202,9 +206,8 @@ def _fewest_rejections() -> Claim:
 
 
 def _chain(num_drafts: float) -> float:
-    """Expected rejections on the three-state chain."""
-    chains = steady_chains(_CHAIN_DRAFT, _CHAIN_TARGET, _HORIZON)
-    return total_rejections(chains, num_drafts)
+    """Expected rejections on the chain."""
+    return total_rejections(random_chains(_SEED, _SIZE, _HORIZON), num_drafts)
 
 
 def _rejections_and_time() -> Claim:
@@ -228,7 +231,7 @@ def _rejections_and_time() -> Claim:
             Figure(label="passes a token, γ 5", value=rounds, form=".3f"),
             Figure(label="within 5 % from γ", value=turn, form=".0f"),
         ),
-        chart=speed_chart("Tokens a round over γ", "Tokens a round", alpha=alpha, gamma=5),
+        chart=speed_chart("Tokens a round at the flip", "Tokens a round", alpha=alpha, gamma=turn),
         run="rejections",
     )
 
@@ -263,29 +266,39 @@ def _bias_for_speed() -> Claim:
 def _batch_scaling() -> Claim:
     one, four, limit = _chain(1), _chain(4), _chain(math.inf)
     floor = batch_floor(one)
-    turn = first(lambda drafts: one - _chain(drafts) > 0.9 * (one - limit), 1, 200)
+    gains = [_chain(each) - _chain(2 * each) for each in (1, 2, 4, 8, 16, 32)]
+    half, most = (
+        first(lambda drafts, share=share: one - _chain(drafts) > share * (one - limit), 1, 200)
+        for share in (0.5, 0.9)
+    )
     return Claim(
         id="batch-scaling",
         source=OVERVIEW,
         quote="… while increasing batch size generally improves efficiency, it does not scale "
         "indefinitely.",
-        verdict=judged([four < one, limit > floor, _chain(10_000) - limit < 1e-6]),
-        finding=f"On a chain of ten tokens, expected rejections fall from {one:.3f} with one draft "
-        f"to {four:.3f} with four, and never below {limit:.3f}. No chain can do better than "
-        f"({one:.3f} − 1) / 2 = {floor:.3f}: only the token after a rejection gets several tries.",
-        flip=f"Nine tenths of all there is to gain is there with {turn} drafts.",
+        verdict=judged([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
+        finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
+        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain with as many "
+        f"can do better than {floor:.3f}: only the token after a rejection gets several tries.",
+        flip=f"Half of all there is to gain is there with {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
             Figure(label="4 drafts", value=four, form=".3f"),
             Figure(label="without end", value=limit, form=".3f"),
         ),
-        chart=_drafts_chart("Rejections over the number of drafts"),
+        chart=_drafts_chart("Rejections over the number of drafts", half),
+        latex=r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
+        symbols=(
+            (r"\mathbb{E}", "mean"),
+            (r"N_1,\, N_M", "rejections in a text, with one draft and with M"),
+        ),
     )
 
 
 def _batch_accuracy() -> Claim:
-    biases = [batch_bias(_CHAIN_DRAFT, _CHAIN_TARGET, each, length=3) for each in _BATCHES]
-    careless = batch_bias(_CHAIN_DRAFT, _CHAIN_TARGET, _BATCHES[-1], length=3, renew=False)
+    chains = random_chains(_SEED, _SIZE, _HORIZON)
+    biases = [batch_bias(chains, each, length=_TEXT) for each in _BATCHES]
+    careless = batch_bias(chains, _BATCHES[-1], length=_TEXT, renew=False)
     return Claim(
         id="batch-accuracy",
         source=OVERVIEW,
@@ -300,12 +313,22 @@ def _batch_accuracy() -> Claim:
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="a careless rule", value=careless, form=".3f"),
         ),
-        chart=_drafts_chart("Batches of drafts, simulated"),
+        chart=_drafts_chart("What batches of drafts write", 16),
     )
 
 
-def _drafts_chart(label: str) -> Chart:
-    return Chart(page="rejections", label=label, settings=(("rejections_tab", "Several drafts"),))
+def _drafts_chart(label: str, num_drafts: int) -> Chart:
+    """The chain on the page of rejections."""
+    return Chart(
+        page="rejections",
+        label=label,
+        settings=(
+            ("rejections_tab", "Several drafts"),
+            ("rejections_seed", _SEED),
+            ("rejections_horizon", _HORIZON),
+            ("rejections_drafts", num_drafts),
+        ),
+    )
 
 
 def _bias_chart(label: str, epsilon: float) -> Chart:

@@ -1,4 +1,7 @@
-"""The figures of a comparison as rows of text: a column a lane, the target alone at the end."""
+"""The figures of a comparison as rows of text: a column a lane, the target alone at the end.
+
+Where the lanes have different targets there is no such column: each lane has a row with its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Literal
 from specviz.comparing import Comparison, LaneResult, Ratio, Spread, TargetResult
 
 BEST = "★"
-Better = Literal["high", "low"]
+Better = Literal["high", "low", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +27,22 @@ class Row:
 
 def rows_of(comparison: Comparison) -> tuple[Row, ...]:
     """Rows that no lane knows are left out."""
-    made = [_row(figure, comparison) for figure in _FIGURES]
+    own = () if has_one_target(comparison) else (_OWN_TARGET,)
+    made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
     return tuple(row for row in made if any(text != _NONE for text in row.texts))
+
+
+def has_one_target(comparison: Comparison) -> bool:
+    """Whether one column can stand for the target alone."""
+    return comparison.verdict.same_question
 
 
 def as_texts(comparison: Comparison) -> list[list[str]]:
     """The head first; the best of a row is marked."""
     head = ["", *(lane.label for lane in comparison.lanes), "target alone"]
-    return [head, *([row.name, *marked(row), row.target] for row in rows_of(comparison))]
+    rows = [[row.name, *marked(row), row.target] for row in rows_of(comparison)]
+    width = len(head) if has_one_target(comparison) else len(head) - 1
+    return [each[:width] for each in (head, *rows)]
 
 
 def marked(row: Row) -> list[str]:
@@ -85,10 +96,10 @@ def _text(found: Ratio | Spread | None, figure: _Figure) -> str:
 
 
 def _best(values: Sequence[float | None], figure: _Figure) -> tuple[int, ...]:
-    """None where all lanes show the same."""
+    """None where all lanes show the same, or more is neither better nor worse."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     shown = {i: figure.write(value) for i, value in known.items()}
-    if len(set(shown.values())) < 2:
+    if len(set(shown.values())) < 2 or figure.better == "neither":
         return ()
     pick = max if figure.better == "high" else min
     winner = shown[pick(known, key=lambda i: known[i])]
@@ -135,3 +146,9 @@ _FIGURES = (
         better="low", unit=" MB",
     ),
 )  # fmt: skip
+_OWN_TARGET = _Figure(
+    name="its target alone, tokens a second",
+    of=lambda lane: lane.target_tokens_per_second,
+    write="{:.0f}".format,
+    better="neither",
+)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from specviz.cli.compare_table import render_comparison
+from specviz.cli.painter import Painter
 from specviz.comparing import Comparison, Measured, compare
-from specviz.lanes import Lane, Plan, SuiteItem
+from specviz.errors import ConfigError
+from specviz.export.lane_table import BEST, Row, as_texts, rows_of
+from specviz.export.racing import prompts_raced, representatives
+from specviz.export.replay import comparison_html
+from specviz.lanes import Job, Lane, Plan, SuiteItem
 from specviz.pairing import PairSpec
 from specviz.trace import RunConfig, Trace
-from specviz.ui.compare_table import BEST, Row, as_texts, rows_of
 from tests.traces import make_baseline, make_costs, make_round, make_trace
 
 PLAN = Plan(
@@ -32,20 +39,16 @@ def run(*verdicts: str, gamma: int, pace: float) -> Trace:
     )
 
 
-def compared(plan: Plan = PLAN) -> Comparison:
+def run_of(job: Job, *, text: str = "", target: str = "t") -> Measured:
     paces = {(0, 0): 0.020, (0, 1): 0.022, (1, 0): 0.025, (1, 1): 0.025}
-    texts = {0: ("aa", "ar"), 1: ("aaa", "rdd")}
-    return compare(
-        plan,
-        [
-            Measured(
-                job=job,
-                trace=run(*texts[job.lane], gamma=2 + job.lane, pace=paces[job.lane, job.repeat]),
-                memory_bytes=29_316_096,
-            )
-            for job in plan.jobs()
-        ],
-    )
+    verdicts = {0: ("aa", "ar"), 1: ("aaa", "rdd")}[job.lane]
+    trace = run(*verdicts, gamma=2 + job.lane, pace=paces[job.lane, job.repeat])
+    pair = replace(trace.pair, target=replace(trace.pair.target, name=target))
+    return Measured(job=job, trace=replace(trace, text=text, pair=pair), memory_bytes=29_316_096)
+
+
+def compared(*, targets: tuple[str, str] = ("t", "t")) -> Comparison:
+    return compare(PLAN, [run_of(job, target=targets[job.lane]) for job in PLAN.jobs()])
 
 
 def row(name: str, rows: tuple[Row, ...]) -> Row:
@@ -89,3 +92,28 @@ def test_as_texts_has_the_head_first_and_marks() -> None:
     assert head == ["", "γ 2", "γ 3", "target alone"]
     assert rows[0] == ["tokens a second", f"119 (114–125) {BEST}", "100", "100"]
     assert all(len(each) == 4 for each in rows)
+
+
+def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
+    comparison = compared(targets=("small", "big"))
+    head, *rows = as_texts(comparison)
+    assert head == ["", "γ 2", "γ 3"]
+    assert rows[-1] == ["its target alone, tokens a second", "100", "100"]
+    painter = Painter(colour=False, width=100)
+    assert "small alone" in render_comparison(painter, comparison, None)
+    assert "target alone  " not in render_comparison(painter, comparison, None)
+
+
+def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
+    plan = replace(PLAN, items=(*PLAN.items, SuiteItem(prompt="b", kind="story")))
+    told = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.jobs()]
+    second = [each for each in told if each.job.key[:2] != (1, 0)]  # one lane has not run "a"
+    comparison = compare(plan, second)
+    assert prompts_raced(comparison, second) == (1,)
+    traces = representatives(comparison, second, 1)
+    assert [trace.text for trace in traces] == ["x", "b"]
+    html = comparison_html(comparison, second)
+    assert "race on prompt 2 of 2, story" in html
+    for runs, item in ((second, 0), (second[:1], None)):
+        with pytest.raises(ConfigError, match="no race to save"):
+            comparison_html(comparison, runs, item=item)

@@ -1,0 +1,21 @@
+"""The command line in a process that has a pair loaded already, for ``tests.nursery``."""
+
+from __future__ import annotations
+
+import importlib
+
+import torch
+
+from specviz.cli import main
+from specviz.engine import load_pair
+from specviz.lab import kept_pairs
+from tests.nursery import Called
+
+
+def prepare(draft: str, target: str) -> Called:
+    torch.set_num_threads(1)
+    pair = load_pair(draft=draft, target=target, threads=1)
+    for name in ("comparing", "keeping.comparisons", "lab.comparison"):
+        importlib.import_module(f"specviz.{name}")
+    kept_pairs.load = lambda _spec, _tell: pair
+    return main

@@ -1,0 +1,170 @@
+"""``--against``: what is held against what, what is refused, and which exit codes there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.cli.against import Allowance, check_against
+from specviz.cli.compare import OUR_BUG, plan_from
+from specviz.cli.options import build_parser
+from specviz.comparing import compare, comparison_to_json
+from specviz.errors import ConfigError
+from tests.cli.fakes import FakeEngine
+from tests.comparing.synthetic import runs_of
+
+LANES = ["--lane", "gamma=2", "--lane", "gamma=8"]
+Record = dict[str, Any]
+Change = Callable[[Record], object]
+
+
+def asked(*more: str, lanes: list[str] = LANES) -> Any:
+    return build_parser().parse_args(["compare", *lanes, "--prompt", "x", "--repeats", "2", *more])
+
+
+@pytest.fixture
+def record() -> Record:
+    """Of a comparison that was saved."""
+    plan = plan_from(asked())
+    return json.loads(json.dumps(comparison_to_json(compare(plan, runs_of(plan, lambda _: {})))))
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[[object], str]:
+    def save(content: object) -> str:
+        path = tmp_path / "saved.json"
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return save
+
+
+def allowed(*more: str, lanes: list[str] = LANES) -> Allowance:
+    options = asked(*more, lanes=lanes)
+    made = Allowance.of(options, plan_from(options))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("figure", ["speedup", "tokens_per_second"])
+@pytest.mark.parametrize(("factor", "failed"), [(1.0, False), (1.04, False), (1.1, True)])
+def test_a_lane_fails_below_its_share_of_what_was_saved(
+    record: Record, save: Callable[[object], str], figure: str, factor: float, failed: bool
+) -> None:
+    before = deepcopy(record)
+    before["lanes"][0]["medians"][figure] *= factor
+    more = ["--against-rate"] if figure == "tokens_per_second" else []
+    file = save(before)
+    checked = check_against(record, allowed("--against", file, *more))
+    assert checked.failed is failed
+    row = checked.record["lanes"][0]
+    assert (row["ratio"], row["below"]) == (pytest.approx(1 / factor), failed)
+    assert checked.record["same_machine"] is True
+    passing = check_against(record, allowed("--against", file, *more, "--fail-below", "0.9"))
+    assert (passing.failed, passing.record["fail_below"]) == (False, 0.9)
+
+
+def test_another_machine_is_told(record: Record, save: Callable[[object], str]) -> None:
+    before = deepcopy(record)
+    before["lanes"][1]["environment"]["cpu"] = "another"
+    checked = check_against(record, allowed("--against", save(before)))
+    assert checked.record["same_machine"] is False
+    assert "another machine" in checked.lines[-1]
+
+
+def other_prompt(record: Record) -> None:
+    record["prompts"][0]["prompt"] = "y"
+
+
+def other_setting(name: str, value: object) -> Change:
+    return lambda record: record["lanes"][0]["settings"].update({name: value})
+
+
+def other_model(name: str, value: object) -> Change:
+    return lambda record: record["lanes"][1]["pair"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "culprit"),
+    [
+        (other_prompt, "other prompts"),
+        (other_setting("temperature", 0), "another temperature"),
+        (other_setting("max_new_tokens", 12), "another max_new_tokens"),
+        (other_setting("stop", ["END"]), "another stop"),
+        (other_model("draft", "d"), "another draft"),
+        (other_model("dtype", "bfloat16"), "another dtype"),
+        (lambda record: record["lanes"][0].update(settings=3), "another kind of record"),
+        (lambda record: record.update(prompts=7), "other prompts"),
+    ],
+)
+def test_a_comparison_of_other_work_is_refused(
+    engine: FakeEngine,
+    record: Record,
+    save: Callable[[object], str],
+    change: Change,
+    culprit: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(record)
+    words = ["compare", *LANES, "--prompt", "x", "--repeats", "2", "--against", save(record)]
+    assert main(words) == 2
+    assert culprit in capsys.readouterr().err
+    assert engine.asked == {}
+
+
+def test_settings_added_later_and_fewer_repeats_are_the_same_work(
+    record: Record, save: Callable[[object], str]
+) -> None:
+    for lane in record["lanes"]:
+        del lane["settings"]["epsilon"]
+    assert allowed("--against", save(record), "--repeats", "1").figure == "speedup"
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize(
+    ("content", "culprit"),
+    [
+        ("", "is no saved comparison"),
+        ("[]", "is no saved comparison"),
+        ("[" * 100_000, "is no saved comparison"),
+        ('{"lanes": [1]}', "is no saved comparison"),
+        ('{"lanes": []}', "has no lane 'γ 2'"),
+        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": null}}]}', "has no speedup"),
+        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": -1}}]}', "has no speedup"),
+        ('{"lanes": [{"label": "γ 2", "medians": {"speedup": NaN}}]}', "has no speedup"),
+        (f'{{"lanes": [{{"label": "γ 2", "medians": {{"speedup": {HUGE}}}}}]}}', "has no speedup"),
+        (f'{{"lanes": [{{"label": "γ 2", "medians": {{"speedup": {HUGE * 20}}}}}]}}', "no saved"),
+    ],
+)
+def test_a_saved_file_that_cannot_be_held_against(
+    save: Callable[[object], str], content: str, culprit: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        allowed("--against", save(content))
+    assert culprit in str(caught.value)
+
+
+@pytest.mark.parametrize("share", ["0", "-1", "nan", "inf", "11"])
+def test_a_share_out_of_range(save: Callable[[object], str], share: str) -> None:
+    with pytest.raises(ConfigError, match="--fail-below is"):
+        allowed("--against", save("{}"), "--fail-below", share)
+
+
+def test_a_bug_of_ours_is_no_regression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bug(*_arguments: object) -> None:
+        raise ZeroDivisionError("nobody thought of it")
+
+    monkeypatch.setattr("specviz.cli.compare.plan_from", bug)
+    assert main(["compare", *LANES, "--prompt", "x"]) == OUR_BUG
+    assert "nobody thought of it" in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""``compare`` killed at any moment: no reported run is lost, none is made again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.engine import load_pair
+from specviz.store import Library
+from tests.engine.models import write_pair
+from tests.nursery import Nursery
+from tests.step_costs import place_step_costs
+
+KILLS = 30
+LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
+PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 30
+RUNS = 2 * len(PROMPTS) * REPEATS
+
+
+@pytest.fixture
+def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    folder, threads = write_pair(tmp_path, num_hidden_layers=1), torch.get_num_threads()
+    draft, target = str(folder / "draft"), str(folder / "target")
+    place_step_costs(load_pair(draft=draft, target=target, threads=1), "model", "prompt-lookup")
+    torch.set_num_threads(threads)
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text("\n".join(json.dumps({"prompt": each}) for each in PROMPTS))
+    asked = [*LANES, "--suite", str(suite), "--repeats", str(REPEATS), "--restart", "--json"]
+    models = ["--draft", draft, "--target", target, "--threads", "1"]
+    words = ["compare", *asked, *models, "--max-new-tokens", "8", "--ignore-eos"]
+    made = Nursery("tests.cli.ready_commands", draft, target, words=words, folder=tmp_path)
+    yield made
+    made.close()
+
+
+def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(nursery: Nursery) -> None:
+    chance, library = random.Random(3), Library()
+    done: dict[tuple[int, int, int], str] = {}
+    for _ in range(KILLS):
+        nursery.killed(chance, most=4, pause=0.05)
+        found = library.comparisons()
+        jobs = library.comparison_jobs(found[0].key) if found else {}
+        new = len(jobs) - len(done)
+        assert len(nursery.reports()) <= new <= len(nursery.reports()) + 1
+        assert jobs.items() >= done.items()
+        assert all(row.num_runs == len(jobs) for row in found)  # none was made twice
+        assert all(library.open(jobs[place]).baseline for place in jobs.keys() - done.keys())
+        done = jobs
+    assert 0 < len(done) < RUNS
+    nursery.start()
+    assert nursery.end() == 0
+    assert f"{len(done)} of {RUNS} runs are kept from before" in nursery.said()[0]
+    assert len(nursery.reports()) == RUNS - len(done)
+    record = json.loads(nursery.out.read_text())
+    assert record["complete"] is True
+    assert record["runs"] == {"kept": len(done), "measured": RUNS - len(done)}
+    (row,) = library.comparisons()
+    jobs = library.comparison_jobs(row.key)
+    assert row.num_runs == len(jobs) == RUNS
+    assert jobs.items() >= done.items()

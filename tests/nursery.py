@@ -1,0 +1,113 @@
+"""Processes that start at once and can be killed: forked from one that has its libraries loaded.
+
+``python -m tests.nursery MODULE ARGUMENT…`` calls the module's ``prepare`` with the arguments;
+what that returns takes a list of words and gives an exit code. For each line of standard input,
+an object with such ``words`` and the files ``out`` and ``err``, a new process calls it. Printed
+are its id and, when it has ended, how: its exit code, or the negative of the signal.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+Called = Callable[[list[str]], int]
+
+
+class Nursery:
+    """``words`` again and again, each time in a process that can be killed.
+
+    A line of standard error that begins with "kept" reports a run; one half written does not.
+    """
+
+    def __init__(self, module: str, *arguments: str, words: list[str], folder: Path) -> None:
+        self.words = words
+        self.out, self.err = folder / "out", folder / "err"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.nursery", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def start(self) -> int:
+        """The process's id."""
+        assert self._process.stdin is not None
+        self.err.write_text("")
+        request = {"words": self.words, "out": str(self.out), "err": str(self.err)}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def end(self) -> int:
+        """The exit code, or the negative of the signal."""
+        return self._answer()
+
+    def killed(self, chance: random.Random, *, most: int, pause: float) -> None:
+        """Started, and killed at any moment after it has reported up to so many runs."""
+        child, wanted = self.start(), chance.randrange(0, most)
+        deadline = time.monotonic() + 60
+        while len(self.reports()) < wanted:
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0.0, pause))
+        os.kill(child, signal.SIGKILL)
+        assert self.end() == -signal.SIGKILL
+
+    def said(self) -> list[str]:
+        return self.err.read_text().splitlines(keepends=True)
+
+    def reports(self) -> list[str]:
+        return [line for line in self.said() if line.startswith("kept ") and line.endswith("\n")]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _answer(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+def serve(call: Called) -> None:
+    gc.collect()
+    gc.freeze()  # or each child would copy all of that for every collection
+    for line in sys.stdin:
+        asked = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _obey(call, asked)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _obey(call: Called, asked: dict[str, object]) -> None:
+    for name, descriptor in (("out", 1), ("err", 2)):
+        file = os.open(str(asked[name]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, descriptor)
+    words = asked["words"]
+    assert isinstance(words, list)
+    code = 1
+    try:
+        code = call(words)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(importlib.import_module(sys.argv[1]).prepare(*sys.argv[2:]))

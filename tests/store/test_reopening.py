@@ -1,0 +1,70 @@
+"""A kept comparison opened again: the runs that are whole, and never models mixed in a lane."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import ConfigError, StoreError
+from specviz.keeping import keep
+from specviz.keeping.reopening import kept_comparison
+from specviz.lanes import Lane, Plan, SuiteItem, plan_to_json
+from specviz.pairing import PairSpec
+from specviz.store import Library
+from specviz.trace import RunConfig, Trace
+from tests.traces import make_trace
+
+PLAN = Plan(
+    lanes=tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=gamma)) for gamma in (2, 3)),
+    items=(SuiteItem(prompt="a"),),
+    repeats=2,
+    baseline=False,
+)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    library = Library(tmp_path / "runs.db")
+    library.begin_comparison("key", plan_to_json(PLAN), "one")
+    return library
+
+
+def hold(library: Library, job: tuple[int, int, int], trace: Trace | None = None) -> str:
+    return keep(library, trace or make_trace(), comparison="key", job=job)
+
+
+def test_what_is_whole_comes_back_in_the_order_of_the_plan(library: Library) -> None:
+    hold(library, (1, 0, 1), replace(make_trace(), finish="stopped"))
+    hold(library, (1, 0, 0))
+    bad = hold(library, (0, 0, 1))
+    hold(library, (0, 0, 0))
+    hold(library, (3, 0, 0))  # of no lane
+    with closing(sqlite3.connect(library.path, isolation_level=None)) as db:
+        db.execute(
+            "UPDATE traces SET body = x'00' WHERE run = (SELECT run FROM runs WHERE id = ?)", (bad,)
+        )
+    plan, runs = kept_comparison(library, "key")
+    assert plan == PLAN
+    assert [run.job.key for run in runs] == [(0, 0, 0), (1, 0, 0)]
+    assert runs[0].trace == make_trace()
+
+
+def test_models_that_changed_within_a_lane_are_refused(library: Library) -> None:
+    trace = make_trace()
+    other = replace(trace.pair, target=replace(trace.pair.target, weights_sha256="another"))
+    hold(library, (0, 0, 0))
+    hold(library, (1, 0, 0), replace(trace, pair=other))  # another lane, another pair
+    kept_comparison(library, "key")
+    hold(library, (0, 0, 1), replace(trace, pair=other))
+    with pytest.raises(StoreError, match="models changed"):
+        kept_comparison(library, "key")
+
+
+def test_a_plan_that_is_none_is_refused(library: Library) -> None:
+    library.begin_comparison("bad", "{}", "")
+    with pytest.raises(ConfigError, match="no saved plan"):
+        kept_comparison(library, "bad")

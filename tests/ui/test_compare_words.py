@@ -1,0 +1,51 @@
+"""What the words beside a comparison say of its intervals."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.comparing import KindLane, KindResult, Over, Ratio
+from specviz.ui.compare_words import kinds_with_intervals, with_intervals
+
+
+def ratio(over: Over, *, count: int = 2) -> Ratio:
+    ends = (0.9, 1.1) if count > 1 else (None, None)
+    return Ratio(value=1.0, low=ends[0], high=ends[1], over=over, count=count)
+
+
+def kind(name: str | None, found: Ratio) -> KindResult:
+    lane = KindLane(
+        label="γ 2", count=found.count, alpha=found, expected=found, tau=None, speedup=None,
+        speedup_ratio=found, tokens_per_second=None, over_first=None,
+    )  # fmt: skip
+    return KindResult(kind=name, num_prompts=1, lanes=(lane,))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ([ratio("seeds"), None], "with its 95 % interval over seeds"),
+        ([ratio("prompts"), ratio("seeds", count=1)], "with its 95 % interval over prompts"),
+        ([ratio("seeds", count=1)], "of too few runs for an interval"),
+        (
+            [ratio("prompts"), ratio("seeds")],
+            "with its 95 % interval over prompts, of a lane with one prompt over seeds",
+        ),
+    ],
+)
+def test_the_interval_of_the_figures_names_its_units(
+    ratios: list[Ratio | None], words: str
+) -> None:
+    assert with_intervals(ratios) == words
+
+
+def test_kinds_whose_intervals_are_of_another_sort_are_named() -> None:
+    story, poem = kind("story", ratio("prompts")), kind("poem", ratio("seeds"))
+    alone = kind(None, ratio("seeds", count=1))
+    assert kinds_with_intervals([story]) == "95 % intervals over prompts."
+    assert kinds_with_intervals([poem, poem]) == "95 % intervals over seeds."
+    assert kinds_with_intervals([alone]) == "No intervals, with one run."
+    assert kinds_with_intervals([story, poem, alone]) == (
+        "95 % intervals over prompts for story; 95 % intervals over seeds for poem; "
+        "no intervals, with one run for no kind."
+    )

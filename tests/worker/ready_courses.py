@@ -1,0 +1,86 @@
+"""A page's comparison on a worker that answers at once, for ``tests.nursery``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from specviz.errors import SpecvizError
+from specviz.keeping import keep
+from specviz.lanes import Lane, Plan, SuiteItem
+from specviz.pairing import ModelCheck, PairCheck, PairSpec, Presence
+from specviz.store import Library
+from specviz.trace import RunConfig
+from specviz.ui.compare_course import Course
+from specviz.worker.client import Worker
+from specviz.worker.runs import Check, Run
+from tests.nursery import Called
+from tests.traces import make_baseline, make_trace
+
+REPEATS = 40
+PLAN = Plan(
+    lanes=tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=gamma)) for gamma in (2, 8)),
+    items=(SuiteItem(prompt="Once", kind="own"), SuiteItem(prompt="upon")),
+    repeats=REPEATS,
+)
+
+
+class ReadyWorker:
+    """Each run is over when it is submitted, and kept as the dashboard keeps every run."""
+
+    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+        trace, check = make_trace(), Check(spec)
+        draft = trace.pair.draft
+        present = Presence(
+            target_sha256=trace.pair.target.weights_sha256,
+            draft_sha256=draft.weights_sha256 if draft else None,
+            environment=trace.environment,
+        )
+        model = ModelCheck(name="m", family="llama", parameters=9, bytes_to_fetch=0)
+        found = PairCheck(
+            target=model, draft=model, vocabulary=9, memory_needed=1, memory_free=2, present=present
+        )
+        check.end(found, None)
+        return check
+
+    def submit(
+        self, session: str, spec: PairSpec, prompt: str, config: RunConfig, **settings: Any
+    ) -> Run:
+        run = Run(
+            session=session, spec=spec, config=config, prompt_text=prompt, on_stop=lambda _run: None
+        )
+        trace = make_trace(["aa", "ar"], config=config)
+        blocks = make_baseline(
+            target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.02] * 2] * 2
+        )
+        for entry in trace.rounds:
+            run.add(entry)
+        run.conclude(replace(trace, rounds=(), baseline=blocks), 100)
+        run.end("done")
+        if not settings["warm_up"] and run.trace is not None:
+            keep(Library(), run.trace, run_id=run.id)
+        return run
+
+
+def prepare() -> Called:
+    return compare_all
+
+
+def compare_all(words: list[str]) -> int:
+    """Reports as the command does; ``again`` is the button that measures all of it anew."""
+    course = Course(PLAN, cast("Worker", ReadyWorker()), "a", Library(), fresh="again" in words)
+    before: int | None = None
+    while course.going:
+        course.advance()
+        done, planned = course.progress
+        if before is None and course.state == "running":
+            print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
+            before = done
+        elif before is not None and done > before:
+            print(f"kept {done} of {planned}", file=sys.stderr, flush=True)
+            before = done
+    error: SpecvizError | None = course.error or course.unkept
+    print(error or "", file=sys.stderr)
+    return 0 if course.state == "done" and error is None else 2

@@ -1,0 +1,45 @@
+"""The page's comparison killed at any moment: no reported run is lost, none is made again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from specviz.store import Library
+from tests.nursery import Nursery
+from tests.worker.ready_courses import PLAN
+
+KILLS = 30
+
+
+@pytest.fixture
+def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    made = Nursery("tests.worker.ready_courses", words=[], folder=tmp_path)
+    yield made
+    made.close()
+
+
+def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery) -> None:
+    chance, library = random.Random(4), Library()
+    done: dict[tuple[int, int, int], str] = {}
+    for _ in range(KILLS):
+        nursery.killed(chance, most=6, pause=0.01)
+        jobs = library.comparison_jobs(PLAN.key)
+        new = len(jobs) - len(done)
+        assert len(nursery.reports()) <= new <= len(nursery.reports()) + 1
+        assert jobs.items() >= done.items()
+        assert all(library.open(jobs[place]).baseline for place in jobs.keys() - done.keys())
+        done = jobs
+    total = len(PLAN.jobs())
+    assert 0 < len(done) < total
+    nursery.start()
+    assert nursery.end() == 0
+    assert nursery.said()[0] == f"{len(done)} of {total} runs are kept from before\n"
+    assert len(nursery.reports()) == total - len(done)
+    jobs = library.comparison_jobs(PLAN.key)
+    assert jobs.items() >= done.items()
+    assert [row.num_runs for row in library.comparisons()] == [len(jobs)] == [total]
