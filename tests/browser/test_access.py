@@ -30,9 +30,20 @@ WATCH_MOTION = """() => new Promise((done) => {
 })"""
 
 
+# Streamlit pales what it is about to draw anew, and colours fade when the theme turns.
+STILL = """() => {
+  const app = document.querySelector('[data-testid=stApp]');
+  const ends = (each) => Number.isFinite(each.effect.getComputedTiming().endTime);
+  return (!app || app.dataset.testScriptState === 'notRunning')
+    && !document.querySelector('[data-stale=true]')
+    && !document.getAnimations().some((each) => each.playState === 'running' && ends(each));
+}"""
+
+
 def serious_violations(page: Any) -> list[str]:
     from axe_playwright_python.sync_playwright import Axe
 
+    page.wait_for_function(STILL)
     found = Axe().run(page).response["violations"]
     return [
         f"{each['id']}: {node['html'][:160]}"
