@@ -9,7 +9,7 @@ from functools import partial  # noqa: E402
 import streamlit as st  # noqa: E402
 
 from specviz.ui.compare_course import CourseName, session_courses  # noqa: E402
-from specviz.ui.compare_kept import show_kept  # noqa: E402
+from specviz.ui.compare_kept import TAB, TABS, show_kept  # noqa: E402
 from specviz.ui.compare_lanes import choose_lanes, plain, session_cards, show_add  # noqa: E402
 from specviz.ui.compare_results import findings_of, show_results  # noqa: E402
 from specviz.ui.compare_running import follow, show_buttons  # noqa: E402
@@ -29,22 +29,31 @@ spec = active_spec(worker)
 cards = session_cards(spec)
 busy = courses.going is not None
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
+head = st.container(horizontal=True, vertical_alignment="center", key="head")
+with head:
     show_heading(
         "Which is faster?",
         "Two to four lanes on the same words, one run at a time, in turns, with the target alone.",
     )
-    show_add(cards, spec, busy=busy)
+about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared()
     with st.expander("The pair", key="compare_pair_panel"):
         show_pair_panel(worker)
 
-lanes = choose_lanes(cards, spec, busy=busy)
+room = st.container()
+single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")
+lanes = cards.lanes
+if kept.open:
+    about.caption("A kept comparison has settings of its own, not these.")
+else:
+    with head:
+        show_add(cards, spec, busy=busy)
+    with room:
+        lanes = choose_lanes(cards, spec, busy=busy)
+if kinds.open:
+    about.caption("By kind has prompts and repeats of its own; the rest holds there too.")
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
-single, kinds, kept = st.tabs(
-    ["One prompt", "By kind", "Kept"], key="compare_tab", bind="query-params"
-)
 
 
 def show_found(name: CourseName) -> None:
@@ -73,4 +82,4 @@ with kinds:
 
 if kept.open:
     with kept:
-        show_kept()
+        show_kept(busy=busy)

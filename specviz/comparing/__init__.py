@@ -6,6 +6,7 @@ over seeds for one prompt, and over prompts (each the mean of its seeds) where t
 several; it says which. One repeat of one prompt gives no interval and no verdict.
 """
 
+from specviz.comparing.basis import basis, interval_units, interval_words, num_runs, settings_of
 from specviz.comparing.compared import Comparison, KindLane, KindResult, compare
 from specviz.comparing.paired import Over, Ratio, Spread, t_quantile
 from specviz.comparing.plain import comparison_to_json
@@ -23,8 +24,13 @@ __all__ = [
     "Spread",
     "TargetResult",
     "Verdict",
+    "basis",
     "compare",
     "comparison_to_json",
+    "interval_units",
+    "interval_words",
     "is_whole",
+    "num_runs",
+    "settings_of",
     "t_quantile",
 ]

@@ -89,17 +89,29 @@ def _main_sentence(
     first, second = results[ranking[0]], results[ranking[1]]
     rest = _rest(results, ranking)
     if lead.low is None or lead.high is None:
-        return f"One run of each lane gives no interval, so no verdict.{rest}"
+        return f"{_without_interval(first, second)}{rest}"
     if winner is None:
         range_ = f"{times(lead.low)}–{times(lead.high)}, {_over(lead)}"
         return (
             f"No difference that these runs can show: {first.label} ran {times(lead.value)} times "
-            f"as fast as {second.label} ({range_}).{rest}"
+            f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
         )
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
     why = reason(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
     return f"{first.label} {what} {_by(lead)}{because}{rest}"
+
+
+def _without_interval(first: LaneResult, second: LaneResult) -> str:
+    if first.count == second.count == 1:
+        return "One run of each lane gives no interval, so no verdict."
+    return "Only one pair of runs with the same seed, so no interval and no verdict."
+
+
+def _narrowing(lead: Ratio) -> str:
+    """Of two units Student's interval is mostly wide, whatever the lanes do."""
+    what = "repeats" if lead.over == "seeds" else "prompts"
+    return f" More {what} would narrow this." if lead.count < 3 else ""
 
 
 def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:

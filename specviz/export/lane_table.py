@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from specviz.comparing import Comparison, LaneResult, Ratio, Spread, TargetResult
+from specviz.comparing import (
+    Comparison,
+    LaneResult,
+    Ratio,
+    Spread,
+    TargetResult,
+    interval_words,
+)
 
 BEST = "★"
 Better = Literal["high", "low", "neither"]
@@ -43,6 +50,20 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
     rows = [[row.name, *marked(row), row.target] for row in rows_of(comparison)]
     width = len(head) if has_one_target(comparison) else len(head) - 1
     return [each[:width] for each in (head, *rows)]
+
+
+def legend(comparison: Comparison) -> str:
+    """What the brackets and the mark of the best mean."""
+    means = (
+        lane
+        for each in comparison.lanes
+        for lane in (each.speedup_ratio, each.alpha, each.expected)
+    )
+    return (
+        f"Speedup and α: mean {interval_words(means)}. The others: median, with the lowest and the "
+        f"highest run. {BEST} the best of the row by its middle value; whether a difference can "
+        "be relied on, the verdict says."
+    )
 
 
 def marked(row: Row) -> list[str]:

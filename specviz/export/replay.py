@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from specviz.comparing import Comparison, Measured
+from specviz.comparing import Comparison, Measured, basis, settings_of
 from specviz.errors import ConfigError
-from specviz.export.lane_table import as_texts
+from specviz.export.lane_table import as_texts, legend
 from specviz.export.payload import Plain, payload_of_trace
 from specviz.export.player_source import replay_source
 from specviz.export.racing import prompts_raced, race_payload, representatives
@@ -64,7 +64,12 @@ def comparison_html(
         representatives(comparison, measured, item),
         verdict=comparison.verdict.text,
         table=as_texts(comparison),
-        facts=_prompt(comparison, item),
+        facts=[
+            settings_of(comparison.plan),
+            basis(comparison),
+            *_prompt(comparison, item),
+            legend(comparison),
+        ],
     )
 
 

@@ -79,7 +79,10 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """How often a whole round gave so many tokens; a dashed line at each mean, which is tau."""
+    """How often a whole round gave so many tokens; a dashed line at each mean.
+
+    That is tau of all rounds together, which need not be the median of the runs' own.
+    """
     made = figure(x_title="tokens a round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
         counts = [len(entry.emitted) for entry in lane.whole_rounds]
@@ -89,7 +92,7 @@ def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
         made.add_bar(
             x=numbers,
             y=[counts.count(number) / len(counts) for number in numbers],
-            name=f"{lane.label}: τ {statistics.fmean(counts):.2f}",
+            name=f"{lane.label}: τ of all rounds {statistics.fmean(counts):.2f}",
             marker={"color": _colour(index), "pattern": {"shape": _PATTERNS[index]}},
             hovertemplate=f"%{{x}} tokens: %{{y:.1%}}<extra>{lane.label}</extra>",
         )
@@ -138,12 +141,15 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     """What each lane's own acceptance and step costs let expect, and a point where it came out.
 
     The curve takes every candidate as accepted with the lane's mean expected acceptance. Prompt
-    lookup drafts as much as it finds, so it has no curve.
+    lookup drafts as much as it finds, so it has no curve. An interval that goes far beyond every
+    value is cut off.
     """
     made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    heights = [1.0]  # of the target alone and the curves
     for index, lane in enumerate(lanes):
         curve = _expected_curve(lane)
         if curve is not None:
+            heights += curve[1]
             made.add_scatter(
                 x=curve[0],
                 y=curve[1],
@@ -155,7 +161,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
         if lane.speedup is not None:
             _add_readings(made, index, lane.label, [lane.traces[0].config.gamma], [lane.speedup])
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
-    made.update_yaxes(rangemode="tozero")
+    made.update_yaxes(range=[0, _height([lane.speedup for lane in lanes], heights)])
     made.update_xaxes(dtick=2, tick0=2)
     made.update_layout(showlegend=True)
     return made
@@ -179,12 +185,12 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) ->
     return made
 
 
-def _height(readings: Sequence[Reading | None]) -> float:
-    """Where a chart from 0 ends."""
+def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
+    """Where a chart from 0 ends; ``heights``: what else it draws."""
     known = [each for each in readings if each is not None]
-    highest = max((each.value for each in known), default=1.0)
+    highest = max((*heights, *(each.value for each in known)), default=1.0)
     ends = [each.value if each.high is None else each.high for each in known]
-    return 1.05 * min(max(ends, default=1.0), _MOST_TIMES * highest)
+    return 1.05 * min(max((*heights, *ends), default=1.0), _MOST_TIMES * highest)
 
 
 def _add_readings(

@@ -35,14 +35,14 @@ def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
     return go.Figure(
         layout={
             "height": height,
-            "margin": {"l": 56, "r": 16, "t": 34, "b": 46},
+            "margin": {"l": 64, "r": 16, "t": 34, "b": 46},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "dragmode": False,
             "hovermode": "closest",
             "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
             "xaxis": {"title": {"text": x_title, "standoff": 8}, **axis},
-            "yaxis": {"title": {"text": y_title, "standoff": 8}, **axis},
+            "yaxis": {"title": {"text": y_title, "standoff": 14}, "automargin": True, **axis},
         }
     )
 

@@ -149,10 +149,13 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
         _line(made, BATCHES, read, f"{context:,} tokens", colour)
     edge = {"color": COLOURS.rejected, "dash": "dash"}
-    made.add_hline(y=1000.0, line=edge, annotation={"text": "1 TB"})
+    made.add_hline(y=1000.0, line=edge)
+    made.add_annotation(  # a logarithmic axis takes the exponent as the place of a text
+        text="1 TB", xref="paper", x=1, xanchor="right", y=3, yanchor="bottom", showarrow=False
+    )
     made.add_vline(x=batch, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])
-    made.update_yaxes(type="log")
+    made.update_yaxes(type="log", dtick=1)
     return made
 
 
@@ -197,7 +200,7 @@ def alpha_estimates(estimates: Sequence[Estimate]) -> go.Figure:
         hovertemplate="%{y}: %{x:.3f}<extra></extra>",
     )
     made.update_xaxes(range=[0, 1])
-    made.update_yaxes(autorange="reversed", automargin=True)
+    made.update_yaxes(autorange="reversed")
     return made
 
 

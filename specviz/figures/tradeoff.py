@@ -21,6 +21,7 @@ Side = Literal["middle right", "middle left", "top center", "top right", "bottom
 
 _ROOM = 1.22  # of the axes, beyond the furthest point
 _LEAST = 0.05  # of the axes, where all points fall together
+_RING = (0.03, 0.06)  # of the axes: closer than this, two names would lie over each other
 _FAR = 0.6  # of the axis: a name further along stands to the left of its point
 _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
@@ -100,11 +101,12 @@ def pareto_plane(
     if dots is not None:
         _add_dots(made, dots)
     _add_landings(made, landings)
-    _add_marks(made, [_turned(each, _FAR * across) for each in marks])
+    ring = _RING[0] * across, _RING[1] * up
+    _add_marks(made, [_turned(each, _FAR * across) for each in marks], ring)
     made.update_layout(
         height=height,
         margin={"t": 48},
-        annotations=_notes(distance),
+        annotations=_notes(distance, marks, ring),
         xaxis={"range": [-0.03 * across, across]},
         yaxis={"range": [-0.1 * up, up]},
     )
@@ -133,8 +135,10 @@ def _add_front(made: go.Figure, distance: float) -> None:
     )
 
 
-def _notes(distance: float) -> list[dict[str, object]]:
-    """The words in the triangle and at the ends of the front."""
+def _notes(
+    distance: float, marks: Sequence[Mark], ring: tuple[float, float]
+) -> list[dict[str, object]]:
+    """The words in the triangle, and at the ends of the front where no mark has its own."""
     if distance <= 0.0:
         return []
     notes = (
@@ -153,14 +157,15 @@ def _notes(distance: float) -> list[dict[str, object]]:
             "font": {"color": shade, "size": 12},
         }
         for across, up, text, shade, anchor, shift in notes
+        if not any(_within(ring, each, across * distance, up * distance) for each in marks)
     ]
 
 
-def _add_marks(made: go.Figure, marks: Sequence[Mark]) -> None:
+def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]) -> None:
     made.add_scatter(
         x=[each.reject for each in marks],
         y=[each.bias for each in marks],
-        text=[_apart(each) for each in marks],
+        text=_labels(marks, ring),
         customdata=[each.name for each in marks],
         textposition=[each.side for each in marks],
         mode="markers+text",
@@ -177,12 +182,36 @@ def _turned(mark: Mark, far: float) -> Mark:
     return replace(mark, side="middle left") if turn else mark
 
 
-def _apart(mark: Mark) -> str:
-    """The name, off the ring of its landing."""
+def _within(ring: tuple[float, float], mark: Mark, reject: float, bias: float) -> bool:
+    return abs(mark.reject - reject) <= ring[0] and abs(mark.bias - bias) <= ring[1]
+
+
+def _labels(marks: Sequence[Mark], ring: tuple[float, float]) -> list[str]:
+    """One for each mark; the first of those that lie together names all of them."""
+    firsts: dict[int, list[str]] = {}
+    for at, mark in enumerate(marks):
+        near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
+        firsts.setdefault(next(near, at), []).append(mark.name)
+    return [_apart(firsts[at], each.side) if at in firsts else "" for at, each in enumerate(marks)]
+
+
+def _apart(names: Sequence[str], side: Side) -> str:
+    """The names off the ring of their landing, a line for each rule."""
     gap = "\u2003"
-    return (
-        gap + mark.name if mark.side.endswith("right") else mark.name + gap * ("left" in mark.side)
-    )
+    before, after = gap * side.endswith("right"), gap * ("left" in side)
+    return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
+
+
+def _joined(names: Sequence[str]) -> list[str]:
+    """“ε 1, OPT” and “ε 1, UNO” become “ε 1: OPT, UNO”."""
+    rules: dict[str, list[str]] = {}
+    for name in names:
+        rule, _, recover = name.partition(", ")
+        rules.setdefault(rule, []).append(recover)
+    return [
+        f"{rule}: {', '.join(each)}" if len(each) > 1 else ", ".join(filter(None, (rule, *each)))
+        for rule, each in rules.items()
+    ]
 
 
 def _add_landings(made: go.Figure, landings: Sequence[Landing]) -> None:

@@ -48,9 +48,9 @@ def read_file(path: Path) -> str:
     if not path.exists():
         refuse(f"{path} does not exist.", "Check the name, or write it: run ... --out FILE.")
     if not path.is_file():
-        refuse(f"{path} is not a file.", "Name a file written by specviz.")
+        refuse(f"{path} is not a file.", "Choose a file written by specviz.")
     if path.stat().st_size > MAX_BYTES:
-        refuse(f"{path} is larger than {MAX_BYTES // 2**20} MiB.", "Name a trace file.")
+        refuse(f"{path} is larger than {MAX_BYTES // 2**20} MiB.", "Choose a trace file.")
     return path.read_text(encoding="utf-8-sig")
 
 
@@ -85,5 +85,5 @@ def damaged(source: str, problem: str) -> TraceError:
     )
 
 
-def refuse(culprit: str, remedy: str = "Name a file written by specviz.") -> Never:
+def refuse(culprit: str, remedy: str = "Choose a file written by specviz.") -> Never:
     raise TraceError(culprit, remedy=remedy)

@@ -76,12 +76,22 @@ class Serving:
         fits = largest_batch(self.gpu, self.target, self.draft, self.context)
         if self.batch > fits:
             raise ConfigError(
-                f"A batch of {self.batch} at {self.context} tokens does not fit the "
+                f"A batch of {self.batch} at {self.context:,} tokens does not fit the "
                 f"{self.gpu.memory / 1e9:g} GB of the {self.gpu.name}.",
-                remedy=f"At most {fits} fit: take a smaller batch or a shorter context."
-                if fits
-                else "Not even one does: take a shorter context or a larger GPU.",
+                remedy=self._remedy(fits),
             )
+
+    def _remedy(self, fits: int) -> str:
+        if fits:
+            return f"At most {fits} fit: take a smaller batch or a shorter context."
+        weights = self.target.weight_bytes + self.draft.weight_bytes
+        if weights >= self.gpu.memory:
+            return (
+                f"The weights alone take {weights / 1e9:,.0f} GB: take a smaller target, or a "
+                "larger GPU."
+            )
+        told = "Take" if self.batch == 1 else "Not even one does: take"
+        return f"{told} a shorter context or a larger GPU."
 
     def pass_time(self, model: Model, tokens: int) -> float:
         """Seconds for one pass over ``tokens`` tokens of each sequence."""

@@ -33,11 +33,14 @@ def plane_in_words(settings: Settings) -> str:
         return "Draft and target are equal: nothing is rejected and nothing is biased."
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
-    return (
+    told = (
         f"The models are {distance:.3f} apart. With ε {settings.epsilon:g} a token is rejected "
         f"with chance **{reject:.3f}** and the bias is **{bias:.3f}**: together still "
-        f"{distance:.3f}. Drawing from the target after a rejection costs {uno - bias:.3f} more."
+        f"{distance:.3f}."
     )
+    if reject < 1e-9:
+        return told
+    return f"{told} Drawing from the target after a rejection costs {uno - bias:.3f} more."
 
 
 def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
@@ -54,6 +57,12 @@ def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
 
 
 def blocks_in_words(curves: blocks.Curves) -> str:
+    if len(curves.token) == 1:
+        return (
+            "At γ = 1 the one candidate is the whole block: it is accepted with chance "
+            f"**{curves.block[0]:.3f}** either way, and no verifier exceeds that. From γ = 2 on a "
+            "later token may rescue an earlier one."
+        )
     return (
         f"Judging all γ = {len(curves.token)} candidates together, without any bias, accepts "
         f"**{curves.block[-1]:.3f}** of them instead of {curves.token[-1]:.3f}; no verifier "
@@ -64,6 +73,11 @@ def blocks_in_words(curves: blocks.Curves) -> str:
 
 
 def drafts_in_words(curves: multidraft.Curves) -> str:
+    if len(curves.optimal) == 1:
+        return (
+            "With one draft for one position, recursive rejection is the ordinary rule: it accepts "
+            f"with chance **{curves.recursive[0]:.3f}**, and no lossless rule can do more."
+        )
     return (
         f"With {len(curves.optimal)} drafts for one position, recursive rejection (Yin et al., "
         f"SpecInfer) accepts one with chance **{curves.recursive[-1]:.3f}**; the most that any "

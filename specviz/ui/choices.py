@@ -20,7 +20,11 @@ _LINKED = "query-params"
 _RESTART = "restart asked"
 _OWN = "my own words"
 _KEPT = "prompt kept"
-_LONGEST = 2000
+# How far the controls of numbers reach; a run of the command line may lie beyond.
+_REACH: dict[str, tuple[Any, Any]] = {
+    "gamma": (1, 16), "temperature": (0.0, 2.0), "length": (8, 2000), "top_k": (0, 100_000),
+    "top_p": (0.05, 1.0), "seed": (0, 2**31), "epsilon": (0.0, 1.0),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +40,12 @@ def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls where the caller stands, and read them."""
     prompt = _choose_prompt()
     gamma = st.slider(
-        "Draft tokens a round, γ", 1, 16, 5, key="gamma", bind=_LINKED, on_change=_ask_restart
-    )
+        "Draft tokens a round, γ", *_REACH["gamma"], 5, key="gamma", bind=_LINKED,
+        on_change=_ask_restart,
+    )  # fmt: skip
     temperature = st.slider(
-        "Temperature", 0.0, 2.0, 0.7, 0.05, key="temperature", bind=_LINKED, on_change=_ask_restart,
+        "Temperature", *_REACH["temperature"], 0.7, 0.05, key="temperature", bind=_LINKED,
+        on_change=_ask_restart,
         help="0 is greedy: both models put everything on their likeliest token.",
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
@@ -142,18 +148,20 @@ def _keep_prompt() -> None:
 
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
-        "Length, tokens", 8, _LONGEST, 128, 8, key="length", bind=_LINKED,
+        "Length, tokens", *_REACH["length"], 128, 8, key="length", bind=_LINKED,
         on_change=_ask_restart, help="A run ends earlier where the models' context is full.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k", 0, 100_000, 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
+        "Top-k", *_REACH["top_k"], 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
         help="Only the k likeliest tokens of each model. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
-        "Top-p", 0.05, 1.0, 1.0, 0.05, key="top_p", bind=_LINKED, on_change=_ask_restart,
+        "Top-p", *_REACH["top_p"], 1.0, 0.05, key="top_p", bind=_LINKED, on_change=_ask_restart,
         help="Only the likeliest tokens that together reach this mass. 1 is off.",
     )  # fmt: skip
-    seed = st.number_input("Seed", 0, 2**31, 0, key="seed", bind=_LINKED, on_change=_ask_restart)
+    seed = st.number_input(
+        "Seed", *_REACH["seed"], 0, key="seed", bind=_LINKED, on_change=_ask_restart
+    )
     settings: dict[str, Any] = {
         "max_new_tokens": length,
         "top_k": int(top_k),
@@ -193,7 +201,7 @@ def _choose_rule() -> dict[str, Any]:
     if rule == "lossless":
         return {"rule": rule}
     epsilon = st.slider(
-        "ε, added to the target", 0.0, 1.0, 0.1, 0.01, key="epsilon", bind=_LINKED,
+        "ε, added to the target", *_REACH["epsilon"], 0.1, 0.01, key="epsilon", bind=_LINKED,
         on_change=_ask_restart,
         help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
     )  # fmt: skip
@@ -202,6 +210,30 @@ def _choose_rule() -> dict[str, Any]:
         on_change=_ask_restart,
     )  # fmt: skip
     return {"rule": rule, "epsilon": round(epsilon, 2), "residual": residual}
+
+
+def take_over(prompt: str, config: RunConfig) -> None:
+    """Set the controls, before they are drawn, to what a run was asked for. Starts nothing."""
+    assert not out_of_reach(config)
+    titles = {text: title for title, text in _preset_texts().items()}
+    st.session_state["preset"], st.session_state["prompt"] = titles.get(prompt, _OWN), prompt
+    for name, value in _values_of(config).items():
+        st.session_state[name] = value
+
+
+def out_of_reach(config: RunConfig) -> tuple[str, ...]:
+    """The settings of a run that no control can show."""
+    values = _values_of(config)
+    numbers = {name: values[name] for name in _REACH if name in values}
+    beyond = [name for name, at in numbers.items() if not _REACH[name][0] <= at <= _REACH[name][1]]
+    return (*beyond, *(["stop strings"] if config.stop else []))
+
+
+def _values_of(config: RunConfig) -> dict[str, Any]:
+    """By the controls' keys; those of over-acceptance only where it is on."""
+    names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
+    names += ["chat"] if config.lossless else ["chat", "epsilon", "residual"]
+    return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
 
 
 def refused(prompt: str) -> SpecvizError | None:

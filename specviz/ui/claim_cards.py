@@ -119,14 +119,20 @@ def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: St
 
 
 def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
-    """Progress where it was asked for; else what these runs came to, if they have been."""
+    """Progress where it was asked for; else what these runs came to, if they have been.
+
+    Whole where it was asked for, and folded into a line at others.
+    """
     if runs.run == run:
         if runs.asked_by == asker:
             _show_progress(runs)
     elif (failure := runs.failures.get(run)) is not None:
         st.error(str(failure))
     elif (found := runs.outcomes.get(run)) is not None:
-        _show_outcome(found)
+        folded = ":green-badge[measured] :small[by the runs of another card]"
+        its_own = runs.askers.get(run, asker) == asker
+        with st.container(gap="small") if its_own else st.expander(folded):
+            _show_outcome(found)
 
 
 def _show_outcome(found: Outcome) -> None:

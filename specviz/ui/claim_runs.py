@@ -80,10 +80,15 @@ class ClaimRuns:
     """The series of this browser session: the one under way, and what the others came to."""
 
     run: RunName | None = None
-    asked_by: str = ""
+    askers: dict[RunName, str] = field(default_factory=dict)  # who asked last
     series: Series | Watched | None = None
     outcomes: dict[RunName, Outcome] = field(default_factory=dict)
     failures: dict[RunName, SpecvizError] = field(default_factory=dict)
+
+    @property
+    def asked_by(self) -> str:
+        """Who asked for the series under way."""
+        return self.askers.get(self.run, "") if self.run else ""
 
     @property
     def busy(self) -> bool:
@@ -95,7 +100,7 @@ class ClaimRuns:
         self.stop()
         self.outcomes.pop(run, None)
         self.failures.pop(run, None)
-        self.run, self.asked_by = run, asked_by
+        self.run, self.askers[run] = run, asked_by
         planned = plans(run, active_spec(worker))
         if run in _WATCHED:
             self.series = Watched(_watched(worker, tab, history, planned[0]), planned)

@@ -93,8 +93,8 @@ def _show_plane(found: Outcome) -> None:
     lossy = labels[chosen]
     show_chart(
         plane_of(lossy),
-        f"{lossy.label}: {dots_in_words(lossy)} of {found.pair}, each in parts of its own "
-        "distance: how far the models differ changes from token to token.",
+        f"{lossy.label}: {dots_in_words(lossy)}. Run on {found.pair}; each dot in parts "
+        "of its own distance: how far the models differ changes from token to token.",
         "exact",
         "measured",
         key="claims_plane",
@@ -107,7 +107,7 @@ def dots_in_words(lossy: Lossy) -> str:
     drawn = min(apart, _MOST_DOTS)
     first = "the first " if drawn < apart else ""
     where = f", of the {apart:,} on which the models differ" if drawn < apart else ""
-    even = f"; on {tested - apart:,} they agree to {_EVEN:g}" if apart < tested else ""
+    even = f"; on {tested - apart:,} the models agree to {_EVEN:g}" if apart < tested else ""
     return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
 
 

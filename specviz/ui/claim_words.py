@@ -5,8 +5,10 @@ Numbers come from `specviz.analysis` and `specviz.theorems`; here they are put i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -111,12 +113,27 @@ def _temperature_told(traces: Sequence[Trace]) -> str:
     groups: dict[float, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.config.temperature, []).append(trace)
-    alphas = [_alpha(group) for group in groups.values()]
-    told = ", ".join(
-        f"{alpha:.3f} at T {heat:g}" for alpha, heat in zip(alphas, groups, strict=True)
-    )
-    way = "It falls all the way." if alphas == sorted(alphas, reverse=True) else "It turns."
-    return f"Expected α: {told}. {way} The texts differ, so small steps may be the texts’."
+    alphas = {heat: _alpha(group) for heat, group in groups.items()}
+    told = ", ".join(f"{alpha:.3f} at T {heat:g}" for heat, alpha in alphas.items())
+    return f"Expected α: {told}. {way_in_words(alphas)}"
+
+
+def way_in_words(alphas: Mapping[float, float]) -> str:
+    """Where acceptance falls with the temperature, as is claimed, and where it does not."""
+    known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
+    falls: list[tuple[float, float]] = []
+    rises: list[str] = []
+    for (heat, alpha), (hotter, then) in pairwise(known):
+        if then > alpha:
+            rises.append(f"from T {heat:g} to {hotter:g} by {then - alpha:.3f}")
+        elif then < alpha and falls and falls[-1][1] == heat:
+            falls[-1] = (falls[-1][0], hotter)
+        elif then < alpha:
+            falls.append((heat, hotter))
+    spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
+    fall = f"It falls {spans}, as claimed" if falls else "It falls nowhere"
+    rise = f"; it rises {' and '.join(rises)}" if rises else ""
+    return f"{fall}{rise}. The texts differ, so small steps may be the texts’."
 
 
 def _kinds_told(traces: Sequence[Trace]) -> str:

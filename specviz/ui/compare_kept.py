@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.comparing import compare
+from specviz.comparing import compare, num_runs, settings_of
 from specviz.errors import SpecvizError
 from specviz.keeping.reopening import kept_comparison
+from specviz.lanes import Plan, plan_from_json
 from specviz.store import ComparisonRow, Library
-from specviz.ui.compare_lanes import plain
+from specviz.ui.compare_lanes import TAKEN, lane_text, plain
 from specviz.ui.compare_results import Findings, show_results
+from specviz.ui.compare_settings import beyond_controls, take_settings
 from specviz.ui.keeper import the_keeper
 from specviz.ui.run_table import COMPARISON
 
 LINK = "kept"
+TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept")
 _OPENED = "compare kept"
+_USE = "Its lanes and settings are put into the controls; nothing is run."
 
 
-def show_kept() -> None:
+def show_kept(*, busy: bool) -> None:
     """What is wrong with the library, or with one comparison of it, is said here."""
     library = the_keeper().library
     try:
         rows = {row.key: row for row in library.comparisons() if row.num_runs}
         chosen = _choose(rows)
         if chosen is not None:
-            _show_one(library, chosen)
+            _show_one(library, chosen, busy)
     except SpecvizError as error:
         st.error(plain(str(error)))
 
@@ -58,27 +62,47 @@ def _named(row: ComparisonRow) -> str:
     return f"{row.title or 'no title'} · {when} UTC · {row.num_runs} run{plural}"
 
 
-def _show_one(library: Library, row: ComparisonRow) -> None:
-    found = _opened(library, row)
+def _show_one(library: Library, row: ComparisonRow, busy: bool) -> None:
+    found, missing = _opened(library, row)
+    plan = plan_from_json(row.plan_json)
+    st.caption(plain(settings_of(plan)))
     with st.container(horizontal=True, vertical_alignment="center", key="compare_kept_head"):
-        st.caption("With its own lanes, prompts and settings, not those above.", width="content")
+        st.button(
+            "Use these settings", key="compare_kept_use", on_click=_use, args=(plan,),
+            disabled=busy, help=" ".join([_USE, *beyond_controls(plan)]),
+        )  # fmt: skip
         st.page_link("pages/runs.py", label="Its runs", query_params={COMPARISON: row.key})
-    if found is None:
-        st.info(
-            "Not every lane has a finished run yet. The same lanes and settings, compared once "
-            "more, go on from here."
-        )
-    else:
+    if missing:
+        st.info(_missing(plan, missing))
+    if found is not None:
         show_results(found, "kept")
 
 
-def _opened(library: Library, row: ComparisonRow) -> Findings | None:
-    """None until every lane has a run. Opened once, and again when there are more runs."""
-    known: tuple[ComparisonRow, Findings | None] | None = st.session_state.get(_OPENED)
+def _use(plan: Plan) -> None:
+    """Into the controls, and to the tab where a click compares them."""
+    st.session_state[TAKEN] = [lane_text(lane) for lane in plan.lanes]
+    take_settings(plan)
+    st.session_state[TAB] = TABS[0 if len(plan.items) == 1 else 1]
+
+
+def _missing(plan: Plan, missing: int) -> str:
+    are = "is" if missing == 1 else "are"
+    return (
+        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, use "
+        "these settings and compare again: what is kept is not run again."
+    )
+
+
+def _opened(library: Library, row: ComparisonRow) -> tuple[Findings | None, int]:
+    """What it came to, None until every lane has a run; and how many runs are not there.
+
+    Opened once, and again when there are more runs.
+    """
+    known: tuple[ComparisonRow, Findings | None, int] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != row:
         with st.spinner("Opening its runs"):
             plan, runs = kept_comparison(library, row.key)
             whole = len({run.job.lane for run in runs}) == len(plan.lanes)
             found = Findings(compare(plan, runs), runs) if whole else None
-        known = st.session_state[_OPENED] = row, found
-    return known[1]
+        known = st.session_state[_OPENED] = row, found, num_runs(plan) - len(runs)
+    return known[1:]

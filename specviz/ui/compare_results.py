@@ -21,9 +21,10 @@ from specviz.comparing import (
     KindResult,
     Measured,
     Ratio,
+    basis,
     comparison_to_json,
 )
-from specviz.export.lane_table import BEST, has_one_target, marked, rows_of
+from specviz.export.lane_table import BEST, has_one_target, legend, marked, rows_of
 from specviz.export.racing import prompts_raced, race_payload, representatives
 from specviz.export.replay import comparison_html
 from specviz.figures.compare import (
@@ -38,18 +39,11 @@ from specviz.figures.compare import (
 )
 from specviz.ui.compare_course import Course
 from specviz.ui.compare_lanes import DOTS, plain
-from specviz.ui.compare_words import (
-    NO_KIND,
-    basis,
-    first_sentence,
-    kinds_with_intervals,
-    with_intervals,
-)
+from specviz.ui.compare_words import NO_KIND, first_sentence, kinds_with_intervals
 from specviz.ui.lesson import show_chart
 from specviz.ui.player import show_player
 
 _KEY = "compare findings"
-_INTERVALS = ("speedup_ratio", "alpha", "expected")
 
 
 class Findings:
@@ -177,12 +171,7 @@ def _show_table(found: Findings, name: str) -> None:
         frame = frame[labels]
     with st.container(key=f"compare_table_{name}"):
         st.table(frame, border="horizontal")
-    shown = (getattr(lane, each) for lane in comparison.lanes for each in _INTERVALS)
-    st.caption(
-        f":green-badge[measured] Speedup and α: mean {with_intervals(shown)}. The "
-        f"others: median, with the lowest and the highest run. {BEST} the best of the row by its "
-        "middle value; whether a difference can be relied on, the verdict says."
-    )
+    st.caption(f":green-badge[measured] {legend(comparison)}")
 
 
 def _show_charts(found: Findings, name: str) -> None:
@@ -190,11 +179,12 @@ def _show_charts(found: Findings, name: str) -> None:
     st.markdown("#### Where it comes from")
     notes = {
         "gamma": "Points: the speedup, with its interval. Dotted: what the lane's step costs and "
-        "its acceptance let expect at each γ.",
+        "its acceptance let expect at each γ. An interval may go on beyond the chart.",
         "times": "Where the time of a token goes: the lanes as they were recorded, the target "
         "alone as it was timed along their words.",
         "places": "Acceptance by the place in the draft, all runs of a lane together.",
-        "tokens": "Tokens that a round gives. Dashed: their mean, τ.",
+        "tokens": "Tokens that a round gives. Dashed: their mean, τ of all rounds of a lane; the "
+        "table has the median of its runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):

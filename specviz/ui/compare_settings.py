@@ -12,11 +12,13 @@ from specviz.errors import ConfigError, SpecvizError
 from specviz.lanes import Lane, Plan
 from specviz.presets import read_presets
 from specviz.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
+from specviz.trace import RunConfig
 
 _LINKED = "query-params"
 _KEPT = "compare settings kept"
 _OWN = "my own words"
-_LONGEST = 512  # what the race of four lanes shows well
+_SHORTEST, _LONGEST = 8, 512  # what the race of four lanes shows well
+_MOST_REPEATS, _HIGHEST_SEED = 20, 2**31
 _PRESETS, _FILE = "The presets", "A file of mine"
 
 
@@ -45,13 +47,16 @@ def choose_shared() -> Shared:
     """Draw the controls where the caller stands, and read them."""
     prompt = _choose_prompt()
     length = st.slider(
-        "Length, tokens", 8, _LONGEST, 64, 8, key=_returning("compare_length"), bind=_LINKED
-    )
+        "Length, tokens", _SHORTEST, _LONGEST, 64, 8, key=_returning("compare_length"),
+        bind=_LINKED,
+    )  # fmt: skip
     repeats = st.slider(
-        "Repeats", 1, 20, 5, key=_returning("compare_repeats"), bind=_LINKED,
+        "Repeats", 1, _MOST_REPEATS, 5, key=_returning("compare_repeats"), bind=_LINKED,
         help="Each has the next seed, the same for every lane. Two are needed for an interval.",
     )  # fmt: skip
-    seed = st.number_input("First seed", 0, 2**31, 0, key=_returning("compare_seed"), bind=_LINKED)
+    seed = st.number_input(
+        "First seed", 0, _HIGHEST_SEED, 0, key=_returning("compare_seed"), bind=_LINKED
+    )
     ignore_eos = st.toggle(
         "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
         bind=_LINKED, help="So that all runs are of one length.",
@@ -75,13 +80,44 @@ def choose_suite() -> Suite:
             "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
         )
         repeats = st.number_input(
-            "Repeats of each", 1, 20, 1, key="compare_suite_repeats", width=150
+            "Repeats of each", 1, _MOST_REPEATS, 1, key="compare_suite_repeats", width=150
         )
     try:
         items = _uploaded() if source == _FILE else preset_suite()
     except SpecvizError as error:
         return Suite(error=error)
     return Suite(items=items, repeats=int(repeats))
+
+
+def take_settings(plan: Plan) -> None:
+    """Into the controls, before they are drawn: what the plan's lanes share."""
+    state, config = st.session_state, plan.lanes[0].config
+    repeats = min(plan.repeats, _MOST_REPEATS)
+    state["compare_length"] = min(_LONGEST, max(_SHORTEST, config.max_new_tokens))
+    state["compare_seed"] = min(config.seed, _HIGHEST_SEED)
+    state["compare_ignore_eos"] = config.ignore_eos
+    if len(plan.items) == 1:
+        prompt = plan.items[0].prompt
+        state["compare_prompt"] = prompt
+        state["compare_preset"] = _presets_by_text().get(prompt, _OWN)
+        state["compare_repeats"] = repeats
+    else:
+        state["compare_suite_source"] = _PRESETS if plan.items == preset_suite() else _FILE
+        state["compare_suite_repeats"] = repeats
+
+
+def beyond_controls(plan: Plan) -> tuple[str, ...]:
+    """What ``take_settings`` cannot take over, in sentences."""
+    config, told = plan.lanes[0].config, list[str]()
+    if not _SHORTEST <= config.max_new_tokens <= _LONGEST:
+        told.append(f"Its length is beyond this page, which has {_SHORTEST} to {_LONGEST} tokens.")
+    if plan.repeats > _MOST_REPEATS:
+        told.append(f"It has more repeats than the {_MOST_REPEATS} of this page.")
+    if config.stop or config.chat != RunConfig().chat:
+        told.append("Its stop words or its chat template are not set here.")
+    if len(plan.items) > 1 and plan.items != preset_suite():
+        told.append("Its prompts came from a file: choose that again.")
+    return tuple(told)
 
 
 def plan_of(
@@ -110,7 +146,7 @@ def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
 
 
 def _choose_prompt() -> str:
-    texts = {f"{each.kind} · {each.title}": each.text for each in read_presets()}
+    texts = {name: text for text, name in _presets_by_text().items()}
     first = next(iter(texts))
     for key, value in (("compare_preset", first), ("compare_prompt", texts[first])):
         st.session_state.setdefault(_returning(key), value)
@@ -131,6 +167,10 @@ def _choose_prompt() -> str:
     )  # fmt: skip
     _keep("compare_preset", "compare_prompt")
     return prompt
+
+
+def _presets_by_text() -> dict[str, str]:
+    return {each.text: f"{each.kind} · {each.title}" for each in read_presets()}
 
 
 def _uploaded() -> tuple[SuiteItem, ...]:

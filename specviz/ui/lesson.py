@@ -52,11 +52,19 @@ def show_chart(
 
 
 def slider(
-    label: str, low: float, high: float, default: float, *, key: str, step: float, hint: str = ""
+    label: str,
+    low: float,
+    high: float,
+    default: float,
+    *,
+    key: str,
+    step: float,
+    hint: str = "",
+    form: str | None = None,
 ) -> float:
-    """A number on a slider, kept in the link under its key."""
+    """A number on a slider, kept in the link under its key; ``form`` as in printf."""
     return st.slider(
-        label, low, high, default, step, key=key, help=hint or None, bind="query-params"
+        label, low, high, default, step, form, key=key, help=hint or None, bind="query-params"
     )
 
 

@@ -27,12 +27,28 @@ from specviz.theory.estimates import (
     hoeffding_half_width,
     wilson_interval,
 )
-from specviz.theory.roofline import DRAFT_HALF_B, GPUS, TARGET_8B, Serving, sized
+from specviz.theory.roofline import (
+    DRAFT_HALF_B,
+    GPUS,
+    TARGET_8B,
+    Gpu,
+    Model,
+    Serving,
+    largest_batch,
+    sized,
+)
 from specviz.theory.runtime import rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
 from specviz.ui.history import Shown
 from specviz.ui.lesson import show_chart, show_law, slider, whole_slider
+from specviz.ui.misleading_words import (
+    batch_sentence,
+    best_gammas_sentence,
+    compared,
+    fewer,
+    tail_sentence,
+)
 from specviz.ui.points import run_name
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
@@ -68,7 +84,7 @@ def show_clustering() -> None:
     st.markdown(
         f"The mean α is {mean:.2f} at every stickiness. At γ {gamma} the formula promises "
         f"**{formula:.2f}** tokens a round; with stickiness {text.stickiness:.2f} there are "
-        f"**{exact:.2f}**, {max(0.0, 1 - exact / formula):.1%} fewer."
+        f"**{exact:.2f}**, {fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
@@ -77,11 +93,11 @@ def show_clustering() -> None:
         key="misleading_clusters",
         alt="Tokens a round over stickiness, exact and by the formula at the mean acceptance.",
     )
+    whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
         f"With γ without end both agree, at {_number(endless)}: rejections know only the mean "
         "(Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard in these shares, "
-        f"there would be {tokens_if_rounds_differ(text, gamma):.2f}, more than the formula says "
-        "(Jensen)."
+        f"there would be {whole:.2f}, {compared(whole, formula)} (Jensen)."
     )
     show_law(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
@@ -107,13 +123,7 @@ def show_tail() -> None:
         length = whole_slider("Tokens to write", 8, 512, 128, key="misleading_length")
     laws = rounds_laws(alpha, _TAIL_GAMMAS, length)
     law = laws[gamma - 1]
-    by_mean = max(laws, key=lambda each: each.speedup(each.mean, c, v)).gamma
-    by_tail = max(laws, key=lambda each: each.speedup(each.percentile(0.99), c, v)).gamma
-    st.markdown(
-        f"At γ {gamma} the mean speedup is **{law.speedup(law.mean, c, v):.2f}**, but one text in "
-        f"a hundred gets at most **{law.speedup(law.percentile(0.99), c, v):.2f}**. "
-        f"The best γ is {by_mean} for the mean and {by_tail} for that one in a hundred."
-    )
+    st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
     show_chart(
         mean_and_tail(laws, c, v, gamma),
         f"The law of the rounds for {length} tokens; a round costs γ c + v.",
@@ -150,12 +160,10 @@ def show_batch() -> None:
         batch = whole_slider("Sequences in the batch", 1, 512, 64, key="misleading_batch")
         context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
         billions = slider(
-            "Target, billion parameters", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
-            hint="Its cache grows with it from that of an 8B model.",
+            "Target, billions", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
+            hint="Parameters. Its cache grows with it from that of an 8B model.",
         )  # fmt: skip
-        small = slider(
-            "Draft, billion parameters", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft"
-        )
+        small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
         gamma = whole_slider("Candidates, γ", 1, 16, 5, key="misleading_batch_gamma")
     gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
@@ -163,30 +171,16 @@ def show_batch() -> None:
     reads = f"A pass of the target reads **{target.weight_bytes / 1e9:,.0f} GB** of weights."
     try:
         place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
-        st.markdown(f"{reads} {_batch_sentence(place, alpha, gamma)}")
     except SpecvizError as error:
         st.markdown(reads)
         st.warning(str(error))
-    costs, speeds = over_batch(gpu, target, draft, _CONTEXTS, alpha, gamma)
-    left, right = st.columns(2)
-    with left:
-        show_chart(
-            speeds, "What is left of the speedup. A line ends where memory does.", "exact",
-            key="misleading_batch_speed", alt="Speedup over batch size at four contexts.",
-        )  # fmt: skip
-    with right:
-        show_chart(
-            costs, f"What verifying {gamma + 1} tokens costs: 1 is free, more is not.", "exact",
-            key="misleading_batch_cost", alt="Cost of a verification over batch size.",
-        )  # fmt: skip
-    show_chart(
-        bytes_a_pass(target, _CONTEXTS, batch),
-        "What a pass reads, whether it fits a GPU or not. Weights are read once for the whole "
-        "batch, caches once for each sequence.",
-        "exact",
-        key="misleading_bytes",
-        alt="Bytes that a pass of the target reads over batch size, at four contexts.",
-    )
+        _show_bytes(target, batch)
+        if any(largest_batch(gpu, target, draft, each) for each in _CONTEXTS):
+            _show_over_batch(gpu, target, draft, alpha, gamma)
+    else:
+        st.markdown(f"{reads} {batch_sentence(place, alpha, gamma)}")
+        _show_over_batch(gpu, target, draft, alpha, gamma)
+        _show_bytes(target, batch)
     show_law(
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
@@ -218,15 +212,29 @@ def show_batch() -> None:
     )
 
 
-def _batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
-    best, value = place.best_gamma(alpha)
-    advice = "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {value:.2f}"
-    return (
-        f"On the {place.gpu.name}, batch {place.batch}, {place.context:,} tokens each: "
-        f"verification costs v "
-        f"{place.verify_cost(gamma):.2f} and a draft step c {place.draft_cost:.3f}. "
-        f"τ stays {expected_tokens(alpha, gamma):.2f}, but the speedup at γ {gamma} is "
-        f"**{place.speedup(alpha, gamma):.2f}**; {advice}."
+def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma: int) -> None:
+    costs, speeds = over_batch(gpu, target, draft, _CONTEXTS, alpha, gamma)
+    left, right = st.columns(2)
+    with left:
+        show_chart(
+            speeds, "What is left of the speedup. A line ends where memory does.", "exact",
+            key="misleading_batch_speed", alt="Speedup over batch size at four contexts.",
+        )  # fmt: skip
+    with right:
+        show_chart(
+            costs, f"What verifying {gamma + 1} tokens costs: 1 is free, more is not.", "exact",
+            key="misleading_batch_cost", alt="Cost of a verification over batch size.",
+        )  # fmt: skip
+
+
+def _show_bytes(target: Model, batch: int) -> None:
+    show_chart(
+        bytes_a_pass(target, _CONTEXTS, batch),
+        "What a pass reads, whether it fits a GPU or not. Weights are read once for the whole "
+        "batch, caches once for each sequence.",
+        "exact",
+        key="misleading_bytes",
+        alt="Bytes that a pass of the target reads over batch size, at four contexts.",
     )
 
 

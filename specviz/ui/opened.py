@@ -5,6 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.trace import Trace
+from specviz.ui.choices import out_of_reach, take_over
 from specviz.ui.history import History
 from specviz.ui.keeper import the_keeper
 
@@ -39,8 +41,19 @@ def show_opened(history: History) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
         st.caption("This run is from the library. Press Run to start another.")
+        _offer_settings(shown.trace)
         st.page_link("pages/runs.py", label="All runs")
         st.button("Close", key="close_opened", type="tertiary", on_click=_close, args=(history,))
+
+
+def _offer_settings(trace: Trace) -> None:
+    beyond = out_of_reach(trace.config)
+    words = f"The controls have no room for its {', '.join(beyond)}." if beyond else None
+    st.button(
+        "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
+        on_click=take_over, args=(trace.prompt.text, trace.config),
+        help=words or "Sets the controls as they were for this run. The pair stays as it is.",
+    )  # fmt: skip
 
 
 def _close(history: History) -> None:

@@ -90,9 +90,12 @@ def choose_setting() -> Setting:
 def rejections_sentence(chosen: Setting) -> str:
     exact, horizon = total_rejections(chosen.chains), chosen.horizon
     sticky = f", stickiness {chosen.stickiness:.2f}" if chosen.stickiness else ""
+    given = f"(seed {chosen.seed}{sticky})"
     told = (
-        f"Of {horizon} tokens (seed {chosen.seed}{sticky}), **{exact:.3f}** end in a rejection on "
-        f"average: {100 * exact / horizon:.1f} % of them."
+        f"A text of one token {given} ends in a rejection with chance **{exact:.3f}**."
+        if horizon == 1
+        else f"Of {horizon} tokens {given}, **{exact:.3f}** end in a rejection on average: "
+        f"{100 * exact / horizon:.1f} % of them."
     )
     if exact < 1e-9:
         return f"{told} The two chains agree."
@@ -212,10 +215,11 @@ def show_one_place() -> None:
         target = slider("Target's coin, v", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
         ratio = slider("Ratio of vocabularies, r", 1.0, 64.0, 4.0, step=0.5, key="rejections_r")
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
+    times = "just" if ratio == 1 else f"{ratio:g} times"
     st.markdown(
         f"Four drafts lower the chance of a rejection by **{coins:.3f}** "
         f"(from {abs(draft - target):.3f}) for the two coins, and by **{uniform:.3f}** "
-        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {ratio:g} times as many tokens as "
+        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {times} as many tokens as "
         "the target's."
     )
     left, right = st.columns(2, gap="medium")
@@ -275,11 +279,11 @@ def show_bound(chosen: Setting) -> None:
 def _draw_bound(work: Gathering, bound: float, paused: bool) -> None:
     found = work.estimates()
     block = found.get(_BLOCK)
-    so_far = f" it rejects {_plus_minus(block)} times (simulated)," if block else ""
+    so_far = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
     st.markdown(
         "A lossless rule that judges one draft token by token rejects at least "
-        f"**{bound:.3f}** times. Block verification looks ahead, so it is outside that class:"
-        f"{so_far} and its text is the target's all the same."
+        f"**{bound:.3f}** times. Block verification looks ahead, so it is outside that class"
+        f"{so_far}, and its text is the target's all the same."
     )
     made = beside_the_bound(bound, found)
     show_chart(made, progress(work, paused), "exact", "simulated", key="rejections_bound")
@@ -308,8 +312,9 @@ def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
     """The law that the text begins with, against the target's, text by text."""
     length = min(_TEXT, chains.horizon)
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
+    first = "first token" if length == 1 else f"first {length} tokens"
     return (
-        f"The law of the first {length} tokens, summed over all texts, is the target's to "
+        f"The law of the {first}, summed over all texts, is the target's to "
         f"{worst:.0e}: no number of drafts biases it."
     )
 

@@ -16,7 +16,7 @@ from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.trace import PairInfo, Trace
 from specviz.ui.compare_lanes import TAKEN, lane_text, plain
 from specviz.ui.opened import LINK
-from specviz.ui.run_table import title_of
+from specviz.ui.run_table import head_of, title_of
 
 MOST_ROUNDS = 1000  # runs whose rounds go into one file
 _DELETED = "runs deleted"
@@ -99,6 +99,8 @@ def show_words(library: Library, row: RunRow) -> None:
     """A form for what a person may write to a run."""
     with st.form(f"runs_words_{row.id}"):
         st.markdown(f"**{plain(title_of(row))}**")
+        if row.name:
+            st.caption(plain(head_of(row)))
         left, right = st.columns(2)
         name = left.text_input("Name", row.name, max_chars=200, placeholder=title_of(row))
         tags = right.text_input("Tags, with commas between", ", ".join(row.tags), max_chars=800)

@@ -7,6 +7,7 @@ passes the reader and still cannot be shown is refused as well. The same file tw
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,16 +15,19 @@ from pathlib import PurePosixPath
 
 import streamlit as st
 
+from specviz.comparing.plain import KIND as COMPARISON
 from specviz.errors import SpecvizError, TraceError
 from specviz.export.payload import payload_of_trace
 from specviz.export.replay import script_json
 from specviz.keeping import keep
+from specviz.store import KIND as TRACE
 from specviz.store import Library, trace_from_json
 from specviz.trace import Trace
 
 MOST_FILES = 50
 MOST_BYTES = 64 * 2**20
 MOST_ROUNDS = 200_000
+_ANOTHER = "Choose a file written by specviz."
 _DONE = "runs imported"
 _TOLD_SECONDS = 20.0
 
@@ -66,8 +70,23 @@ def _read(content: bytes) -> Trace:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise TraceError("It is not JSON.", remedy="Choose a file written by specviz.") from None
-    return trace_from_json(text, source="It")
+        raise TraceError("It is not JSON.", remedy=_ANOTHER) from None
+    try:
+        return trace_from_json(text, source="It")
+    except TraceError as error:
+        raise _of_a_choice(error, text) from None
+
+
+def _of_a_choice(error: TraceError, text: str) -> TraceError:
+    """A sound file of another kind, in the words of one who chose it and did not name it."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return error
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if kind == COMPARISON:
+        return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
+    return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
 
 
 def _sound(trace: Trace) -> Trace:

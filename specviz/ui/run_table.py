@@ -32,6 +32,14 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Pair": ("pair", False),
     "Kind": ("kind", False),
 }
+_FILTERS = {
+    "pairs": "Pair",
+    "kinds": "Kind of prompt",
+    "tags": "All of the tags",
+    "rules": "Rule",
+    "drafters": "Drafter",
+    "finishes": "Ended by",
+}
 
 
 def ask(facets: Facets) -> Query:
@@ -45,10 +53,12 @@ def ask(facets: Facets) -> Query:
             "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
         )
         with st.popover("Filter", key="runs_filter"):
-            st.caption("Offered is what tells the kept runs apart.")
+            st.caption(
+                "A filter is here where it tells the kept runs apart. For γ and temperature: Order."
+            )
             filters = _filters(facets)
-        if count := sum(map(bool, filters.values())):
-            st.caption(f"{count} filter{'' if count == 1 else 's'} on", width="content")
+        if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
+            st.caption(f"Filtered by {', '.join(on)}", width="content")
     key, descending = _SORTS[order]
     return Query(
         search=search or "", sort=key, descending=descending, comparison=_comparison(), **filters
@@ -72,25 +82,25 @@ def _ask_for_all() -> None:
 
 
 def _filters(facets: Facets) -> dict[str, Any]:
-    kinds = _pick("Kind of prompt", [OWN_WORDS if k is None else k for k in facets.kinds], "kinds")
+    kinds = _pick("kinds", [OWN_WORDS if k is None else k for k in facets.kinds])
     return {
-        "pairs": _pick("Pair", facets.pairs, "pairs"),
+        "pairs": _pick("pairs", facets.pairs),
         "kinds": tuple(None if kind == OWN_WORDS else kind for kind in kinds),
-        "tags": _pick("Tags, all of them", facets.tags, "tags", fewest=1),
-        "rules": _pick("Rule", facets.rules, "rules"),
-        "drafters": _pick("Drafter", facets.drafters, "drafters"),
-        "finishes": _pick("Ended by", facets.finishes, "finishes"),
+        "tags": _pick("tags", facets.tags, fewest=1),
+        "rules": _pick("rules", facets.rules),
+        "drafters": _pick("drafters", facets.drafters),
+        "finishes": _pick("finishes", facets.finishes),
     }
 
 
-def _pick(label: str, options: Sequence[str], name: str, fewest: int = 2) -> tuple[str, ...]:
+def _pick(name: str, options: Sequence[str], fewest: int = 2) -> tuple[str, ...]:
     """Drawn where there is a choice. What was picked before stays on offer, so that a list that
     has become empty can be widened again."""
     key = f"runs_{name}"
     kept = [each for each in st.session_state.get(key, []) if each not in options]
     if len(options) + len(kept) < fewest:
         return ()
-    return tuple(st.multiselect(label, [*options, *kept], key=key, placeholder="all"))
+    return tuple(st.multiselect(_FILTERS[name], [*options, *kept], key=key, placeholder="all"))
 
 
 def page_of(query: Query, total: int) -> Query:
@@ -142,14 +152,20 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
 
 def title_of(row: RunRow) -> str:
     """The name, or how the prompt begins."""
+    return row.name or head_of(row)
+
+
+def head_of(row: RunRow) -> str:
+    """How the prompt begins, on one line."""
     head = " ".join(row.summary.prompt_head.split())
-    return row.name or (head if len(head) <= 60 else f"{head[:59]}…")
+    return head if len(head) <= 60 else f"{head[:59]}…"
 
 
 def _cells(row: RunRow) -> dict[str, object]:
     summary = row.summary
     return {
         "Run": title_of(row),
+        "Prompt": head_of(row),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Pair": summary.pair,
         "Kind": summary.kind or OWN_WORDS,
@@ -171,6 +187,7 @@ def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
         "Run": column.TextColumn(width="medium", pinned=True),
+        "Prompt": column.TextColumn(help="How it begins", width="medium"),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Pair": column.TextColumn(width=110),
         "Kind": column.TextColumn(width=90),

@@ -57,11 +57,11 @@ class Setting:
 def choose_setting() -> Setting:
     with st.container(horizontal=True, key="speed_controls"):
         alpha = slider(
-            "Acceptance, α", 0.0, 1.0, 0.7, step=0.01, key="speed_alpha",
+            "Acceptance, α", 0.0, 1.0, 0.7, step=0.01, key="speed_alpha", form="%.3f",
             hint="The chance that a tested candidate is accepted.",
         )  # fmt: skip
         c = slider(
-            "Draft cost, c", 0.0, 1.0, 0.05, step=0.005, key="speed_c",
+            "Draft cost, c", 0.0, 1.0, 0.05, step=0.001, key="speed_c", form="%.3f",
             hint="Time of one draft step, in steps of the target.",
         )  # fmt: skip
         v = slider(
@@ -78,10 +78,10 @@ def speed_sentence(chosen: Setting) -> str:
     if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         return _endless_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
-    given = f"With α {chosen.alpha:.2f}, c {chosen.c:.3g} and v {chosen.v:.2f}"
+    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f}"
     if best == 0:
-        needed = break_even_alpha(chosen.c, chosen.v, max_gamma=MAX_GAMMA)
-        when = "at no α" if needed is None else f"above α {needed:.3f}"
+        needed = _pays_above(chosen)
+        when = "at no α" if needed is None or math.isclose(needed, 1) else f"above α {needed:.3f}"
         return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     told = f"{given} the best γ is **{best}: {value:.2f} times** as fast as the target alone."
@@ -89,8 +89,20 @@ def speed_sentence(chosen: Setting) -> str:
         told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
     if chosen.gamma == best or f"{here:.2f}" == f"{value:.2f}":
         return told if chosen.gamma == best else f"{told} The chosen γ {chosen.gamma} is as fast."
-    slower = ", slower than the target alone" if here < 1.0 else ""
-    return f"{told} The chosen γ {chosen.gamma} gives {here:.2f}{slower}."
+    return f"{told} The chosen γ {chosen.gamma} gives {here:.2f}{_beside_one(here)}."
+
+
+def _pays_above(chosen: Setting) -> float | None:
+    """The least α above which some γ pays; None where there is no such α."""
+    needed = break_even_alpha(chosen.c, chosen.v, max_gamma=MAX_GAMMA)
+    return None if needed is None or needed >= 1.0 else needed
+
+
+def _beside_one(speed: float) -> str:
+    """How the speed as printed compares with the target alone, where it is not faster."""
+    if f"{speed:.2f}" == "1.00":
+        return ", as fast as the target alone"
+    return ", slower than the target alone" if speed < 1.0 else ""
 
 
 def _endless_sentence(chosen: Setting) -> str:
@@ -99,7 +111,7 @@ def _endless_sentence(chosen: Setting) -> str:
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
     return (
-        f"With α {chosen.alpha:.2f}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
+        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
         f"best**: the speedup rises with γ towards **{limit}**. The chosen γ {chosen.gamma} gives "
         f"{here:.2f} times."
     )
@@ -162,7 +174,7 @@ def show_over_gamma(chosen: Setting) -> None:
 
 def _show_key_figures(chosen: Setting) -> None:
     alpha, c, v, gamma = chosen.alpha, chosen.c, chosen.v, chosen.gamma
-    needed = break_even_alpha(c, v, max_gamma=MAX_GAMMA)
+    needed = _pays_above(chosen)
     at_gamma = break_even_alpha(c, v, gamma=gamma) if gamma else None
     for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else f'{at_gamma:.3f}'}."
     with st.container(horizontal=True):
@@ -293,6 +305,11 @@ def show_papers() -> None:
             }
         ),
         hide_index=True,
+        height="content",
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f")
+            for name in ("α", "c", "formula here")
+        },
         key="speed_leviathan",
         alt=LEVIATHAN_SOURCE,
     )
@@ -312,7 +329,8 @@ def show_papers() -> None:
     )
     show_chart(
         reported_by_task(SPEC_BENCH),
-        f"{SPEC_BENCH_SOURCE}. Which task gains most turns with the drafter.",
+        f"{SPEC_BENCH_SOURCE}. Which task gains most turns with the drafter. Copying in "
+        "conversation: not reported.",
         "reported",
         key="speed_tasks",
         alt="Reported speedups by task, for a draft model and for copying from the prompt.",

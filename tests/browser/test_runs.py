@@ -80,6 +80,18 @@ def test_a_cold_link_shows_the_kept_runs(
     assert serious_violations(page) == []
 
 
+def test_a_sidebar_without_content_takes_no_room(
+    kept: Server, open_page: Callable[..., Any]
+) -> None:
+    """Streamlit now and then leaves it so, where a link leads to a page that has none."""
+    page = open_page(f"{kept.url}/compare")
+    sidebar = page.locator('[data-testid="stSidebar"]')
+    sidebar.get_by_text("Repeats").wait_for()
+    assert sidebar.is_visible()
+    page.locator('[data-testid="stSidebarUserContent"]').evaluate("each => each.replaceChildren()")
+    assert not sidebar.is_visible()
+
+
 def by_name(page: Any, words: str, found: str = "1 run") -> None:
     search = page.get_by_label("Search", exact=True)
     search.fill(words)

@@ -65,6 +65,10 @@ def test_lanes_alike_show_no_difference() -> None:
     assert verdict.winner is None
     assert verdict.text.startswith("No difference that these runs can show: ")
     assert "no difference from the target alone" in verdict.text
+    assert "would narrow this" not in verdict.text
+    few = compared(0.02, 0.02, repeats=2).verdict
+    assert ". More repeats would narrow this. " in few.text
+    assert "over 2 seeds" in few.text
 
 
 def test_one_repeat_gives_no_interval_and_no_verdict() -> None:
@@ -74,6 +78,13 @@ def test_one_repeat_gives_no_interval_and_no_verdict() -> None:
     assert found.verdict.ratios[1, 0].low is None
     assert found.lanes[0].speedup_ratio is not None
     assert found.lanes[0].speedup_ratio.low is None
+
+
+def test_one_pair_of_runs_is_not_one_run_of_each_lane() -> None:
+    plan = make_plan(2, 8, repeats=2)
+    runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
+    text = compare(plan, runs[1:]).verdict.text
+    assert text.startswith("Only one pair of runs with the same seed, so no interval and no verdi")
 
 
 def test_of_three_lanes_the_best_is_held_against_the_next() -> None:

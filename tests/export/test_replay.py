@@ -14,8 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specviz.comparing import compare
 from specviz.export.player_source import replay_source
-from specviz.export.replay import comparison_replay_html, replay_html, script_json
+from specviz.export.replay import (
+    comparison_html,
+    comparison_replay_html,
+    replay_html,
+    script_json,
+)
+from specviz.lanes import SuiteItem
+from tests.comparing.synthetic import make_plan, run_of
 from tests.export.races import thrifty, wasteful
 from tests.traces import full_trace, make_prompt
 
@@ -103,6 +111,16 @@ def test_a_comparison_tells_its_verdict_and_its_table() -> None:
     assert (about["verdict"], about["table"]) == (verdict, table)
     assert [lane["label"] for lane in data_in(page)["player"]["race"]["lanes"]] == labels
     assert Parts(page).tags.count("b") == Parts(page).tags.count("i") == 0
+
+
+def test_a_comparison_tells_what_was_compared_and_how_to_read_its_table() -> None:
+    plan = make_plan(2, 8, repeats=2, items=[SuiteItem(prompt="Once  upon\na <b>time")])
+    runs = [run_of(plan, job) for job in plan.jobs()]
+    facts = data_in(comparison_html(compare(plan, runs), runs))["about"]["facts"]
+    assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · 128 tokens · 2 repeats"
+    assert facts[1].startswith("4 runs: one prompt, 2 repeats")
+    assert "mean with its 95 % interval over seeds" in facts[2]
+    assert "★ the best of the row" in facts[2]
 
 
 def test_numbers_that_json_has_not_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_acceptance_by_place_pools_the_runs_of_a_lane() -> None:
 
 def test_tokens_a_round_are_shares_of_whole_rounds_with_tau() -> None:
     made: Any = tokens_per_round([ONE, TWO])
-    bars = named(made, "γ 3: τ 2.67")
+    bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
     assert made.layout.shapes[0].x0 == pytest.approx(8 / 3)
     cut = LaneRuns(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
@@ -114,6 +115,16 @@ def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
     alone: Any = by_kind(["one"], [near], "times")
     assert both.layout.yaxis.range[1] == pytest.approx(6.3)
     assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
+
+
+def test_an_endless_interval_does_not_hide_the_curves_over_gamma() -> None:
+    made: Any = speedup_over_gamma([ONE])
+    curve = named(made, "γ 3, expected")
+    highest = max(*curve.y, 1.3)
+    endless = replace(ONE, speedup=Reading(value=1.3, low=0.06, high=5000.0))
+    cut: Any = speedup_over_gamma([endless])
+    assert cut.layout.yaxis.range == pytest.approx((0, 1.05 * 3 * highest))
+    assert made.layout.yaxis.range == pytest.approx((0, 1.05 * max(*curve.y, 1.5)))
 
 
 def test_lanes_without_a_round_draw_nothing_and_break_nothing() -> None:

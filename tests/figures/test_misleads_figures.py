@@ -15,6 +15,7 @@ from specviz.figures.misleads import (
     Estimate,
     alpha_estimates,
     alpha_over_temperature,
+    bytes_a_pass,
     mean_and_tail,
     over_batch,
     rounds_spread,
@@ -79,6 +80,14 @@ def test_a_context_that_fits_nowhere_draws_an_empty_line() -> None:
     costs: Any
     costs, _ = over_batch(GPUS[0], TARGET_8B, DRAFT_HALF_B, (10_000_000,), 0.75, 5)
     assert list(costs.data[0].x) == []
+
+
+def test_the_terabyte_is_named_on_its_line() -> None:
+    made: Any = bytes_a_pass(TARGET_8B, (1024,), 64)
+    (name,) = made.layout.annotations
+    places = {shape.y0 for shape in made.layout.shapes if shape.y0 == shape.y1}
+    assert (name.text, {10**name.y}) == ("1 TB", places)
+    assert (made.layout.yaxis.type, made.layout.yaxis.dtick) == ("log", 1)
 
 
 def test_temperature() -> None:

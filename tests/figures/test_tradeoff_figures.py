@@ -54,6 +54,20 @@ def test_the_plane_has_its_line_and_its_points() -> None:
     assert "no rule gets here" in [each.text for each in plane.layout.annotations]
 
 
+def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
+    ends = (("ε 1, OPT", 0.0), ("ε 1, UNO", 0.003), ("lenience 0.8", 0.0), ("threshold 1", 0.2))
+    marks = [Mark(name=name, reject=reject, bias=0.3 - reject) for name, reject in ends]
+    plane: Any = pareto_plane(0.3, marks)
+    drawn = traces(plane)["exact"]
+    assert drawn.text == ("\u2003ε 1: OPT, UNO<br>\u2003lenience 0.8", "", "", "\u2003threshold 1")
+    assert drawn.customdata == tuple(name for name, _ in ends)
+    assert {each.text for each in plane.layout.annotations} == {"no rule gets here", "lossless"}
+    plane = pareto_plane(0.3, [Mark(name="ε 0, OPT", reject=0.3, bias=0.0)])
+    assert traces(plane)["exact"].text == ("ε 0, OPT\u2003",)
+    assert "the draft alone" in {each.text for each in plane.layout.annotations}
+    assert "lossless" not in {each.text for each in plane.layout.annotations}
+
+
 def test_equal_models_have_a_plane_without_a_triangle() -> None:
     plane: Any = pareto_plane(0.0, [Mark(name="all", reject=0.0, bias=0.0)])
     assert plane.layout.annotations == ()

@@ -14,6 +14,7 @@ from specviz.theory.roofline import (
     Serving,
     break_even_verify_cost,
     largest_batch,
+    sized,
 )
 from specviz.theory.speed import expected_tokens, speedup
 
@@ -62,8 +63,13 @@ def test_what_fits() -> None:
     assert serving(52, 16384).batch == 52
     with pytest.raises(ConfigError, match="At most 52 fit"):
         serving(53, 16384)
-    with pytest.raises(ConfigError, match="Not even one"):
+    with pytest.raises(ConfigError, match=r"at 1,000,000 tokens.*Take a shorter context"):
         serving(1, 1_000_000, "A100")
+    with pytest.raises(ConfigError, match="Not even one does: take a shorter context"):
+        serving(2, 1_000_000, "A100")
+    target = sized(TARGET_8B, 500e9)
+    with pytest.raises(ConfigError, match="The weights alone take 1,001 GB"):
+        Serving(gpu=H200, target=target, draft=DRAFT_HALF_B, batch=1, context=1024)
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
 from specviz.trace import RunConfig, Trace
 from specviz.ui.bars import MOST_TOKENS
 from specviz.ui.bias import NARROW, Settings, Simulation
-from specviz.ui.bias_words import run_dots
+from specviz.ui.bias_words import blocks_in_words, drafts_in_words, plane_in_words, run_dots
 from tests.traces import make_candidate, make_round, make_trace
 from tests.ui.paging import opened, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
@@ -109,6 +110,20 @@ def test_blocks_and_drafts_are_the_library_s() -> None:
     curves = multidraft.acceptance_curves(REF5.draft, REF5.target, 3)
     assert drawn(app, "bias_zoo", "K-SEQ")["y"] == pytest.approx(curves.k_sequential)
     assert "**0.873**" in words(app)
+
+
+def test_the_ends_have_words_of_their_own() -> None:
+    assert "after a rejection costs 0.070 more" in plane_in_words(SETTINGS)
+    never = plane_in_words(replace(SETTINGS, epsilon=1.0))
+    assert "rejected with chance **0.000**" in never
+    assert "after a rejection" not in never
+    one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
+    assert one_block.block == pytest.approx(one_block.token)
+    assert one_block.block == pytest.approx(one_block.bound)
+    assert "accepted with chance **0.700** either way" in blocks_in_words(one_block)
+    one_draft = multidraft.acceptance_curves(REF5.draft, REF5.target, 1)
+    assert one_draft.recursive == pytest.approx(one_draft.optimal)
+    assert "With one draft for one position" in drafts_in_words(one_draft)
 
 
 def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:

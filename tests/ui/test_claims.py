@@ -22,7 +22,7 @@ from specviz.theory.claims import Claim, RunName, claims
 from specviz.trace import RunConfig, Trace
 from specviz.ui.claim_runs import EPSILONS, ClaimRuns, Watched, plans
 from specviz.ui.claim_theorems import dots_in_words, plane_of
-from specviz.ui.claim_words import outcome
+from specviz.ui.claim_words import outcome, way_in_words
 from tests.traces import make_costs
 from tests.ui.paging import opened, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -175,10 +175,13 @@ def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
     told = runs.outcomes["speed"].sentence
     assert "the textbook’s formula" in told
     assert "target alone" in told or "Noisy machine" in told
+    others = [each for each in CLAIMS if each.run == "speed" and each.id != "small-targets"]
+    folded = [each for each in app.expander if "by the runs of another card" in each.label]
+    assert len(folded) == len(others) > 0
 
 
 def test_a_run_that_another_breaks_off_says_so() -> None:
-    runs = ClaimRuns(run="speed", asked_by="x")
+    runs = ClaimRuns(run="speed", askers={"speed": "x"})
     stopped: Any = SimpleNamespace(state="stopped", error=None, trace=None, finished=True)
     runs.series = Watched(stopped, ())
     runs.advance()
@@ -216,6 +219,17 @@ def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
         assert list(lap)
         made.append(lap.trace())
     return made
+
+
+def test_where_acceptance_falls_with_the_temperature() -> None:
+    turning = {0.0: 0.7, 0.3: 0.744, 0.7: 0.7, 1.0: 0.65, 1.5: 0.5}
+    assert way_in_words(turning).startswith(
+        "It falls from T 0.3 to 1.5, as claimed; it rises from T 0 to 0.3 by 0.044."
+    )
+    assert way_in_words(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
+    twice = way_in_words(turning | {0.0: 0.8, 1.0: 0.75})
+    assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; it rises from T 0.7 to 1" in twice
+    assert way_in_words({0.0: 0.5, 1.0: 0.6}).startswith("It falls nowhere; it rises from T 0 to 1")
 
 
 # What only the run can say of the claims that ask for it.
@@ -259,7 +273,7 @@ def test_the_plane_has_a_dot_a_token(
     cut = replace(leftover, plane=many)
     assert dots_in_words(cut) == (
         "the first 600 dots, of the 700 on which the models differ, for 750 tested tokens; on 50 "
-        "they agree to 0.0001"
+        "the models agree to 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

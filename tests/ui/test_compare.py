@@ -316,6 +316,34 @@ def found_again(*made: Comparison) -> None:
         assert first_sentence(comparison.verdict.text) in unescaped(words(app))
     linked = compare_page(compare_tab="Kept", kept=rows[1].key)
     assert linked.session_state["compare kept"][1].comparison == made[1]
+    gone_on_from(linked, rows[1].key, made[1])
+    sound(app.selectbox(key="compare_kept").set_value(rows[0].key).run())
+    assert "Its prompts came from a file" in app.button(key="compare_kept_use").help
+    sound(app.button(key="compare_kept_use").click().run())
+    assert app.session_state["compare_tab"] == "By kind"
+    assert app.segmented_control(key="compare_suite_source").value == "A file of mine"
+    assert [lane.config.drafter for lane in lanes_of(app)] == ["model", "prompt-lookup"]
+
+
+def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
+    """An open one without one of its runs; then its settings, in the controls."""
+    plan = comparison.plan
+    assert not app.info
+    assert "T 0.7 · seeds 0–1 · 24 tokens · 2 repeats" in unescaped(words(app))
+    assert not [each.key for each in app.slider if "gamma" in str(each.key)]
+    Library().delete([Library().comparison_jobs(key)[0, 0, 0]])
+    sound(app.run())
+    assert app.info[0].value.startswith("1 of 4 runs is missing or deleted.")
+    assert "Only one pair of runs with the same seed" in unescaped(words(app))
+    app.slider(key="compare_repeats").set_value(7)
+    sound(app.text_area(key="compare_prompt").set_value("Other words").run())
+    sound(app.button(key="compare_kept_use").click().run())
+    assert app.session_state["compare_tab"] == "One prompt"
+    assert linked(app) == ["gamma=2", "gamma=8"]
+    assert app.text_area(key="compare_prompt").value == plan.items[0].prompt
+    assert app.slider(key="compare_repeats").value == 2
+    assert app.slider(key="compare_length").value == 24
+    assert "4 runs of 24 tokens: 2 lanes × 2 repeats" in words(app)
 
 
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:

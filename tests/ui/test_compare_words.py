@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.comparing import KindLane, KindResult, Over, Ratio
-from specviz.ui.compare_words import kinds_with_intervals, with_intervals
+from specviz.comparing import KindLane, KindResult, Over, Ratio, interval_words
+from specviz.ui.compare_words import kinds_with_intervals
 
 
 def ratio(over: Over, *, count: int = 2) -> Ratio:
@@ -36,7 +36,7 @@ def kind(name: str | None, found: Ratio) -> KindResult:
 def test_the_interval_of_the_figures_names_its_units(
     ratios: list[Ratio | None], words: str
 ) -> None:
-    assert with_intervals(ratios) == words
+    assert interval_words(ratios) == words
 
 
 def test_kinds_whose_intervals_are_of_another_sort_are_named() -> None:

@@ -14,11 +14,12 @@ from specviz.analysis import metrics
 from specviz.store import load_trace
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.estimates import alpha_from_drafted, wilson_interval
-from specviz.theory.runtime import rounds_law
+from specviz.theory.runtime import rounds_law, rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
 from specviz.trace import RunConfig, Trace
 from specviz.ui.misleading_parts import _PAIRS
+from specviz.ui.misleading_words import best_gammas_sentence, tail_sentence
 from tests.traces import make_trace
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
@@ -48,12 +49,16 @@ def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
     app = page("misleading", misleading_stickiness="0")
     for gamma in range(1, 25, 3):
         sound(app.slider(key="misleading_gamma").set_value(gamma).run())
-        assert "**, 0.0% fewer" in words(app)
+        assert "**, as many." in words(app)
 
 
 def test_certain_acceptance_has_no_end() -> None:
     app = page("misleading", misleading_easy="1", misleading_hard="1")
     assert "both agree, at infinity" in words(app)
+    assert "there would be 6.00, as many as the formula says (Jensen)" in words(app)
+    sound(app.slider(key="misleading_hard").set_value(0.5).run())
+    assert "more than the formula says (Jensen)" in words(app)
+    assert re.search(r"\*\*, \d+\.\d % fewer\.", words(app))
 
 
 def test_mean_and_tail() -> None:
@@ -63,6 +68,27 @@ def test_mean_and_tail() -> None:
     assert "the mean speedup is **1.96**" in words(app)
     assert "gets at most **1.63**" in words(app)
     assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(law.speedup(law.mean, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "c", "v", "says"),
+    [
+        (0.7, 0.1, 1.0, ("the mean speedup is", "for the mean and")),
+        (0.3, 0.9, 2.0, ("the mean speedup is", "No γ pays.")),
+        (0.0, 0.0, 1.0, ("At γ 8 every text gets **1.00**", "No γ pays.")),
+        (1.0, 0.1, 1.0, ("At γ 8 every text gets **", "The best γ is 15 for both.")),
+        (0.85, 0.0, 1.0, ("the mean speedup is", "γ up to 16, where this search ends, is 16 for")),
+    ],
+)
+def test_the_words_of_the_tail(alpha: float, c: float, v: float, says: tuple[str, str]) -> None:
+    laws = rounds_laws(alpha, 16, 128)
+    assert says[0] in tail_sentence(laws[7], c, v)
+    assert says[1] in best_gammas_sentence(laws, c, v)
+
+
+def test_only_the_mean_may_gain() -> None:
+    said = best_gammas_sentence(rounds_laws(0.5, 16, 16), 0.3, 1.0)
+    assert "for that one in a hundred no γ pays" in said
 
 
 def test_batch_and_context() -> None:
@@ -76,7 +102,11 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
                misleading_context="65536", misleading_gpu="A100")  # fmt: skip
     (warning,) = app.warning
     assert "does not fit the 80 GB of the A100. At most" in warning.value
+    assert next(iter(charts(app))) == "misleading_bytes"
     assert "misleading_batch_speed" in charts(app)
+    sound(app.slider(key="misleading_target").set_value(600.0).run())
+    assert list(charts(app)) == ["misleading_bytes"]
+    assert "The weights alone take 1,201 GB" in app.warning[0].value
 
 
 def test_temperature() -> None:

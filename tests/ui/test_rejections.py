@@ -115,6 +115,8 @@ def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None
     app = page("rejections", rejections_tab=tab, **asked)
     assert charts(app)
     assert not app.error
+    for wrong in ("Of 1 tokens", "the first 1 tokens", "over 1 times", "class: and"):
+        assert wrong not in words(app)
     assert not unexplained(app)
 
 
@@ -142,6 +144,8 @@ def test_pausing_stops_the_work() -> None:
     sound(app.run())
     assert app.session_state["gathered"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
+    app = page("rejections", rejections_tab="The bound", rejections_pause="true")
+    assert "so it is outside that class, and its text is the target's" in words(app)
 
 
 def test_a_setting_begins_anew() -> None:

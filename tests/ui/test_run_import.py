@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
 
 import pytest
 
+from specviz.comparing import compare, comparison_to_json
 from specviz.export.replay import replay_html, script_json
 from specviz.store import Library, trace_to_json
 from specviz.ui.run_import import MOST_FILES, Imported, import_files
+from tests.comparing.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import opened, sent, sound
@@ -42,6 +45,17 @@ def test_a_file_that_is_no_trace_leaves_nothing(library: Library, name: str) -> 
     assert "\n" not in done.refused[0]
     assert len(done.refused[0]) < 400
     assert library.count() == 0
+
+
+def test_a_file_of_another_kind_is_told_as_what_it_is(library: Library) -> None:
+    plan = make_plan(2, 8, repeats=1)
+    made = comparison_to_json(compare(plan, runs_of(plan, lambda job: {})))
+    files = [("a.json", json.dumps(made).encode()), ("b.json", b"{}"), ("c.json", b'{"kind": ')]
+    assert import_files(library, files).refused == (
+        "a.json: It is a comparison of runs. Import the trace of one run.",
+        "b.json: It is not a specviz trace. Choose a file written by specviz.",
+        "c.json: It is damaged: it ends in the middle. Save the run again, or take another copy.",
+    )
 
 
 def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:

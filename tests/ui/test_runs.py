@@ -7,6 +7,7 @@ import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -80,6 +81,16 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
     assert (row["Speedup"], row["Tokens/s"]) == (summary.speedup, summary.tokens_per_second)
 
 
+def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> None:
+    trace = make_trace()
+    for text in ("The red\nfox", "x" * 70):  # as the runs of one lane are named
+        keep(library, replace(trace, prompt=replace(trace.prompt, text=text)), name="γ 2")
+    app = runs_page()
+    assert list(table(app)["Run"]) == ["γ 2", "γ 2"]
+    assert list(table(app)["Prompt"]) == ["x" * 59 + "…", "The red fox"]
+    assert "The red fox" in words(choose(app, 1))
+
+
 def test_search_filter_order_and_pages(library: Library) -> None:
     for number in range(PAGE_ROWS + 3):
         config = RunConfig(gamma=1 + number % 2)
@@ -97,6 +108,7 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     sound(app.run())
     sound(app.multiselect(key="runs_finishes").set_value(["stopped"]).run())
     assert list(table(app)["Run"]) == ["broken off"]
+    assert "Filtered by ended by" in words(app)
     sound(app.text_input(key="runs_search").set_value("nothing such").run())
     assert "No run fits" in words(app)
 
@@ -205,6 +217,32 @@ def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
     sound(app.button(key="close_opened").click().run())
     assert sent(app)["run"]["id"] == "recorded"
     assert "run" not in app.query_params
+
+
+def test_the_controls_take_over_what_an_opened_run_was_asked_for(library: Library) -> None:
+    config = RunConfig(
+        gamma=3, temperature=0.25, top_k=7, top_p=0.9, max_new_tokens=41, seed=11,
+        drafter="prompt-lookup", rule="over-accept", epsilon=0.2, residual="draft",
+    )  # fmt: skip
+    trace = make_trace(config=config)
+    trace = replace(trace, prompt=replace(trace.prompt, text="The red fox"))
+    app = opened(run=keep(library, trace), gamma="9")
+    sound(app.button(key="use_opened").click().run())
+    names = ("gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "epsilon",
+             "residual")  # fmt: skip
+    asked: dict[str, Any] = {name: app.session_state[name] for name in names}
+    assert RunConfig(max_new_tokens=app.session_state["length"], **asked) == config
+    assert app.text_area(key="prompt").value == "The red fox"
+    assert app.selectbox(key="preset").value == "my own words"
+    assert sent(sound(app.run()))["run"]["state"] == "done"  # none was started
+    assert app.slider(key="gamma").value == 3
+
+
+def test_what_the_controls_cannot_show_is_not_taken_over(library: Library) -> None:
+    app = opened(run=keep(library, make_trace(config=RunConfig(gamma=20, stop=("x",)))))
+    button = app.button(key="use_opened")
+    assert button.disabled
+    assert "gamma, stop strings" in button.help
 
 
 def test_a_link_to_no_run_says_so(library: Library) -> None:

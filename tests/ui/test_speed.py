@@ -65,6 +65,8 @@ def test_the_figures_beside_the_chart() -> None:
     [
         ("0.2", "0.3", "1", "Drafting would pay above α 0.300"),
         ("1", "1", "4", "Drafting would pay at no α"),
+        ("0.7", "1", "1", "Drafting would pay at no α"),
+        ("0.5", "1", "1", "Drafting would pay at no α"),
         ("1", "0", "1", "**no γ is best**: the speedup rises with γ towards **∞**"),
         ("0.3", "0", "1", "**no γ is best**: the speedup rises with γ towards **1.43 ×**"),
         ("1", "0.05", "1", "nothing is ever rejected, so **no γ is best**"),
@@ -85,6 +87,16 @@ def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None
         if best
         else ("no γ is best" in says) == (not any(each.startswith("best") for each in marks))
     )
+
+
+def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
+    app = page("speed", speed_alpha="0.759", speed_c="0.294", speed_v="1", speed_gamma="10")
+    assert app.slider(key="speed_c").proto.format == "%.3f"
+    assert app.slider(key="speed_alpha").proto.format == "%.3f"
+    assert "With α 0.759, c 0.294 and" in words(app)
+    assert "The chosen γ 10 gives 1.00, as fast as the target alone." in words(app)
+    sound(app.slider(key="speed_gamma").set_value(20).run())
+    assert ", slower than the target alone." in words(app)
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -172,6 +184,10 @@ def test_the_papers_rows_are_all_there() -> None:
     leviathan, chinchilla = (each.value for each in app.dataframe)
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
+    assert app.dataframe[0].proto.columns.count("%.2f") == 3
+    assert "Copying in conversation: not reported." in words(app)
+    axis = charts(app)["speed_papers"]["layout"]["yaxis"]
+    assert axis["automargin"]
 
 
 @pytest.mark.parametrize("tab", TABS)

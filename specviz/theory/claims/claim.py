@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,7 @@ OVERVIEW: Source = "Overview of Yin et al."
 OPTIMIZATION: Source = "sd_optimization"
 
 _HALVINGS = 60
+_ROUNDING = 1e-6  # of the last place: a flip at a round number stays there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,16 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
         else:
             high = middle
     return (low + high) / 2
+
+
+def rounded_down(value: float, places: int = 3) -> float:
+    """As a flip is told and linked, where the claim holds below it: never beyond the flip."""
+    return math.floor(value * 10**places + _ROUNDING) / 10**places
+
+
+def rounded_up(value: float, places: int = 3) -> float:
+    """As ``rounded_down``, where the claim holds above the flip."""
+    return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 
 def first(holds: Callable[[int], bool], start: int, end: int) -> int:

@@ -12,6 +12,7 @@ from specviz.theory.claims.claim import (
     crossing,
     first,
     judged,
+    rounded_down,
     speed_chart,
 )
 from specviz.theory.papers import LEVIATHAN
@@ -181,7 +182,9 @@ def _small_targets() -> Claim:
             Figure(label="as large as the work", value=gain(1.0), unit="×"),
             Figure(label="below 1.1× from", value=turn),
         ),
-        chart=speed_chart("Speedup at the flip", alpha=alpha, c=_with_overhead(cost, turn)),
+        chart=speed_chart(
+            "Speedup at the flip", alpha=alpha, c=rounded_down(_with_overhead(cost, turn))
+        ),
         run="speed",
     )
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from specviz.theory.claims.claim import GUIDE, Claim, Figure, crossing, judged, speed_chart
+from specviz.theory.claims.claim import (
+    GUIDE,
+    Claim,
+    Figure,
+    crossing,
+    judged,
+    rounded_down,
+    rounded_up,
+    speed_chart,
+)
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import (
     alpha_for_speedup,
@@ -60,7 +69,7 @@ def _counted_acceptance() -> Claim:
 def _bands() -> Claim:
     excellent = [best_gamma(0.7, c)[1] >= 2 for c in _COSTS]
     poor = [best_gamma(0.4, c)[1] < 1.5 for c in _COSTS]
-    turn = crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69)
+    turn = rounded_down(crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69))
     low_cheap, high_dear = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
     return Claim(
         id="acceptance-bands",
@@ -73,7 +82,7 @@ def _bands() -> Claim:
         f"{low_cheap:.2f} times; α 0.70 with c 0.30 only {high_dear:.2f}. Drafting pays exactly "
         "if α > c (with v = 1). Here “excellent” is read as twice as fast, “poor” as under "
         "1.5 times; the guide gives no numbers.",
-        flip=f"α 0.70 stops doubling the speed at c = {turn:.3f}.",
+        flip=f"α 0.70 doubles the speed only up to c = {turn:.3f}.",
         figures=(
             Figure(label="α 0.40, c 0.01", value=low_cheap, unit="×"),
             Figure(label="α 0.70, c 0.30", value=high_dear, unit="×"),
@@ -87,8 +96,8 @@ def _bands() -> Claim:
 def _draft_lengths() -> Claim:
     high = [7 <= best_gamma(alpha, c)[0] <= 10 for alpha in (0.7, 0.8, 0.9) for c in _COSTS]
     low = [3 <= best_gamma(alpha, c)[0] <= 5 for alpha in (0.3, 0.4, 0.5) for c in _COSTS]
-    longest = crossing(lambda c: best_gamma(0.8, c)[0] - 10.5, 0.001, 0.5)
-    shortest = crossing(lambda c: best_gamma(0.8, c)[0] - 6.5, 0.001, 0.5)
+    longest = rounded_up(crossing(lambda c: best_gamma(0.8, c)[0] - 10.5, 0.001, 0.5))
+    shortest = rounded_down(crossing(lambda c: best_gamma(0.8, c)[0] - 6.5, 0.001, 0.5))
     low_best, high_best = best_gamma(0.5, 0.1)[0], best_gamma(0.9, 0.1)[0]
     return Claim(
         id="draft-lengths",
@@ -143,7 +152,7 @@ def _acceptance_length() -> Claim:
 
 
 def _six_tokens() -> Claim:
-    half = crossing(lambda alpha: alpha**5 - 0.5, 0.0, 1.0)
+    half = rounded_up(crossing(lambda alpha: alpha**5 - 0.5, 0.0, 1.0))
     return Claim(
         id="six-tokens",
         source=GUIDE,
@@ -168,7 +177,7 @@ def _six_tokens() -> Claim:
 def _two_to_three_times() -> Claim:
     alpha, gamma = 0.6, 5
     costs = (0.0, *_COSTS)
-    turn = crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0)
+    turn = rounded_down(crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0))
     twice = alpha_for_speedup(2.0, 0.1)
     return Claim(
         id="two-to-three-times",
@@ -180,11 +189,11 @@ def _two_to_three_times() -> Claim:
         f"{speedup(alpha, gamma, 0.0):.3f} times, c 0.05 gives "
         f"{speedup(alpha, gamma, 0.05):.3f}, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}. "
         f"Twice as fast at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
-        flip=f"α 0.60 with γ 5 falls below twice as fast at c = {turn:.4f}.",
+        flip=f"α 0.60 with γ 5 is twice as fast only up to c = {turn:.3f}.",
         figures=(
             Figure(label="c 0", value=speedup(alpha, gamma, 0.0), form=".3f", unit="×"),
             Figure(label="c 0.10", value=speedup(alpha, gamma, 0.1), form=".3f", unit="×"),
-            Figure(label="flips at c", value=turn, form=".4f"),
+            Figure(label="flips at c", value=turn, form=".3f"),
         ),
         chart=speed_chart("Speedup at the flip", alpha=alpha, c=turn, gamma=gamma),
         run="speed",
@@ -197,6 +206,7 @@ def _ten_times_fewer() -> Claim:
     twice = alpha_for_speedup(2.0, cost, gamma=_GEMMA_GAMMA)
     assert even is not None
     assert twice is not None
+    even, twice = rounded_up(even), rounded_up(twice)
     return Claim(
         id="ten-times-fewer",
         source=GUIDE,

@@ -12,6 +12,8 @@ from specviz.theory.claims.claim import (
     Figure,
     crossing,
     judged,
+    rounded_down,
+    rounded_up,
     speed_chart,
 )
 from specviz.theory.clustering import StickyText, tokens_per_round
@@ -121,7 +123,9 @@ def _balance() -> Claim:
     speeds = {row.draft: speedup(row.alpha, row.gamma, row.c) for row in rows}
     best = max(rows, key=lambda row: speeds[row.draft])
     quickest, surest = min(rows, key=lambda row: row.c), max(rows, key=lambda row: row.alpha)
-    turn = crossing(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
+    turn = rounded_down(
+        crossing(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
+    )
     return Claim(
         id="balance",
         source=OPTIMIZATION,
@@ -134,7 +138,7 @@ def _balance() -> Claim:
         f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}. The "
         f"best is neither the fastest nor the surest. Measured, {quickest.draft} was ahead "
         f"({quickest.measured} against {best.measured}).",
-        flip=f"The surest draft would match the best if its step cost c = {turn:.3f}.",
+        flip=f"The surest draft would match the best if its step cost c = {turn:.3f} or less.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
@@ -145,7 +149,7 @@ def _balance() -> Claim:
 def _small_n() -> Claim:
     slow = [best_gamma(alpha, c)[0] <= 10 for alpha in (0.3, 0.5, 0.7, 0.8) for c in (0.1, 0.3)]
     fast = best_gamma(0.95, 0.01)[0] > 10
-    turn = crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5)
+    turn = rounded_down(crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5))
     hidden = max(generation_speed(0.3, n, 0.5, 1.0) for n in range(1, 11))
     return Claim(
         id="small-n",
@@ -157,7 +161,7 @@ def _small_n() -> Claim:
         f"{best_gamma(0.9, 0.1)[0]} at α 0.90, c 0.10; {best_gamma(0.95, 0.01)[0]} at α 0.95, "
         f"c 0.01. The project’s plot begins at N = 1 and so hides the answer 0: at α 0.30 and "
         f"c 0.50 its best N gives {hidden:.4f} times, slower than not drafting.",
-        flip=f"At α 0.90 the best γ passes 10 when c falls below {turn:.3f}.",
+        flip=f"At α 0.90 the best γ passes 10 from c = {turn:.3f} down.",
         figures=(
             Figure(label="α 0.70, c 0.10", value=best_gamma(0.7, 0.1)[0], form=".0f"),
             Figure(label="α 0.95, c 0.01", value=best_gamma(0.95, 0.01)[0], form=".0f"),
@@ -174,7 +178,9 @@ def _one_probability() -> Claim:
     formula = expected_tokens(sticky.mean_alpha, gamma)
     exact = tokens_per_round(sticky, gamma)
     mixed = tokens_per_round(_sticky(0.0), gamma)
-    turn = crossing(lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99)
+    turn = rounded_up(
+        crossing(lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99), 2
+    )
     return Claim(
         id="one-probability",
         source=OPTIMIZATION,
@@ -197,7 +203,7 @@ def _one_probability() -> Claim:
             label="Tokens a round over the correlation",
             settings=(
                 ("misleading_tab", "Clusters"),
-                ("misleading_stickiness", round(turn, 2)),
+                ("misleading_stickiness", turn),
                 ("misleading_gamma", gamma),
             ),
         ),
