@@ -15,13 +15,13 @@ run: $(APP_READY)
 # Tests in two processes, each with one thread: those without a browser; those with one; and by
 # themselves those that measure times on the screen.
 test: lint browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not thorough" --ignore=tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone" tests/browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone tests/browser
 
 # The quick part: neither a browser, nor a training, nor the law of whole texts in samples.
 check: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not thorough" --ignore=tests/browser \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
 		--ignore=tests/training --ignore=tests/engine/test_lossless.py
 
 thorough: $(DEV_READY)
