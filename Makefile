@@ -16,7 +16,7 @@ run: $(APP_READY)
 # themselves those that measure times on the screen.
 test: lint browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone" tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone and not thorough" tests/browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone tests/browser
 
 # The quick part: neither a browser, nor a training, nor the law of whole texts in samples.
@@ -24,7 +24,7 @@ check: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
 		--ignore=tests/training --ignore=tests/engine/test_lossless.py
 
-thorough: $(DEV_READY)
+thorough: $(DEV_READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m thorough
 
 # The browser tests drive Debian's own Chromium; without it they are skipped, and say so.

@@ -88,6 +88,7 @@ def expect_narrow(page: Any) -> None:
     assert serious_violations(page) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "links"), PAGES.items(), ids=PAGES)
 def test_what_else_a_page_shows_is_accessible(
     cold: Server, open_page: Callable[..., Any], name: str, links: tuple[str, ...]
