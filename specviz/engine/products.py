@@ -16,9 +16,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 _PACKED_LIMIT = 1 << 29  # bytes of weights that may be held in three forms
-# Multiply-adds from which a packed product beats a transposed one, as measured: the wider the
-# processor's units, the sooner. A fixed rule, since a timed one could change between two loads
-# and with it the last digits of a trace.
+# Multiply-adds from which a packed product beats a transposed one: sooner where the processor's
+# units are wider. A fixed rule, since a timed one could change between two loads and with it the
+# last digits of a trace.
 _PACKED_FROM = 300_000 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1_000_000
 
 
