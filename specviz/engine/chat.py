@@ -36,11 +36,6 @@ def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[
     return _checked_ids(reader, ids)
 
 
-def chat_prompt(pair: Pair, text: str) -> list[int]:
-    """The target's own template round the text, ready for the reply."""
-    return _chat_ids(_reader(pair), text)
-
-
 def _reader(pair: Pair) -> Reader:
     return Reader(
         tokenizer=pair.tokenizer, vocabulary=pair.vocabulary, target_name=pair.info.target.name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.chat import chat_prompt, encode_prompt
+from specviz.engine.chat import encode_prompt
 from specviz.engine.fingerprint import weights_sha256
 from specviz.engine.pair import Pair
 from specviz.errors import PromptError
@@ -60,11 +60,10 @@ def test_the_chat_template_goes_round_the_prompt(tmp_path: Path, llama_pair: Pai
     pair = load(write_pair(tmp_path, chat_template=CHAT_TEMPLATE))
     ids = encode_prompt(pair, "hello", chat=True)
     assert pair.token_table.join(ids) == "[user] hello\n[assistant] "
-    assert ids == chat_prompt(pair, "hello")
     with pytest.raises(PromptError, match="empty"):
         encode_prompt(pair, " ", chat=True)
     with pytest.raises(PromptError, match=r"no chat template\. Turn the chat template off"):
         encode_prompt(llama_pair, "hello", chat=True)
     pair.tokenizer.chat_template = "{{ raise_exception('no users here') }}"
     with pytest.raises(PromptError, match="no users here"):
-        chat_prompt(pair, "hello")
+        encode_prompt(pair, "hello", chat=True)
