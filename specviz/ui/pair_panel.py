@@ -9,7 +9,8 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.pairing import KnownPair, PairCheck, PairSpec, known_pairs
-from specviz.worker.client import Check, Worker
+from specviz.ui.ticking import keep_drawn
+from specviz.worker.client import Check, PairStatus, Worker
 
 _LINKED = "query-params"
 _ASKED = "pair asked for"
@@ -20,6 +21,7 @@ _SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _OWN = "other ids"
+_TICK = 0.5  # seconds
 
 
 def active_spec(worker: Worker) -> PairSpec:
@@ -94,7 +96,7 @@ def _title(pair: KnownPair) -> str:
 
 def _show_actions(worker: Worker, wished: PairSpec) -> None:
     status = worker.status()
-    loading = worker.preparing and wished == active_spec(worker)
+    loading = status.preparing and wished == active_spec(worker)
     if loading or (status.state == "ready" and status.spec == wished):
         return
     if not wished.embedded:
@@ -114,20 +116,15 @@ def _short(spec: PairSpec) -> str:
 
 
 def _show_check(check: Check) -> None:
-    reading = not check.done
-
-    @st.fragment(run_every=0.5 if reading else None)
-    def report() -> None:
-        if reading and check.done:
-            st.rerun()  # the ticks end
-        if not check.done:
+    def report(done: bool) -> None:
+        if not done:
             st.caption("Reading configurations and tokenizers…")
         elif check.error is not None:
             st.error(str(check.error))
         elif check.result is not None:
             _report(check.result)
 
-    report()
+    keep_drawn(lambda: check.done, lambda done: not done, report, seconds=_TICK)
 
 
 def _report(found: PairCheck) -> None:
@@ -144,22 +141,16 @@ def _report(found: PairCheck) -> None:
 
 
 def _show_status(worker: Worker) -> None:
-    preparing = worker.preparing
-
-    @st.fragment(run_every=0.5 if preparing else None)
-    def panel() -> None:
-        if worker.preparing:
-            _show_progress(worker)
-        elif preparing:
-            st.rerun()  # the ticks end
+    def panel(status: PairStatus) -> None:
+        if status.preparing:
+            _show_progress(worker, status)
         else:
-            _show_rest(worker)
+            _show_rest(worker, status)
 
-    panel()
+    keep_drawn(worker.status, lambda status: status.preparing, panel, seconds=_TICK)
 
 
-def _show_rest(worker: Worker) -> None:
-    status = worker.status()
+def _show_rest(worker: Worker, status: PairStatus) -> None:
     if status.state == "failed" and status.error is not None and _is_ours(status.spec):
         st.error(str(status.error))
     elif status.state == "ready":
@@ -183,8 +174,8 @@ def _is_ours(spec: PairSpec | None) -> bool:
     return spec in (st.session_state.get(_ASKED), PairSpec())
 
 
-def _show_progress(worker: Worker) -> None:
-    progress = worker.status().progress
+def _show_progress(worker: Worker, status: PairStatus) -> None:
+    progress = status.progress
     text = progress.text if progress else "loading the pair"
     share = 0.0
     if progress and progress.total_bytes:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import streamlit as st
-
 from specviz.export.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
+from specviz.pairing import PairSpec
 from specviz.trace import Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
 from specviz.ui.pair_panel import active_spec
 from specviz.ui.player import player_wish, show_player
-from specviz.worker.client import Run, Worker
+from specviz.ui.ticking import keep_drawn
+from specviz.worker.client import PairStatus, Run, Worker
 
 _KEY = "player"
 _TICK = 0.25  # seconds; twice as often, updates are dropped
@@ -25,33 +25,32 @@ _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 def show_stage(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> None:
     """Draw the player where the caller stands, and keep it fed."""
-    busy = is_busy(worker, history)
 
-    @st.fragment(run_every=_TICK if busy else None)
-    def feed() -> None:
+    def feed(status: PairStatus) -> None:
         this_tab()
-        show_player(stage_data(worker, history, chosen, tour), key=_KEY)
-        if busy and not is_busy(worker, history):
-            st.rerun()  # the rest of the page may know, and the ticks end
+        wished = active_spec(worker)
+        show_player(_stage_data(status, wished, history, chosen, tour), key=_KEY)
 
-    feed()
+    keep_drawn(worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK)
 
 
-def is_busy(worker: Worker, history: History) -> bool:
+def _is_busy(status: PairStatus, history: History) -> bool:
     """Whether what the stage shows may still change by itself."""
     run = history.current
     if run is not None and (not run.finished or history.awaits_outlook(run)):
         return True
-    measuring = run is None and worker.status().progress is not None
-    return worker.preparing or measuring
+    measuring = run is None and status.progress is not None
+    return status.preparing or measuring
 
 
-def stage_data(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
+def _stage_data(
+    status: PairStatus, wished: PairSpec, history: History, chosen: Chosen, tour: Tour
+) -> dict[str, Any]:
     shown, run = history.shown(), history.current
     wish = player_wish(_KEY)
     return payload(
         shown.trace,
-        _status(worker, shown, run),
+        _told(status, wished, shown, run),
         start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_points(history, shown),
@@ -62,11 +61,11 @@ def stage_data(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> 
     )
 
 
-def _status(worker: Worker, shown: Shown, run: Run | None) -> Status:
+def _told(status: PairStatus, wished: PairSpec, shown: Shown, run: Run | None) -> Status:
     if run is None and shown.name is not None:
         return _opened_status(shown)
     if run is None:
-        return _recorded_status(worker, shown)
+        return _recorded_status(status, wished, shown)
     on_stage = run.id == shown.id
     state = run.state
     return Status(
@@ -98,14 +97,13 @@ def _meanwhile(shown: Shown, run: Run) -> str:
     return f"The run ended before its first round. Below: {there}."
 
 
-def _recorded_status(worker: Worker, shown: Shown) -> Status:
-    status, spec = worker.status(), active_spec(worker)
+def _recorded_status(status: PairStatus, wished: PairSpec, shown: Shown) -> Status:
     detail, remedy = "press Run to load a pair", ""
-    if worker.preparing:
+    if status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
-    elif status.spec == spec and status.error is not None:
+    elif status.spec == wished and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
-    elif status.spec == spec and status.state == "ready":
+    elif status.spec == wished and status.state == "ready":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
     return Status(

@@ -82,15 +82,6 @@ class Worker:
         with self._lock:
             return self._wanted is not None or any(True for _ in self._tickets())
 
-    @property
-    def preparing(self) -> bool:
-        """Whether a pair is being loaded or let go, or will be before anything else."""
-        with self._lock:
-            active = self._active.request if self._active else None
-            asked = isinstance(active, PrepareRequest | UnloadRequest)
-            waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
-            return self._status.state == "loading" or self._wanted is not None or asked or waits
-
     def start(self) -> None:
         with self._lock:
             if self._link is None:
@@ -112,9 +103,9 @@ class Worker:
     def status(self) -> PairStatus:
         with self._lock:
             status, last = self._status, self._last_check
-        if last is not None and last[0] == status.spec:
-            return replace(status, check=last[1])
-        return status
+            preparing = self._is_preparing()
+        check = last[1] if last is not None and last[0] == status.spec else None
+        return replace(status, preparing=preparing, check=check)
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
@@ -211,6 +202,12 @@ class Worker:
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None
         self._link.send(message)
+
+    def _is_preparing(self) -> bool:
+        active = self._active.request if self._active else None
+        asked = isinstance(active, PrepareRequest | UnloadRequest)
+        waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
+        return self._status.state == "loading" or self._wanted is not None or asked or waits
 
     def _tickets(self) -> Iterator[Ticket]:
         if self._active is not None:

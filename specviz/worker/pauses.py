@@ -99,7 +99,10 @@ class Pauses:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """One task, unless a request comes in; then it is still to be done."""
+        """One task, unless a request comes in; then it is still to be done.
+
+        Between two tasks nothing is told: the pair is not at rest.
+        """
         task = self._tasks[0]
         pair = self._resident.get(task.spec)
         try:
@@ -107,11 +110,12 @@ class Pauses:
                 with self._interrupts.until(self._inbox.waiting):
                     task.do(pair, self._send)
         except Interrupted:
+            self._send(Doing(progress=None))
             return
         except Exception as error:
             if is_device_fault(error):
                 raise
             traceback.print_exc()
-        finally:
-            self._send(Doing(progress=None))
         del self._tasks[0]
+        if not self._tasks:
+            self._send(Doing(progress=None))

@@ -16,12 +16,14 @@ PairState = Literal["none", "loading", "ready", "failed"]
 class PairStatus:
     """``spec`` is the pair that is there, being loaded, or that failed.
 
-    ``progress`` tells what takes the time just now, in any state; ``check`` is the last
-    check, if it was of this pair.
+    ``preparing`` holds while a pair is loaded or let go, or will be before anything else;
+    ``progress`` tells what takes the time just now, in any state; ``check`` is the last check,
+    if it was of this pair.
     """
 
     state: PairState = "none"
     spec: PairSpec | None = None
+    preparing: bool = False
     progress: Progress | None = None
     error: SpecvizError | None = None
     memory_bytes: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -166,11 +167,10 @@ def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
 
 def wait_for_pair(page: Any, seconds: float = 150) -> None:
     """Until the models are warm and nothing is measured any more."""
-    page.wait_for_function(
-        "() => /press Run$/.test(document.querySelector('[data-testid=\"status\"]')"
-        "?.textContent.trim() ?? '')",
-        timeout=1000 * seconds,
-    )
+    from playwright.sync_api import expect
+
+    status = page.get_by_test_id("status")
+    expect(status).to_have_text(re.compile(r"press Run\s*$"), timeout=1000 * seconds)
 
 
 def _free_port() -> int:

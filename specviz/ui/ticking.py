@@ -1,0 +1,40 @@
+"""A part of the page that is drawn again and again while something is under way.
+
+One look decides both what is drawn and whether it ticks. Of two looks the second may see what
+the first did not, and then stand on the page for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import streamlit as st
+
+Look = TypeVar("Look")
+
+
+def keep_drawn(
+    look: Callable[[], Look],
+    busy: Callable[[Look], bool],
+    draw: Callable[[Look], None],
+    *,
+    seconds: float,
+) -> None:
+    """Draw what is seen, where the caller stands; when it comes to rest the page starts over.
+
+    The script's own drawing never starts it over: a click that it has not come to would be lost.
+    """
+    seen = look()
+    ticks = busy(seen)
+    first = [seen]
+
+    @st.fragment(run_every=seconds if ticks else None)
+    def part() -> None:
+        by_script = bool(first)
+        now = first.pop() if by_script else look()
+        draw(now)
+        if not by_script and busy(now) != ticks:
+            st.rerun()
+
+    part()

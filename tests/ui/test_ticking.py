@@ -1,0 +1,49 @@
+"""A part that is drawn again and again: one look at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+
+def page() -> None:
+    """Its looks alternate, as a worker's state may while a page is drawn."""
+    import itertools
+
+    import streamlit as st
+
+    from specviz.ui.ticking import keep_drawn
+
+    looks = itertools.cycle([st.session_state["first"], not st.session_state["first"]])
+    keep_drawn(lambda: next(looks), bool, lambda busy: st.text(f"busy: {busy}"), seconds=60)
+    st.session_state["ends"] = st.session_state.get("ends", 0) + 1
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """The intervals that fragments were made with."""
+    intervals: list[float | None] = []
+    make = st.fragment
+
+    def fragment(*, run_every: float | None) -> Callable[..., Any]:
+        intervals.append(run_every)
+        return make(run_every=run_every)
+
+    monkeypatch.setattr(st, "fragment", fragment)
+    return intervals
+
+
+@pytest.mark.parametrize(("first", "interval"), [(True, 60), (False, None)])
+def test_what_stands_on_the_page_decides_whether_it_ticks(
+    ticks: list[float | None], first: bool, interval: float | None
+) -> None:
+    app = AppTest.from_function(page)
+    app.session_state["first"] = first
+    app.run()
+    assert [each.value for each in app.text] == [f"busy: {first}"]
+    assert ticks == [interval]
+    assert app.session_state["ends"] == 1, "the script was started over"
