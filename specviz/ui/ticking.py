@@ -17,7 +17,7 @@ Look = TypeVar("Look")
 def keep_drawn(
     look: Callable[[], Look],
     busy: Callable[[Look], bool],
-    draw: Callable[[Look], None],
+    draw: Callable[[Look], object],
     *,
     seconds: float,
 ) -> None:
