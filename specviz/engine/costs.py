@@ -1,9 +1,10 @@
 """Step costs: what each kind of step takes, measured before any run is judged.
 
 The steps are timed as a run makes them: draft steps and a verification in turn, so that
-each finds the processor's caches as the other left them; and plain target steps in a row.
-Each includes its processors, its draw, and the host's wait where the loop waits. A round
-draws all its uniforms at once, within its draft phase; so does the phase that is timed here.
+each finds the processor's caches as the other left them; and between their rows, plain
+target steps in a row: c and v are quotients, whose parts should be of one time. Each includes
+its processors, its draw, and the host's wait where the loop waits. A round draws all its
+uniforms at once, within its draft phase; so does the phase that is timed here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a 
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
 _PARTS = 4  # of the plain steps, to see whether the machine held still
 _ROW = 4  # turns that verify the same number, one after the other
-_PLAIN_STEPS = 4  # plain steps for each repeat of the rest
+_PLAIN_ROW = 2  # plain steps after each row, and one before them that is not counted
 
 
 def measure_step_costs(
@@ -78,8 +79,7 @@ class _StepBench:
         Then the drift of the plain steps.
         """
         self._round_robin(2)
-        phases, verifications = self._round_robin(repeats)
-        plain = [self._plain_step() for _ in range(_PLAIN_STEPS * repeats)]
+        phases, verifications, plain = self._round_robin(repeats)
         drift = _drift(plain)
         target = [median(plain), *(median(verifications[n]) for n in sorted(verifications))]
         if self._drafter is None:
@@ -88,12 +88,16 @@ class _StepBench:
         later = max(1e-9, (longer - one) / _LATER_STEPS)
         return [one, two, later], target, drift
 
-    def _round_robin(self, repeats: int) -> tuple[list[list[float]], dict[int, list[float]]]:
+    def _round_robin(
+        self, repeats: int
+    ) -> tuple[list[list[float]], dict[int, list[float]], list[float]]:
         """A draft phase, a verification, in turn; each kind of phase meets each verification.
 
         A run verifies the same number again and again. So does each row here, and its first
-        turn, which finds the caches as another number left them, is not counted.
+        turn, which finds the caches as another number left them, is not counted. The same holds
+        of the plain steps, which come last.
         """
+        plain: list[float] = []
         phases: list[list[float]] = [[] for _ in _PHASES]
         verifications: dict[int, list[float]] = {tokens: [] for tokens in self._proposals}
         for row in range(0, repeats, _ROW):
@@ -105,7 +109,8 @@ class _StepBench:
                     if turn:
                         phases[kind].append(drafting)
                         times.append(checking)
-        return phases, verifications
+                plain += [self._plain_step() for _ in range(_PLAIN_ROW + 1)][1:]
+        return phases, verifications, plain
 
     def _plain_step(self) -> float:
         seconds = self._time(lambda: self._plain.step(self._ids[self._context], 0))
