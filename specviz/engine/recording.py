@@ -15,8 +15,8 @@ from specviz.engine.text import TokenTable
 from specviz.engine.verify import Lossless, Rule
 from specviz.trace import TOP_ALTERNATIVES, Alternatives, Insight
 
-_BLOCK = 64
-_BLOCKS_FROM = 512  # below this many blocks, sorting a row at once is as fast
+_COLUMN = 32  # entries
+_COLUMNS_FROM = 512  # below this many, sorting a row at once is as fast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +96,7 @@ class Recorder:
         """Bring over what explains each row; what is left to the host saves device calls."""
         count = candidates.shape[0]
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
-        facts = [
-            _facts(rows[first : first + count], scores, candidates, top_ids[first : first + count])
-            for first, scores in zip((0, count), logits, strict=True)
-        ]
-        numbers: list[list[float]] = torch.cat(facts).tolist()
-        totals: list[float] = rows[2 * count :].sum(-1).tolist()
+        own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])
         scales = [1.0] * (2 * count) + totals
         tops = [
             _alternatives(ids, probs, scale, self._table.texts)
@@ -109,13 +104,12 @@ class Recorder:
         ]
         temperature = self._temperature or 1.0
         entropies = [
-            _entropy(likeliest, mean, temperature, tops[i].probs[0])
-            for i, (_, likeliest, mean) in enumerate(numbers)
+            _entropy(likeliest[i], mean[i], temperature, tops[i].probs[0]) for i in range(2 * count)
         ]
         return [
             Insight(
-                draft_prob=numbers[i][0],
-                target_prob=numbers[count + i][0],
+                draft_prob=own[i],
+                target_prob=own[count + i],
                 draft_entropy=entropies[i],
                 target_entropy=entropies[count + i],
                 draft_top=tops[i],
@@ -135,12 +129,26 @@ def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> list[list[
 
 
 def _facts(
-    probs: torch.Tensor, logits: torch.Tensor, candidates: torch.Tensor, top_ids: torch.Tensor
-) -> torch.Tensor:
-    """The candidate's probability, the likeliest token's logit, the mean logit: [count, 3]."""
-    own = probs.gather(-1, candidates[:, None])
-    likeliest = logits.gather(-1, top_ids[:, :1])
-    return torch.cat((own, likeliest, torch.linalg.vecdot(probs, logits)[:, None]), -1)
+    rows: torch.Tensor,
+    logits: tuple[torch.Tensor, torch.Tensor],
+    candidates: torch.Tensor,
+    likeliest: torch.Tensor,
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """In one transfer: of draft and target rows the candidates' probabilities, the likeliest
+    tokens' logits and the mean logits, [2 * count] each; and the residuals' totals."""
+    count = candidates.shape[0]
+    pair = 2 * count
+    both = torch.cat((candidates, candidates))
+    parts = (
+        rows[:pair].gather(-1, both[:, None])[:, 0],
+        logits[0].gather(-1, likeliest[:count])[:, 0],
+        logits[1].gather(-1, likeliest[count:pair])[:, 0],
+        torch.linalg.vecdot(rows[:count], logits[0]),
+        torch.linalg.vecdot(rows[count:pair], logits[1]),
+        rows[pair:].sum(-1),
+    )
+    values: list[float] = torch.cat(parts).tolist()
+    return values[:pair], values[pair : 2 * pair], values[2 * pair : 3 * pair], values[3 * pair :]
 
 
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
@@ -155,20 +163,20 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest values [num_rows, count] of each row and where they stand.
 
-    A row's ``count`` largest values lie in the ``count`` blocks with the largest maxima, so
-    most of a large vocabulary is read once and never sorted.
+    A row is read once as a grid. Its ``count`` largest values lie in the ``count`` columns with
+    the largest maxima, so few are ever sorted.
     """
     size = rows.shape[-1]
-    count = min(count, size)
-    blocks = size // _BLOCK
-    if blocks < _BLOCKS_FROM:
-        top = rows.topk(count, dim=-1)
+    columns = size // _COLUMN
+    if columns < _COLUMNS_FROM:
+        top = rows.topk(min(count, size), dim=-1)
         return top.values, top.indices
-    even = blocks * _BLOCK
-    grid = rows[:, :even].unflatten(-1, (blocks, _BLOCK))
-    best = grid.amax(-1).topk(count, dim=-1, sorted=False).indices
-    picked = grid.gather(1, best[..., None].expand(-1, -1, _BLOCK)).flatten(1)
-    where = (best[..., None] * _BLOCK + torch.arange(_BLOCK, device=rows.device)).flatten(1)
+    even = columns * _COLUMN
+    grid = rows[:, :even].unflatten(-1, (_COLUMN, columns))
+    best = grid.amax(1).topk(count, dim=-1, sorted=False).indices
+    picked = grid.gather(2, best[:, None].expand(-1, _COLUMN, -1)).flatten(1)
+    starts = torch.arange(0, even, columns, device=rows.device)
+    where = (starts[:, None] + best[:, None]).flatten(1)
     if even < size:
         tail = torch.arange(even, size, device=rows.device).expand(rows.shape[0], -1)
         picked = torch.cat((picked, rows[:, even:]), -1)

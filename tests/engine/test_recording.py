@@ -27,7 +27,8 @@ from tests.traces import make_trace
 def test_top_of_is_topk(size: int) -> None:
     rows = torch.rand(9, size, generator=torch.Generator().manual_seed(size))
     rows[0] = torch.linspace(0, 1, size)  # the largest together, in the tail
-    rows[1] = torch.linspace(1, 0, size)  # the largest together, in the first block
+    rows[1] = torch.linspace(1, 0, size)  # the largest together, side by side
+    rows[2, :: max(1, size // 32)] += 1.0  # the largest in one column of a grid
     values, where = top_of(rows, TOP_ALTERNATIVES)
     expected = rows.topk(min(TOP_ALTERNATIVES, size), dim=-1).values
     assert torch.equal(values, expected)
