@@ -119,6 +119,16 @@ class Library:
             raise self._no_run()
         return trace_from_json(_unpacked(found[0]), source="The kept run")
 
+    def copy_of(self, trace: Trace) -> str | None:
+        """The run, also a deleted one, that has this very trace."""
+        body = _packed(trace)
+        with self._reading() as db:
+            found = db.execute(
+                "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
+                (len(body), body),
+            ).fetchone()
+        return found[0] if found else None
+
     def rename(self, run_id: str, name: str) -> None:
         self._change(run_id, "UPDATE runs SET name = ? WHERE run = ?", _name(name))
 

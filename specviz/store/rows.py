@@ -63,6 +63,8 @@ class Query:
     rules: tuple[str, ...] = ()
     finishes: tuple[str, ...] = ()
     drafters: tuple[str, ...] = ()
+    gammas: tuple[int, ...] = ()
+    temperatures: tuple[float, ...] = ()
     comparison: str | None = None
     deleted: bool = False  # the runs that were deleted and can be restored
     sort: SortKey = "created"
@@ -81,6 +83,8 @@ class Facets:
     rules: tuple[str, ...] = ()
     finishes: tuple[str, ...] = ()
     drafters: tuple[str, ...] = ()
+    gammas: tuple[int, ...] = ()
+    temperatures: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

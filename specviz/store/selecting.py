@@ -37,6 +37,7 @@ def where(query: Query) -> Condition:
     parts = [_deleted(query), *_searched(query), *_tagged(query)]
     parts += _among("pair", query.pairs) + _among("rule", query.rules)
     parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
+    parts += _among("gamma", query.gammas) + _among("temperature", query.temperatures)
     parts += _of_kinds(query.kinds)
     if query.comparison is not None:
         parts.append(("comparison = ?", [query.comparison]))
@@ -85,6 +86,8 @@ def facet_values(db: sqlite3.Connection) -> Facets:
         rules=_distinct(db, "rule"),
         finishes=_distinct(db, "finish"),
         drafters=_distinct(db, "drafter"),
+        gammas=_distinct(db, "gamma"),
+        temperatures=_distinct(db, "temperature"),
     )
 
 
@@ -109,7 +112,7 @@ def _tagged(query: Query) -> list[Condition]:
     return [(one_tag, [tag]) for tag in query.tags]
 
 
-def _among(column: str, values: Sequence[str]) -> list[Condition]:
+def _among(column: str, values: Sequence[str | float]) -> list[Condition]:
     if not values:
         return []
     return [(f"{column} IN ({', '.join('?' * len(values))})", list(values))]

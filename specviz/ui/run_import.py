@@ -1,12 +1,12 @@
 """Traces from files into the library. Each file is taken whole or refused in words.
 
 A file is strange until it has been read, measured and written for the player once: one that
-passes the reader and still cannot be shown is refused as well. The same file twice is one run.
+passes the reader and still cannot be shown is refused as well. A run that is here, or was and
+is deleted, stays the one it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable
@@ -35,12 +35,14 @@ _TOLD_SECONDS = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     run_ids: tuple[str, ...] = ()
+    known: int = 0  # of these, runs that were here before
     refused: tuple[str, ...] = ()  # a line each, with the file's name
 
 
 def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
     """Each file by itself; names are what the user called them."""
     made: list[str] = []
+    known = 0
     refused: list[str] = []
     for number, (name, content) in enumerate(files):
         try:
@@ -48,18 +50,22 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
                 raise TraceError(
                     f"It is one of more than {MOST_FILES} files.", remedy="Import it by itself."
                 )
-            made.append(_import(library, name, content))
+            run_id, was_here = _import(library, name, content)
+            made.append(run_id)
+            known += was_here
         except SpecvizError as error:
             refused.append(f"{_shown(name)}: {error}")
-    return Imported(run_ids=tuple(made), refused=tuple(refused))
+    return Imported(run_ids=tuple(made), known=known, refused=tuple(refused))
 
 
-def _import(library: Library, name: str, content: bytes) -> str:
+def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
+    """The run's id, and whether it was here before."""
     trace = _sound(_read(content))
-    run_id = hashlib.sha256(content).hexdigest()[:32]
-    keep(library, trace, run_id=run_id, name=PurePosixPath(_shown(name)).stem)
-    library.restore([run_id])  # it may have been there, and deleted
-    return run_id
+    there = library.copy_of(trace)
+    if there is not None:
+        library.restore([there])
+        return there, True
+    return keep(library, trace, name=PurePosixPath(_shown(name)).stem), False
 
 
 def _read(content: bytes) -> Trace:
@@ -138,10 +144,20 @@ def show_imported() -> None:
     if done is None or time.monotonic() - when > _TOLD_SECONDS:
         return
     if done.run_ids:
-        plural = "" if len(done.run_ids) == 1 else "s"
-        st.success(f"{len(done.run_ids)} run{plural} imported.")
+        st.success(_outcome(len(done.run_ids) - done.known, done.known))
     if done.refused:
         count = "One file was" if len(done.refused) == 1 else f"{len(done.refused)} files were"
         with st.container(border=True, key="runs_refused", gap="small"):
             st.markdown(f"**{count} not imported, not in part either.**")
             st.text("\n".join(done.refused))
+
+
+def _outcome(new: int, known: int) -> str:
+    told: list[str] = []
+    if new:
+        told.append(f"{new} run{'' if new == 1 else 's'} imported.")
+    if known:
+        told.append(
+            f"{known} {'was' if known == 1 else 'were'} here before: nothing is kept twice."
+        )
+    return " ".join(told)

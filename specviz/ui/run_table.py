@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
 
 from specviz.store import Facets, Query, RunRow, SortKey
 
+_Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
 COMPARISON = "comparison"  # in the link: the key of one
 OWN_WORDS = "own words"
@@ -39,6 +40,8 @@ _FILTERS = {
     "rules": "Rule",
     "drafters": "Drafter",
     "finishes": "Ended by",
+    "gammas": "γ",
+    "temperatures": "Temperature",
 }
 
 
@@ -53,9 +56,7 @@ def ask(facets: Facets) -> Query:
             "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
         )
         with st.popover("Filter", key="runs_filter"):
-            st.caption(
-                "A filter is here where it tells the kept runs apart. For γ and temperature: Order."
-            )
+            st.caption("A filter is here where it tells the kept runs apart.")
             filters = _filters(facets)
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
@@ -90,10 +91,12 @@ def _filters(facets: Facets) -> dict[str, Any]:
         "rules": _pick("rules", facets.rules),
         "drafters": _pick("drafters", facets.drafters),
         "finishes": _pick("finishes", facets.finishes),
+        "gammas": _pick("gammas", facets.gammas),
+        "temperatures": _pick("temperatures", facets.temperatures),
     }
 
 
-def _pick(name: str, options: Sequence[str], fewest: int = 2) -> tuple[str, ...]:
+def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value, ...]:
     """Drawn where there is a choice. What was picked before stays on offer, so that a list that
     has become empty can be widened again."""
     key = f"runs_{name}"

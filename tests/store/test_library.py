@@ -125,10 +125,14 @@ def test_filters_and_facets(library: Library) -> None:
     assert ids(library, finishes=("stopped",)) == [own]
     assert ids(library, tags=("a", "b")) == [own]
     assert ids(library, pairs=("no such",)) == []
+    warm = keep(library, make_trace(config=RunConfig(gamma=7, temperature=0.3)))
+    assert ids(library, gammas=(7,)) == ids(library, temperatures=(0.3,)) == [warm]
+    assert ids(library, gammas=(7,), temperatures=(0.4,)) == []
     facets = library.facets()
     assert facets.tags == ("a", "b")
     assert facets.kinds == ("story", None)
     assert set(facets.rules) == {"lossless", "over-accept"}
+    assert (facets.gammas[-1], facets.temperatures[0]) == (7, 0.3)
 
 
 def test_sorting_and_paging(library: Library) -> None:

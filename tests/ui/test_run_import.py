@@ -11,6 +11,7 @@ import pytest
 
 from specviz.comparing import compare, comparison_to_json
 from specviz.export.replay import replay_html, script_json
+from specviz.keeping import keep
 from specviz.store import Library, trace_to_json
 from specviz.ui.run_import import MOST_FILES, Imported, import_files
 from tests.comparing.synthetic import make_plan, runs_of
@@ -70,9 +71,25 @@ def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:
 def test_the_same_file_twice_is_one_run(library: Library) -> None:
     good = trace_to_json(full_trace()).encode()
     (first,) = import_files(library, [("a.json", good)]).run_ids
+    library.rename(first, "my best")
     library.delete([first])
-    assert import_files(library, [("b.json", good)]).run_ids == (first,)
-    assert [row.name for row in library.find()] == ["b"]
+    again = import_files(library, [("b.json", good)])
+    assert (again.run_ids, again.known) == ((first,), 1)
+    assert [row.name for row in library.find()] == ["my best"]
+
+
+def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> None:
+    mine = keep(library, full_trace())
+    other = trace_to_json(make_trace()).encode()
+    exported = trace_to_json(library.open(mine)).encode()
+    done = import_files(library, [("mine.json", exported), ("other.json", other)])
+    assert (done.run_ids[0], done.known, library.count()) == (mine, 1, 2)
+    app = opened()
+    app.session_state["runs imported"] = done, time.monotonic()
+    sound(app.switch_page("pages/runs.py").run())
+    assert [each.value for each in app.success] == [
+        "1 run imported. 1 was here before: nothing is kept twice."
+    ]
 
 
 def test_a_file_too_many_is_refused(library: Library) -> None:
