@@ -28,7 +28,9 @@ show_heading(
     "turn.",
 )
 claims = all_claims()
-st.caption(f"Pair for the runs: {active_spec(worker).label}. It is loaded first if need be.")
+st.caption(
+    f"Pair for the runs: {active_spec(worker.status()).label}. It is loaded first if need be."
+)
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )

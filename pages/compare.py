@@ -25,7 +25,8 @@ from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
 
 this_tab()
 worker, courses = the_worker(), session_courses()
-spec = active_spec(worker)
+status = worker.status()
+spec = active_spec(status)
 cards = session_cards(spec)
 busy = courses.going is not None
 
@@ -39,7 +40,7 @@ about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared()
     with st.expander("The pair", key="compare_pair_panel"):
-        show_pair_panel(worker)
+        show_pair_panel(worker, status)
 
 room = st.container()
 single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")

@@ -6,7 +6,12 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.choices import choose_run, chosen_so_far, refused  # noqa: E402
+from specviz.ui.choices import (  # noqa: E402
+    choose_run,
+    chosen_so_far,
+    refused,
+    restart_is_settled,
+)
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.keeper import show_failure  # noqa: E402
@@ -17,8 +22,10 @@ from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
 worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
-    worker.prepare(active_spec(worker))
+    worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
+status = worker.status()  # one look for all parts of the page: they must agree
+spec = active_spec(status)
 
 failure = open_linked(history)
 tour = "force" if st.query_params.get("tour") == "1" else "ask"
@@ -30,14 +37,14 @@ with told:
         st.error(str(failure))
     show_failure()
     show_opened(history)
-chat = has_chat(worker, active_spec(worker))
+chat = has_chat(status, spec)
 with stage:  # the recorded run moves while the browser still fetches the widgets' parts
-    show_stage(worker, history, chosen_so_far(has_chat=chat), tour)
+    show_stage(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
     choices = choose_run(has_chat=chat)
     with st.expander("The pair", key="pair_panel", bind="query-params"):
-        show_pair_panel(worker)
+        show_pair_panel(worker, status)
 
 with head:
     with st.container(key="title", gap=None):
@@ -49,11 +56,13 @@ with head:
     stop = st.button("Stop", key="stop", disabled=not running)
     start = st.button("Run", key="run", type="primary")
 
-problem = refused(choices.prompt) if start or choices.restart else None
+if wanted := start or choices.restart:
+    restart_is_settled()
+problem = refused(choices.prompt) if wanted else None
 if problem is not None:
     st.error(str(problem))
-elif start or choices.restart:
-    history.add(worker.submit(tab.id, active_spec(worker), choices.prompt, choices.config))
+elif wanted:
+    history.add(worker.submit(tab.id, spec, choices.prompt, choices.config))
     st.rerun()
 elif stop and run is not None:
     run.stop()

@@ -31,7 +31,7 @@ def loaded_by(modules: str) -> set[str]:
     """The packages that a process holds after importing the modules, and nothing else."""
     code = f"import sys, {modules}; print(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())

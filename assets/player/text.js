@@ -177,11 +177,11 @@ class TextPane {
   /** Lines end elsewhere now, and blocks with them. */
   resize() {
     const { clientWidth } = this.pane;
-    if (this.width && clientWidth !== this.width) {
-      this.column.cut(0);
-      this.store.changed();
-    }
+    const cut = this.width !== 0 && clientWidth !== this.width;
     this.width = clientWidth;
+    if (!cut) return;
+    this.column.cut(0);
+    this.draw(); // at once: the frame under way would be painted without a word
   }
 
   /** @param {Recording} recording */

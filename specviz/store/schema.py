@@ -7,15 +7,12 @@ nothing in it changes. Each migration is one transaction with its version number
 from __future__ import annotations
 
 import sqlite3
-import struct
 import time
 from pathlib import Path
 
 from specviz.errors import StoreError
 
 BUSY_SECONDS = 10.0
-_MAGIC = b"SQLite format 3\0"
-_VERSION_AT = 60  # of the file's header: PRAGMA user_version, big-endian
 
 _FIRST = """
 CREATE TABLE runs (
@@ -100,18 +97,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """What the file's first bytes tell, read without opening it as a database."""
+    """Before a connection that may write, and that would move a log into its file.
+
+    SQLite itself reads, never we: closing any descriptor of a file drops all the locks that the
+    process has on it, those of its other connections too.
+    """
     if not path.exists():
         return
     if not path.is_file():
         raise StoreError(f"{path} is not a file.", remedy="Move it away, or set SPECVIZ_HOME.")
-    with path.open("rb") as file:
-        header = file.read(100)
-    if not header:
-        return
-    if len(header) < 100 or not header.startswith(_MAGIC):
-        raise damaged(path)
-    _check_version(struct.unpack_from(">i", header, _VERSION_AT)[0], path)
     if path.with_name(f"{path.name}-wal").exists():
         _check_version(_version_in_log(path), path)
 

@@ -11,6 +11,7 @@ import streamlit as st
 from specviz.figures.tradeoff import Landing, Mark, Side
 from specviz.theory import tradeoff
 from specviz.theory.tradeoff import Law, Tally
+from specviz.ui.ticking import keep_drawn
 
 _BATCH = 10_000  # positions a tick, for each rule
 NARROW = 0.002  # half an interval, at which the simulation ends
@@ -138,14 +139,11 @@ def simulation_of(settings: Settings) -> Simulation:
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
     """Simulate a batch twice a second and draw what there is, until intervals are narrow."""
     simulation = simulation_of(settings)
-    going = not (paused or simulation.done)
 
-    @st.fragment(run_every=_TICK if going else None)
-    def tick() -> None:
-        if going and not simulation.done:
+    def go_on() -> bool:
+        """Whether there is more to do."""
+        if not (paused or simulation.done):
             simulation.step()
-        draw(simulation)
-        if going and simulation.done:
-            st.rerun()  # the ticks end
+        return not (paused or simulation.done)
 
-    tick()
+    keep_drawn(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)

@@ -51,12 +51,18 @@ def choose_run(*, has_chat: bool) -> Choices:
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
     config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
-    asked = bool(st.session_state.pop(_RESTART, False))
-    return Choices(prompt=prompt, config=config, restart=asked and st.session_state["live"])
+    asked = bool(st.session_state.get(_RESTART)) and bool(st.session_state["live"])
+    st.session_state[_RESTART] = asked
+    return Choices(prompt=prompt, config=config, restart=asked)
 
 
 def _ask_restart() -> None:
     st.session_state[_RESTART] = True
+
+
+def restart_is_settled() -> None:
+    """It is asked for until the page has come to it: the script may be broken off before."""
+    st.session_state[_RESTART] = False
 
 
 def _choose_prompt() -> str:

@@ -150,7 +150,7 @@ def _show_progress(runs: ClaimRuns) -> None:
             st.rerun()  # the ticks end, and the rest of the page may know
         done, planned = runs.series.progress
         label = runs.series.planned[min(done, planned - 1)].label
-        doing = f"{_doing(runs)}run {done + 1} of {planned}, {label}"
+        doing = f"{_doing(runs)}run {min(done + 1, planned)} of {planned}, {label}"
         st.progress(done / planned, text=f":small[{_plain(doing)}]")
         st.button("Stop", key="claims_stop", type="tertiary", on_click=runs.stop)
 

@@ -101,7 +101,7 @@ class ClaimRuns:
         self.outcomes.pop(run, None)
         self.failures.pop(run, None)
         self.run, self.askers[run] = run, asked_by
-        planned = plans(run, active_spec(worker))
+        planned = plans(run, active_spec(worker.status()))
         if run in _WATCHED:
             self.series = Watched(_watched(worker, tab, history, planned[0]), planned)
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import streamlit as st
 
 from specviz.ui.keeper import the_keeper
 from specviz.worker.client import Worker
+
+_TAB = "tab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,7 @@ class Tab:
     """One browser session, as the worker's queue knows it."""
 
     id: str
+    worker: Worker = field(compare=False, repr=False)
 
     @property
     def series(self) -> str:
@@ -32,18 +35,22 @@ def the_worker() -> Worker:
 
 
 def _release(tab: Tab) -> None:
+    """By the worker that it had: when the server ends there is no other, and none is started."""
     for session in (tab.id, tab.series):
-        the_worker().release(session)
+        tab.worker.release(session)
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=_release)
-def _this_tab() -> Tab:
-    return Tab(uuid.uuid4().hex)
+def _the_tab(tab_id: str) -> Tab:
+    return Tab(tab_id, the_worker())
 
 
 def this_tab() -> Tab:
-    """Says that the tab lives; when it closes, its runs end after a grace."""
-    tab = _this_tab()
+    """Says that the tab lives; when it closes, its runs end after a grace.
+
+    A connection that breaks off lets go of it too; the same tab then comes back in time.
+    """
+    tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
     for session in (tab.id, tab.series):
         the_worker().keep(session)
     return tab

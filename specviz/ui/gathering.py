@@ -15,6 +15,7 @@ import numpy as np
 import streamlit as st
 
 from specviz.theory.simulation import Estimate, Simulated
+from specviz.ui.ticking import keep_drawn
 
 NARROW = 0.003  # half of the interval, as a share of the mean, at which simulations end
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
@@ -68,7 +69,9 @@ class Course:
     def _next_size(self, seconds: float) -> int:
         if self.result is None:
             return _FIRST
-        pace = min(2.0, seconds / self.seconds)
+        pace = 2.0  # also where the last batch was too short for the clock
+        if self.seconds > 0.0:
+            pace = min(pace, seconds / self.seconds)
         return max(_FIRST, min(self.result.texts, int(self._size * pace)))
 
 
@@ -129,17 +132,14 @@ def gathering(
 
 def gather(work: Gathering, paused: bool, draw: Callable[[], None]) -> None:
     """Go on twice a second and draw what there is; the ticks end with the work."""
-    going = not (paused or work.done)
 
-    @st.fragment(run_every=_TICK if going else None)
-    def tick() -> None:
-        if going and not work.done:
+    def go_on() -> bool:
+        """Whether there is more to do."""
+        if not (paused or work.done):
             work.advance()
-        draw()
-        if going and work.done:
-            st.rerun()
+        return not (paused or work.done)
 
-    tick()
+    keep_drawn(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
 
 
 def progress(work: Gathering, paused: bool) -> str:

@@ -106,17 +106,17 @@ class History:
         return Shown(
             id=run.id,
             trace=trace,
-            figures=self._figures_of(run, trace),
+            figures=self._figures_of(run, trace, final),
             outlook=run.outlook,
             growing=not final,
         )
 
-    def _figures_of(self, run: Run, trace: Trace) -> Metrics:
+    def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
         """Made once for a run that is over, and once for each number of rounds before."""
-        stage = -1 if run.finished else len(trace.rounds)
+        stage = -1 if final else len(trace.rounds)
         known = self._figures.get(run.id)
         if known is None or known[0] != stage:
-            known = stage, metrics(trace, intervals=run.finished)
+            known = stage, metrics(trace, intervals=final)
             self._figures[run.id] = known
         return known[1]
 

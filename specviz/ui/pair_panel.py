@@ -24,37 +24,35 @@ _OWN = "other ids"
 _TICK = 0.5  # seconds
 
 
-def active_spec(worker: Worker) -> PairSpec:
+def active_spec(status: PairStatus) -> PairSpec:
     """The pair that runs use: the embedded one until another is loaded by a click.
 
     One that could not be loaded gives way to the one before it.
     """
     before = st.session_state.get(_READY, PairSpec())
     asked = st.session_state.get(_ASKED, before)
-    status = worker.status()
     if status.spec == asked and status.state == "ready":
         st.session_state[_READY] = asked
     return before if status.spec == asked and status.state == "failed" else asked
 
 
-def has_chat(worker: Worker, spec: PairSpec) -> bool:
+def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Whether the pair has a chat template: known once it was ready, whatever is loaded now."""
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
-    status = worker.status()
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
     return known.get(spec, False)
 
 
-def show_pair_panel(worker: Worker) -> None:
+def show_pair_panel(worker: Worker, status: PairStatus) -> None:
     source = st.segmented_control(
         "Where the pair comes from", _SOURCES, default="Embedded", key="pair", bind=_LINKED,
         label_visibility="collapsed", width="stretch",
     )  # fmt: skip
     wished = _wished(source or "Embedded")
     if wished is not None:
-        _show_actions(worker, wished)
-    _show_status(worker)
+        _show_actions(worker, status, wished)
+    _show_status(worker, status)
 
 
 def _wished(source: str) -> PairSpec | None:
@@ -94,9 +92,8 @@ def _title(pair: KnownPair) -> str:
     return f"{pair.family} · {pair.size}"
 
 
-def _show_actions(worker: Worker, wished: PairSpec) -> None:
-    status = worker.status()
-    loading = status.preparing and wished == active_spec(worker)
+def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
+    loading = status.preparing and wished == active_spec(status)
     if loading or (status.state == "ready" and status.spec == wished):
         return
     if not wished.embedded:
@@ -124,7 +121,10 @@ def _show_check(check: Check) -> None:
         elif check.result is not None:
             _report(check.result)
 
-    keep_drawn(lambda: check.done, lambda done: not done, report, seconds=_TICK)
+    def done() -> bool:
+        return check.done
+
+    keep_drawn(done(), done, lambda over: not over, report, seconds=_TICK)
 
 
 def _report(found: PairCheck) -> None:
@@ -140,14 +140,14 @@ def _report(found: PairCheck) -> None:
     show(" ".join([*lines, *found.notices]))
 
 
-def _show_status(worker: Worker) -> None:
+def _show_status(worker: Worker, seen: PairStatus) -> None:
     def panel(status: PairStatus) -> None:
         if status.preparing:
             _show_progress(worker, status)
         else:
             _show_rest(worker, status)
 
-    keep_drawn(worker.status, lambda status: status.preparing, panel, seconds=_TICK)
+    keep_drawn(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
 
 
 def _show_rest(worker: Worker, status: PairStatus) -> None:
@@ -161,7 +161,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
                 "Measure again", key="measure_again", type="tertiary",
-                on_click=lambda: worker.prepare(active_spec(worker), fresh=True),
+                on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
                 help="Step costs are kept from an earlier time. Measure them again if the "
                 "machine was busy then: forecast, c and v follow from them.",
             )  # fmt: skip

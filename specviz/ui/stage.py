@@ -10,28 +10,29 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.export.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
-from specviz.pairing import PairSpec
 from specviz.trace import Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
 from specviz.ui.pair_panel import active_spec
 from specviz.ui.player import player_wish, show_player
 from specviz.ui.ticking import keep_drawn
-from specviz.worker.client import PairStatus, Run, Worker
+from specviz.worker.client import PairStatus, Worker
+from specviz.worker.runs import FINISHED, Run, RunState
 
 _KEY = "player"
 _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
-def show_stage(worker: Worker, history: History, chosen: Chosen, tour: Tour) -> None:
-    """Draw the player where the caller stands, and keep it fed."""
+def show_stage(
+    worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
+) -> None:
+    """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
 
     def feed(status: PairStatus) -> None:
         this_tab()
-        wished = active_spec(worker)
-        show_player(_stage_data(status, wished, history, chosen, tour), key=_KEY)
+        show_player(_stage_data(status, history, chosen, tour), key=_KEY)
 
-    keep_drawn(worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK)
+    keep_drawn(seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK)
 
 
 def _is_busy(status: PairStatus, history: History) -> bool:
@@ -43,14 +44,15 @@ def _is_busy(status: PairStatus, history: History) -> bool:
     return status.preparing or measuring
 
 
-def _stage_data(
-    status: PairStatus, wished: PairSpec, history: History, chosen: Chosen, tour: Tour
-) -> dict[str, Any]:
-    shown, run = history.shown(), history.current
+def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
+    """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
+    run = history.current
+    state = run.state if run else None
+    shown = history.shown()
     wish = player_wish(_KEY)
     return payload(
         shown.trace,
-        _told(status, wished, shown, run),
+        _told_run(run, state, shown) if run and state else _told_pair(status, shown),
         start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_points(history, shown),
@@ -61,21 +63,17 @@ def _stage_data(
     )
 
 
-def _told(status: PairStatus, wished: PairSpec, shown: Shown, run: Run | None) -> Status:
-    if run is None and shown.name is not None:
-        return _opened_status(shown)
-    if run is None:
-        return _recorded_status(status, wished, shown)
+def _told_run(run: Run, state: RunState, shown: Shown) -> Status:
     on_stage = run.id == shown.id
-    state = run.state
+    over = state in FINISHED
     return Status(
         id=shown.id,
         state=state,
         label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if on_stage else run.spec.label}",
-        detail=run.error.culprit if run.error else _detail(run),
+        detail=run.error.culprit if run.error else _detail(run, state),
         remedy=run.error.remedy if run.error else "",
-        sentence=_sentence(shown.trace, run) if on_stage else _meanwhile(shown, run),
-        waiting=not on_stage and not run.finished,
+        sentence=_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),
+        waiting=not on_stage and not over,
     )
 
 
@@ -89,15 +87,19 @@ _STATE_WORDS = {
 }
 
 
-def _meanwhile(shown: Shown, run: Run) -> str:
+def _meanwhile(shown: Shown, over: bool) -> str:
     """While, or because, the run has no round: what the stage shows in its stead."""
     there = "the recorded run" if shown.id == RECORDED else "the run before"
-    if not run.finished:
+    if not over:
         return f"Below, until it starts: {there}."
     return f"The run ended before its first round. Below: {there}."
 
 
-def _recorded_status(status: PairStatus, wished: PairSpec, shown: Shown) -> Status:
+def _told_pair(status: PairStatus, shown: Shown) -> Status:
+    """While the tab has no run: one of the library, or the recorded one and how the pair is."""
+    if shown.name is not None:
+        return _opened_status(shown)
+    wished = active_spec(status)
     detail, remedy = "press Run to load a pair", ""
     if status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
@@ -132,21 +134,21 @@ def _stopped(rounds: int) -> str:
     return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
 
 
-def _detail(run: Run) -> str:
-    if run.state == "queued":
+def _detail(run: Run, state: RunState) -> str:
+    if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
     return "" if run.rounds else run.detail
 
 
-def _sentence(trace: Trace, run: Run) -> str | None:
+def _sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     rounds = len(trace.rounds)
     plural = "" if rounds == 1 else "s"
     tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
-    if run.state == "running":
+    if state == "running":
         return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
-    if run.state == "stopped":
+    if state == "stopped":
         return _stopped(rounds)
-    if run.state == "failed":
+    if state == "failed":
         return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None
 

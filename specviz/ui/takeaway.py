@@ -14,7 +14,7 @@ _LEFT_OUT = {"prompt", "tour", "more", "pair_panel", "run"}  # no settings of a 
 def show_downloads(history: History) -> None:
     """The run on the stage, once all is at rest: until then it may be the one before."""
     shown, run = history.shown(), history.current
-    resting = run is None or run.finished
+    resting = not shown.growing and (run is None or run.finished)
     for label, name, kind in (
         ("Download the trace (JSON)", "trace.json", "application/json"),
         ("Download the rounds (CSV)", "rounds.csv", "text/csv"),

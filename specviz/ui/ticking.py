@@ -15,17 +15,18 @@ Look = TypeVar("Look")
 
 
 def keep_drawn(
+    seen: Look,
     look: Callable[[], Look],
     busy: Callable[[Look], bool],
     draw: Callable[[Look], object],
     *,
     seconds: float,
 ) -> None:
-    """Draw what is seen, where the caller stands; when it comes to rest the page starts over.
+    """Draw what the script has seen, and what later looks see while it is busy.
 
-    The script's own drawing never starts it over: a click that it has not come to would be lost.
+    When it comes to rest, or begins again, the page starts over. The script's own drawing never
+    starts it over: a click that it has not come to would be lost.
     """
-    seen = look()
     ticks = busy(seen)
     first = [seen]
 

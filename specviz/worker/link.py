@@ -68,9 +68,12 @@ class Link:
             self._on_end(self, code)
 
     def _hear(self) -> None:
-        with suppress(EOFError, ConnectionResetError):
-            while True:
-                self._on_event(self, self._connection.recv())
+        while True:
+            try:
+                event = self._connection.recv()
+            except (EOFError, OSError):
+                return  # its end, perhaps in mid-message
+            self._on_event(self, event)
 
     def _wait(self) -> int | None:
         """The exit code; a process that closed its pipe and lives on is killed."""

@@ -29,6 +29,7 @@ from specviz.trace import (
 )
 
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
+FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
 
 class Run:
@@ -67,7 +68,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return self._state in ("stopped", "done", "failed")
+        return self._state in FINISHED
 
     @property
     def rounds(self) -> Sequence[Round]:

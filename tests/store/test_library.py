@@ -283,14 +283,18 @@ def _long_text(trace: Trace) -> Trace:
 def test_ten_thousand_runs_are_listed_in_less_than_twice_the_stated_time(
     ten_thousand: Library, query: Query, found: int
 ) -> None:
+    """Of the processor: the file was just written, so it is read from memory, not from the disk.
+
+    A clock would time a busy machine's other work.
+    """
     spent = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         seen = len(ten_thousand.find(query)), ten_thousand.count(query)
         ten_thousand.facets()
-        spent.append(1000 * (time.perf_counter() - began))
+        spent.append(1000 * (time.process_time() - began))
         assert seen == (min(50, found), found)
-    assert statistics.median(spent) < 2 * STATED_MS, spent  # twice: a machine has other work
+    assert statistics.median(spent) < 2 * STATED_MS, spent  # twice: machines differ
 
 
 def test_lists_read_no_trace(ten_thousand: Library) -> None:

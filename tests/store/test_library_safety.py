@@ -229,6 +229,31 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["plain"]
 
 
+def test_a_look_at_the_library_drops_no_lock_of_the_process(path: Path, trace: Trace) -> None:
+    """A writer whose lock was gone would find its log unlinked by the next to leave."""
+    library = Library(path)
+    keep(library, trace)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE runs SET note = 'by the writer'")
+        assert library.count() == 1
+        other = subprocess.run(
+            [sys.executable, "-c", _TAKE_ALL, str(path)], capture_output=True, text=True, check=True
+        )
+        assert other.stdout.strip() == "database is locked"
+        writer.execute("COMMIT")
+    assert [row.note for row in library.find()] == ["by the writer"]
+
+
+_TAKE_ALL = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0).execute("PRAGMA journal_mode = DELETE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
 def test_a_library_that_another_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz.store.schema.BUSY_SECONDS", 0.1)
     library = Library(path)

@@ -12,7 +12,7 @@ from tests.engine.models import write_pair
 from tests.ui.paging import opened, sent, sound, until_over
 
 
-def until(app: AppTest, holds: Callable[[], bool], seconds: float = 60) -> None:
+def until(app: AppTest, holds: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

@@ -19,7 +19,9 @@ def page() -> None:
     from specviz.ui.ticking import keep_drawn
 
     looks = itertools.cycle([st.session_state["first"], not st.session_state["first"]])
-    keep_drawn(lambda: next(looks), bool, lambda busy: st.text(f"busy: {busy}"), seconds=60)
+    keep_drawn(
+        next(looks), lambda: next(looks), bool, lambda busy: st.text(f"busy: {busy}"), seconds=60
+    )
     st.session_state["ends"] = st.session_state.get("ends", 0) + 1
 
 

@@ -19,7 +19,7 @@ from specviz.worker.runs import Check, Run
 from tests.nursery import Called
 from tests.traces import make_baseline, make_trace
 
-REPEATS = 40
+REPEATS = 50
 PLAN = Plan(
     lanes=tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=gamma)) for gamma in (2, 8)),
     items=(SuiteItem(prompt="Once", kind="own"), SuiteItem(prompt="upon")),

@@ -29,7 +29,7 @@ class Listener:
         free: list[bool] = []
         other = threading.Thread(target=lambda: free.append(self.worker.busy is not None))
         other.start()
-        other.join(2)
+        other.join(30)
         self.told.append((run.id, run.state, bool(free)))
         if self.fails:
             raise RuntimeError("this listener is broken")

@@ -27,7 +27,7 @@ CONFIG = RunConfig(gamma=3, temperature=0.0, max_new_tokens=24)
 def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: PairSpec) -> None:
     first = finish(worker.submit("a", spec, LISTS[0], CONFIG, baseline=False))
     assert first.outlook is None
-    wait_until(lambda: worker.status().progress is not None)
+    wait_until(lambda: worker.status().progress is not None or first.outlook is not None)
     stopper = worker.submit("b", spec, "My own words", CONFIG, baseline=False)
     assert wait_until(lambda: stopper.rounds) < 2.0  # what is measured in pauses gives way
     assert finish(stopper).outlook is None  # words of one's own are of no kind

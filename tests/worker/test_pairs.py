@@ -61,16 +61,20 @@ def test_unloading_lets_go_and_the_next_run_loads_again(worker: Worker, spec: Pa
     assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
 
 
+def has_profile(pair: Pair) -> bool:
+    return kept_profile(pair, RunConfig(), "story") is not None
+
+
 def test_a_prepared_pair_has_measured_what_its_first_runs_need(
     worker: Worker, other_spec: PairSpec, home: Path
 ) -> None:
+    pair = load_pair(draft=other_spec.draft, target=other_spec.target, threads=1)
     worker.prepare(other_spec)
     wait_until(lambda: worker.status().spec == other_spec and worker.status().state == "ready")
-    wait_until(lambda: worker.status().progress is not None)
+    wait_until(lambda: worker.status().progress is not None or has_profile(pair))
     interrupting = worker.submit("a", other_spec, PROMPT, SHORT, baseline=False)
     assert finish(interrupting).state == "done"
-    pair = load_pair(draft=other_spec.draft, target=other_spec.target, threads=1)
-    wait_until(lambda: kept_profile(pair, RunConfig(), "story") is not None)
+    wait_until(lambda: has_profile(pair))
     kept = set(data_folder().glob("step-costs/*"))
     for temperature in (0.0, 0.7):
         assert step_costs(pair, RunConfig(temperature=temperature)).contexts
@@ -103,11 +107,11 @@ def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
 def test_step_costs_are_measured_again_on_request(
     worker: Worker, spec: PairSpec, pair: Pair
 ) -> None:
-    config = RunConfig(temperature=0.0)
-    key = costs_key(pair, config)
+    key = costs_key(pair, RunConfig())
     worker.prepare(spec, fresh=True)
-    wait_until(lambda: load_value("step-costs", key, StepCosts) != make_costs(), seconds=120)
-    wait_until(lambda: worker.status().progress is None)
+    wait_until(lambda: load_value("step-costs", key, StepCosts) != make_costs(), seconds=150)
+    worker.unload()  # what is still to be measured for it is let go
+    wait_until(lambda: worker.status().state == "none" and worker.status().progress is None)
     for temperature in (0.0, 0.7):  # as the other tests found them
         again = costs_key(pair, RunConfig(temperature=temperature))
         assert save_value("step-costs", again, make_costs())

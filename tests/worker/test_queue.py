@@ -70,14 +70,17 @@ def test_of_five_in_a_hurry_the_last_survives_whole(
     runs = []
     for config in settings:
         runs.append(worker.submit("a", spec, PROMPT, config, baseline=False))
-        time.sleep(0.15)
+        if len(runs) == 1:
+            wait_for_rounds(runs[0], 1)
+        else:
+            time.sleep(0.15)
     finish(runs[-1])
     assert [run.state for run in runs] == ["stopped"] * 4 + ["done"]
     undisturbed = speculate(pair, PROMPT, settings[-1])
     assert [entry.emitted for entry in undisturbed] == [each.emitted for each in runs[-1].rounds]
     assert runs[-1].trace is not None
     assert runs[-1].trace.text == undisturbed.text
-    assert any(run.rounds for run in runs[:-1])
+    assert runs[0].rounds
 
 
 def test_a_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairSpec) -> None:

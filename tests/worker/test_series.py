@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from specviz.errors import PromptError
 from specviz.pairing import PairSpec
@@ -60,9 +61,12 @@ def test_it_never_waits_and_has_one_run_at_a_time(worker: Worker, spec: PairSpec
     first = series.current
     assert first is not None
     wait_for_rounds(first, 1)
-    began = time.monotonic()
-    series.advance()
-    assert time.monotonic() - began < 0.5
+    spent = []
+    for _ in range(5):
+        began = time.monotonic()
+        series.advance()
+        spent.append(time.monotonic() - began)
+    assert min(spent) < 0.5  # the least: a machine has other work
     assert series.current is first
     series.stop()
     assert (series.state, series.traces, series.current) == ("stopped", (), None)
@@ -99,23 +103,50 @@ def test_nothing_planned_is_done() -> None:
     assert Series(Worker(), "a", []).state == "done"
 
 
-def test_the_tab_keeps_and_releases_its_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Onlooker(Worker):
-        released: tuple[str, ...] = ()
-        kept: tuple[str, ...] = ()
+class Onlooker(Worker):
+    """It notes what is kept and released."""
 
-        def release(self, session: str, grace: float = 10.0) -> None:
-            self.released += (session,)
+    released: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
-        def keep(self, session: str) -> None:
-            self.kept += (session,)
+    def release(self, session: str, grace: float = 10.0) -> None:
+        self.released += (session,)
 
-    onlooker, tab = Onlooker(), Tab("t")
-    monkeypatch.setattr(device, "the_worker", lambda: onlooker)
-    monkeypatch.setattr(device, "_this_tab", lambda: tab)
+    def keep(self, session: str) -> None:
+        self.kept += (session,)
+
+
+@pytest.fixture
+def onlooker(monkeypatch: pytest.MonkeyPatch) -> Onlooker:
+    made = Onlooker()
+    monkeypatch.setattr(device, "the_worker", lambda: made)
+    return made
+
+
+def test_the_tab_keeps_and_releases_its_series(
+    onlooker: Onlooker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = Tab("t", onlooker)
+    monkeypatch.setattr(device, "_the_tab", lambda _: tab)
     assert device.this_tab() is tab
     device._release(tab)
     assert onlooker.kept == onlooker.released == ("t", "t:series")
+
+
+def page_of_a_tab() -> None:
+    from specviz.ui import device
+
+    device._the_tab.clear()  # as Streamlit does when a session's connection breaks off
+    device.this_tab()
+
+
+def test_a_tab_whose_connection_broke_off_is_the_same_when_it_comes_back(
+    onlooker: Onlooker,
+) -> None:
+    assert not AppTest.from_function(page_of_a_tab).run().run().exception
+    assert len(onlooker.kept) == 4
+    assert set(onlooker.released) == set(onlooker.kept)
+    assert len(set(onlooker.kept)) == 2
 
 
 def test_it_loads_no_models() -> None:

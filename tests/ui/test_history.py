@@ -1,0 +1,77 @@
+"""A run that ends while the page is drawn: nothing half-way is told as whole, or kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from specviz.analysis import metrics
+from specviz.export.payload import Chosen
+from specviz.pairing import PairSpec
+from specviz.store import trace_to_json
+from specviz.trace import Trace
+from specviz.ui.history import History
+from specviz.ui.stage import _stage_data
+from specviz.ui.takeaway import show_downloads
+from specviz.worker.client import PairStatus, Run
+from tests.traces import full_trace
+
+
+class EndsUnderTheEye(Run):
+    """Its last message comes just after it was looked at."""
+
+    def so_far(self) -> Trace | None:
+        seen = super().so_far()
+        if not self.finished:
+            self.conclude(replace(full_trace(), rounds=()))
+            self.end("done")
+        return seen
+
+
+@pytest.fixture
+def history() -> History:
+    trace = full_trace()
+    run = EndsUnderTheEye(
+        session="a",
+        spec=PairSpec(),
+        config=trace.config,
+        prompt_text=trace.prompt.text,
+        on_stop=lambda run: None,
+    )
+    run.begin(replace(trace, rounds=(), baseline=None, text=""), None)
+    for entry in trace.rounds:
+        run.add(entry)
+    history = History()
+    history.add(run)
+    return history
+
+
+def test_its_figures_are_those_of_the_whole_run(history: History) -> None:
+    first, second = history.shown(), history.shown()
+    assert (first.growing, first.figures.speedup_observed) == (True, None)
+    assert (second.growing, second.figures) == (False, metrics(full_trace()))
+
+
+def test_the_stage_never_says_done_before_it_has_all(history: History) -> None:
+    config = full_trace().config
+    chosen = Chosen(config=config, prompt="", kind=None)
+    first, second = (_stage_data(PairStatus(), history, chosen, "never") for _ in range(2))
+    assert (first["run"]["state"], first["lanes"]) == ("running", None)
+    assert second["run"]["state"] == "done"
+    assert second["lanes"] is not None
+
+
+def test_what_is_taken_away_is_whole(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    offered: list[tuple[str, bool]] = []
+
+    def button(label: str, data: str, *, disabled: bool, **others: Any) -> None:
+        if "trace" in label:
+            offered.append((data, disabled))
+
+    monkeypatch.setattr(st, "download_button", button)
+    show_downloads(history)
+    show_downloads(history)
+    assert offered == [("", True), (trace_to_json(full_trace()), False)]
