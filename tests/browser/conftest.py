@@ -26,6 +26,7 @@ from tests.step_costs import place_step_costs
 
 ROOT = Path(__file__).parent.parent.parent
 _START_SECONDS = 60
+_STARTS = 3  # a port that was free may be taken before the server has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         patch.setenv("SPECVIZ_HOME", str(home))
         place_step_costs(load_pair("tinystories", threads=1), "model", "prompt-lookup")
 
-    def start(script: str = "app.py", **environment: str) -> Server:
-        port = _free_port()
+    def start_at(port: int, script: str, environment: dict[str, str]) -> Server | None:
         process = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}"],
             cwd=ROOT,
@@ -107,8 +107,13 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         )
         started.append(process)
         url = f"http://127.0.0.1:{port}"
-        _await_health(url, process)
-        return Server(url, process.pid)
+        return Server(url, process.pid) if _await_health(url, process) else None
+
+    def start(script: str = "app.py", **environment: str) -> Server:
+        for _ in range(_STARTS):
+            if server := start_at(_free_port(), script, environment):
+                return server
+        raise AssertionError("the server ended by itself")
 
     yield start
     for process in started:
@@ -161,8 +166,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
-    names = ", ".join(f'[data-testid="status"][data-state="{state}"]' for state in states)
-    page.wait_for_selector(names, timeout=1000 * seconds)
+    """Until the page is in one of these; looks often, for some pass within a moment."""
+    page.wait_for_function(
+        "s => s.includes(document.querySelector('[data-testid=status]')?.dataset.state)",
+        arg=list(states),
+        polling=50,
+        timeout=1000 * seconds,
+    )
 
 
 def wait_for_pair(page: Any, seconds: float = 150) -> None:
@@ -179,13 +189,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _await_health(url: str, process: subprocess.Popen[bytes]) -> None:
+def _await_health(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Whether it came up; not, where it ended by itself."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
-        assert process.poll() is None, "the server ended by itself"
+        if process.poll() is not None:
+            return False
         try:
             with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
-                return
+                return True
         except OSError:
             time.sleep(0.1)
     raise AssertionError("the server did not start")

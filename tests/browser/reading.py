@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from specviz.trace import Trace
+
 STATUS = '[data-testid="status"]'
 ROUND = '[data-testid="round"]'
 TEXT_TOKENS = '[data-testid="text-pane"] [data-testid="token"]'
+EMITTED = f'{TEXT_TOKENS}:not([data-state="prompt"])'
+END = 1_000_000  # beyond any event
 
 
 def state_of(page: Any) -> str:
@@ -26,15 +30,34 @@ def text_of(page: Any) -> str:
 
 
 def count_emitted(page: Any) -> int:
-    return int(
-        page.eval_on_selector_all(
-            TEXT_TOKENS, "all => all.filter(t => t.dataset.state !== 'prompt').length"
-        )
+    return int(page.eval_on_selector_all(EMITTED, "all => all.length"))
+
+
+def wait_until_whole(page: Any, trace: Trace) -> None:
+    """Until every token is in the text: where a message was lost, its rounds come again."""
+    page.wait_for_function(
+        "([tokens, count]) => document.querySelectorAll(tokens).length === count",
+        arg=[EMITTED, len(trace.token_ids)],
+        polling=50,
     )
 
 
 def click_run(page: Any) -> None:
     page.click(".st-key-run button")
+
+
+# A run of some length has a point on the chart when it is done; the recorded one gives its own up.
+ENDED_AFTER = """([status, before]) =>
+  document.querySelector(status)?.dataset.state === 'done'
+  && document.querySelectorAll('.ch-throughput .ch-point').length > before"""
+
+
+def run_to_its_end(page: Any) -> None:
+    """Press Run until that run is done; what it says on the way may pass unseen."""
+    before = page.locator(".ch-throughput .ch-point").count()
+    before = 0 if state_of(page) == "recorded" else before
+    click_run(page)
+    page.wait_for_function(ENDED_AFTER, arg=[STATUS, before], polling=50, timeout=60_000)
 
 
 def set_slider(page: Any, key: str, presses: int) -> None:

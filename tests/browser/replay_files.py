@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.browser.reading import next_frame
+
 Opener = Callable[..., Any]
 
 
@@ -35,6 +37,7 @@ def opener(browser: Any, folder: Path) -> Iterator[Opener]:
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.goto(path.as_uri())
         page.wait_for_selector('[data-testid="player"]')
+        next_frame(page)
         return page
 
     yield open_file

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_pair
-from tests.browser.reading import ROUND, next_frame
+from tests.browser.reading import END, ROUND, next_frame, seek
 
 SERIOUS = {"serious", "critical"}
 
 
-# Two seconds of the player: what moves in it, and candidates that wait for their verdict.
+# Two seconds of the player, a dozen frames at least: what moves in it, and candidates that wait
+# for their verdict.
 WATCH_MOTION = """() => new Promise((done) => {
   const waits = '[data-testid=token][data-state=drafted]';
   const seen = {frames: 0, moving: 0, drafted: 0}, began = performance.now();
@@ -23,7 +24,7 @@ WATCH_MOTION = """() => new Promise((done) => {
     seen.moving += document.getAnimations().filter((each) =>
       each.playState === 'running' && each.effect.target.closest('[data-testid=player]')).length;
     seen.drafted += player.querySelectorAll(waits).length;
-    if (performance.now() - began < 2000) requestAnimationFrame(look);
+    if (performance.now() - began < 2000 || seen.frames < 12) requestAnimationFrame(look);
     else done(seen);
   };
   look();
@@ -58,8 +59,9 @@ def test_no_serious_violation(server: Server, open_page: Callable[..., Any], sch
     page = open_page(server.url, scheme=scheme)
     wait_for_pair(page)  # at rest: Streamlit pales what it is about to draw anew
     page.click('[data-testid="play"]')
+    next_frame(page)
     page.locator('[data-testid="seek"]').focus()
-    page.keyboard.press("End")
+    seek(page, END)
     page.wait_for_timeout(600)
     assert serious_violations(page) == []
 

@@ -47,7 +47,7 @@ def heard(page: Any) -> dict[str, tuple[float, ...]]:
 
 def wait_to_hear(page: Any, model: str) -> tuple[float, ...]:
     """Until Python has what the browser shows."""
-    for _ in range(100):
+    for _ in range(600):
         now = heard(page)[model]
         if list(now) == pytest.approx(shown(page, model), abs=1e-4):
             return now

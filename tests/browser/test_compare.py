@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.browser.conftest import Server
-from tests.browser.reading import next_frame, seek, text_of
+from tests.browser.reading import END, next_frame, seek, text_of
 from tests.browser.replay_files import opener
 from tests.browser.test_access import serious_violations
-from tests.browser.test_replay_file import END, FIGURES
+from tests.browser.test_replay_file import FIGURES
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 
 pytestmark = pytest.mark.timeout(240)

@@ -15,8 +15,8 @@ import pytest
 from specviz.presets import read_presets
 from specviz.store import load_trace, trace_from_json
 from specviz.trace import Trace
-from tests.browser.conftest import ROOT, Server, wait_for_pair, wait_for_state
-from tests.browser.reading import click_run, download_trace
+from tests.browser.conftest import ROOT, Server, wait_for_pair
+from tests.browser.reading import download_trace, run_to_its_end
 
 pytestmark = pytest.mark.alone
 
@@ -52,9 +52,7 @@ def test_a_watched_run_is_as_fast_as_the_command_line(
     alone, watched = [], []
     for repeat in range(REPEATS + 1):
         there = on_the_command_line(tmp_path / "trace.json")
-        click_run(page)
-        wait_for_state(page, "loading", "queued", "running")
-        wait_for_state(page, "done")
+        run_to_its_end(page)
         here = trace_from_json(download_trace(page))
         assert here.token_ids == there.token_ids
         assert here.environment.threads == there.environment.threads

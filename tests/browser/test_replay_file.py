@@ -12,7 +12,7 @@ import pytest
 from specviz.export.replay import comparison_replay_html, replay_html
 from tests.browser.conftest import Server
 from tests.browser.long_runs import recorded
-from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
+from tests.browser.reading import END, ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.browser.replay_files import Opener, opener
 from tests.browser.test_access import serious_violations
 from tests.browser.test_unsafe_text import SHOWN, unsafe_trace
@@ -20,7 +20,6 @@ from tests.export.races import thrifty, wasteful
 
 FIGURES = """() => Object.fromEntries([...document.querySelectorAll('[data-testid^="figure-"]')]
   .map((each) => [each.dataset.testid, [each.dataset.value, each.textContent]]))"""
-END = 1_000_000  # beyond any event
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ def test_a_sidebar_without_content_takes_no_room(
     page = open_page(f"{kept.url}/compare")
     sidebar = page.locator('[data-testid="stSidebar"]')
     sidebar.get_by_text("Repeats").wait_for()
+    at_rest(page)  # what is drawn later would bring its content back
     assert sidebar.is_visible()
     page.locator('[data-testid="stSidebarUserContent"]').evaluate("each => each.replaceChildren()")
     assert not sidebar.is_visible()
@@ -136,14 +137,15 @@ def test_taken_away_brought_in_deleted_and_brought_back(
         page.get_by_role("button", name="Replay (HTML)").click()
     assert Path(download.value.path()).read_text().startswith("<!doctype html>")
     save_trace(taken, tmp_path / "taken.json")
+    save_trace(replace(taken, created="2026-01-03T03:04:05+00:00"), tmp_path / "later.json")
     (tmp_path / "none.json").write_text(f"<html>{SCRIPT}</html>")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Import").click()
-    files = [str(tmp_path / name) for name in ("taken.json", "none.json")]
+    files = [str(tmp_path / name) for name in ("taken.json", "later.json", "none.json")]
     page.set_input_files("input[type=file]", files)
-    page.locator('[data-testid="stFileChipName"] >> nth=1').wait_for()
+    page.locator('[data-testid="stFileChipName"] >> nth=2').wait_for()
     page.get_by_role("button", name="Import these").click()
-    page.wait_for_selector("text=1 run imported.")
+    page.wait_for_selector("text=1 run imported. 1 was here before: nothing is kept twice.")
     page.get_by_text("One file was not imported").wait_for()
     page.get_by_text("none.json: It is not JSON").wait_for()
     page.keyboard.press("Escape")

@@ -16,7 +16,13 @@ import pytest
 from specviz.trace import Trace
 from tests.browser.conftest import Server, Stand, wait_for_state
 from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
-from tests.browser.reading import count_emitted, next_frame, seek, visible_rounds
+from tests.browser.reading import (
+    count_emitted,
+    next_frame,
+    seek,
+    visible_rounds,
+    wait_until_whole,
+)
 
 pytestmark = pytest.mark.alone
 
@@ -123,9 +129,8 @@ def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
     page.click(".st-key-start button")
     wait_for_state(page, "running")
     wait_for_state(page, "done")
-    page.wait_for_timeout(300)
-    if count_emitted(page) < len(fed_run().token_ids):
-        page.wait_for_timeout(2000)  # a message was lost: what it held comes again
+    wait_until_whole(page, fed_run())
+    next_frame(page)
     seen = page.evaluate("() => (cancelAnimationFrame(window.watching), window.seen)")
     origin = page.evaluate("() => performance.timeOrigin")
     began = float(page.inner_text(".st-key-began"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import RunConfig
+from specviz.trace import RunConfig, Trace
 from tests.browser.conftest import Server, Stand
 from tests.browser.reading import ROUND, next_frame
 from tests.traces import make_trace
@@ -16,6 +16,10 @@ TOUR = '[data-testid="tour"]'
 PLAY = '[data-testid="play"]'
 SEEK = '[data-testid="seek"]'
 REJECTED = '[data-index="0"] [data-place="0"][data-state="rejected"]'
+SAYS = """([tour, words]) => {
+  const told = document.querySelector(tour);
+  return told && !told.hidden && told.textContent.includes(words);
+}"""
 CAPTIONS = (
     "The small model guesses.",
     "The large model checks.",
@@ -27,13 +31,18 @@ CAPTIONS = (
 
 
 def caption(page: Any, words: str) -> None:
-    page.wait_for_selector(f"{TOUR}:has-text('{words}')", timeout=10_000)
+    """Until the tour says so: a caption may stand for less than a second."""
+    page.wait_for_function(SAYS, arg=[TOUR, words], polling=50, timeout=60_000)
+
+
+def question_first() -> Trace:
+    """The first round brings the question, so that it comes soon; many more are to be played."""
+    return make_trace(["r", *["a", "a", "r"] * 12], config=RunConfig(gamma=1))
 
 
 def asked(stand: Stand, open_page: Callable[..., Any]) -> Any:
-    """A newcomer at the question; the first round brings it, so that it comes soon."""
-    trace = make_trace(["r", "a", "a", "r"], config=RunConfig(gamma=1))
-    page = open_page(stand.show("tour", trace, tour="ask"), tour=True)
+    """A newcomer at the question."""
+    page = open_page(stand.show("tour", question_first(), tour="ask"), tour=True)
     caption(page, "Accept or reject")
     return page
 
@@ -55,6 +64,7 @@ def test_round_one_is_told_and_the_question_comes_before_the_draw(
     page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
     for words in CAPTIONS:
         caption(page, words)
+    next_frame(page)  # the card follows the question
     assert states(page, 1) == ["accepted", "drafted"]
     assert page.inner_text(PLAY) == "Play"
     stood = page.input_value(SEEK)
@@ -79,6 +89,7 @@ def test_an_answer_is_answered(
     page.wait_for_selector(REJECTED)
     page.click(f"{TOUR} button:text-is('Watch on')")
     page.wait_for_selector(TOUR, state="hidden")
+    next_frame(page)
     assert page.inner_text(PLAY) == "Pause"
     assert kept(page) == "seen"
 
@@ -87,6 +98,7 @@ def test_it_can_be_skipped_and_comes_once(stand: Stand, open_page: Callable[...,
     page = asked(stand, open_page)
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
+    next_frame(page)
     assert page.inner_text(PLAY) == "Pause"
     page.reload()
     page.wait_for_selector(f"{ROUND} [data-place]")
@@ -115,8 +127,7 @@ def test_a_browser_that_keeps_nothing_plays_all_the_same(stand: Stand, browser: 
     context.add_init_script(FORGETFUL)
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    trace = make_trace(["r", "a", "a", "r"], config=RunConfig(gamma=1))
-    page.goto(stand.show("tour", trace, tour="ask"))
+    page.goto(stand.show("tour", question_first(), tour="ask"))
     caption(page, "Accept or reject")
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_function(f"() => document.querySelector('{SEEK}').value > 8")

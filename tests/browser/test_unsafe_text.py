@@ -246,7 +246,7 @@ def test_words_written_leftwards_stay_in_order(wide: Any) -> None:
 def test_the_tour_holds_a_long_token(stand: Stand, open_page: Callable[..., Any]) -> None:
     trace = make_trace([worded(make_round("r"), LONG)], config=RunConfig(gamma=1))
     page = open_page(stand.show("long-token", trace, tour="force"), width=420, height=860)
-    page.wait_for_selector("[data-testid=tour] >> text=Accept or reject", timeout=10_000)
+    page.wait_for_selector("[data-testid=tour] >> text=Accept or reject")
     next_frame(page)
     assert_whole(page)
     box = page.locator("[data-testid=tour] .choices").bounding_box()

@@ -27,7 +27,7 @@ def test_a_killed_worker_is_told_and_replaced(
     click_run(page)
     page.wait_for_selector('.sum-sentence:has-text("so far")')  # the rows are its own from here
     page.wait_for_function(
-        f"() => Number(document.querySelector('{ROUND}:last-of-type').dataset.index) >= 3"
+        f"() => Number(document.querySelector('{ROUND}:last-of-type')?.dataset.index) >= 3"
     )
     (pid,) = server.worker_pids()
     os.kill(pid, signal.SIGKILL)
