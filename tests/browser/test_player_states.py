@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from specviz.export.payload import Plain, payload_of_trace
 from specviz.export.player_source import player_source
 from specviz.export.racing import race_payload
 from specviz.trace import RunConfig, Trace
-from tests.browser.long_runs import recorded, repeated
+from tests.browser.long_runs import events_of, recorded, repeated
 from tests.browser.reading import next_frame, seek
 from tests.export.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
@@ -126,6 +127,58 @@ def test_why_the_target_alone_is_missing(feed: Feed, state: str, note: str) -> N
 
 
 # Charts
+
+
+# Where each chart over rounds has its mark, from 0 at its left edge to 1.
+MARKS = """() => ['.ch-acceptance .ch-cursor', '.ch-times .ch-now-slot'].map((each) => {
+  const line = document.querySelector(each), box = line.closest('svg').getBoundingClientRect();
+  return (line.getBoundingClientRect().left - box.left) / box.width;
+})"""
+
+
+def test_the_charts_share_the_cursor_of_the_player(feed: Feed) -> None:
+    trace = recorded()
+    page = feed(data_of(trace))
+    ends = list(accumulate(events_of(entry) for entry in trace.rounds))
+    seek(page, 0)
+    assert page.locator(".ch-unmarked").count() == 1
+    seen = []
+    for round_ in (0, len(ends) // 2, len(ends) - 1):
+        seek(page, ends[round_])
+        seen.append(page.evaluate(MARKS))
+    assert page.locator(".ch-unmarked").count() == 0
+    for chart in range(2):
+        first, middle, last = (places[chart] for places in seen)
+        assert first < middle < last
+        assert last - first > 0.4
+    # A press on a chart takes the player along.
+    chart = page.locator(".ch-acceptance svg")
+    size = chart.bounding_box()
+    place = {"x": seen[1][0] * size["width"], "y": size["height"] / 2}
+    chart.click(position=place)
+    next_frame(page)
+    assert int(page.locator('[data-testid="seek"]').input_value()) == ends[len(ends) // 2]
+
+
+def test_rounds_are_announced_once_a_second_at_most(feed: Feed) -> None:
+    trace = recorded()
+    page = feed(data_of(trace))
+    seek(page, 0)
+
+    def hear(words: str) -> None:
+        page.wait_for_function(
+            "words => [...document.querySelectorAll('[aria-live]')]"
+            ".some((each) => each.textContent.startsWith(words))",
+            arg=words,
+        )
+
+    page.click('[data-testid="step-round"]')
+    first = trace.rounds[0]
+    hear(f"Round 1: {first.num_accepted} of {first.num_drafted} accepted")
+    for _ in range(3):
+        page.click('[data-testid="step-round"]')
+    emitted = sum(len(entry.emitted) for entry in trace.rounds[1:4])
+    hear(f"Rounds 2 to 4: {emitted} tokens.")
 
 
 def test_the_window_of_times_follows_the_cursor_to_the_start(feed: Feed) -> None:

@@ -109,6 +109,28 @@ def test_the_chat_template_is_asked_of_the_pair_of_this_tab(
     assert app.session_state["history"].runs[-1].config.chat
 
 
+def test_a_link_holds_the_settings_and_the_prompt_only_on_request() -> None:
+    app = opened(gamma="9", tour="1", prompt="The red fox & I")
+    (link,) = [each.value for each in app.code]
+    assert "gamma=9" in link
+    assert "prompt" not in link
+    assert "tour" not in link
+    sound(app.toggle(key="share_prompt").set_value(True).run())
+    (link,) = [each.value for each in app.code]
+    assert link.endswith("prompt=The%20red%20fox%20%26%20I")
+
+
+def test_epsilon_and_the_residual_belong_to_the_lossy_rule() -> None:
+    app = opened(rule="over-accept", live="false")
+    assert app.selectbox(key="residual").value == "leftover"
+    sound(app.slider(key="epsilon").set_value(0.25).run())
+    sound(app.button(key="run").click().run())
+    config = app.session_state["history"].runs[-1].config
+    assert (config.rule, config.epsilon, config.residual) == ("over-accept", 0.25, "leftover")
+    sound(app.selectbox(key="rule").set_value("lossless").run())
+    assert "epsilon" not in [each.key for each in app.slider]
+
+
 def test_choices_show_on_the_charts_before_any_run() -> None:
     app = opened(gamma="9", live="false")
     charts = sent(app)["charts"]["throughput"]
