@@ -12,12 +12,11 @@ import pytest
 from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import ROUND, TEXT_TOKENS, state_of
 
-pytestmark = pytest.mark.alone
-
 MOVING_SECONDS = 1.5
 TOKEN = '[data-testid="token"]'
 
 
+@pytest.mark.alone
 def test_the_recorded_run_moves_at_once(server: Server, open_page: Callable[..., Any]) -> None:
     first = open_page(server.url)
     wait_for_pair(first)  # a warm server, which measures nothing any more

@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
+from specviz.engine import load_pair
 from specviz.presets import read_presets
 from specviz.store import load_trace, trace_from_json
 from specviz.trace import Trace
 from tests.browser.conftest import ROOT, Server, wait_for_pair
 from tests.browser.reading import download_trace, run_to_its_end
+from tests.step_costs import place_step_costs
 
 pytestmark = pytest.mark.alone
 
 PACE_RATIO = 0.95
 REPEATS = 2
-LENGTH = 400
+LENGTH = 250
 
 
 def tokens_per_second(trace: Trace) -> float:
@@ -45,8 +47,10 @@ def on_the_command_line(out: Path) -> Trace:
 
 
 def test_a_watched_run_is_as_fast_as_the_command_line(
-    server: Server, open_page: Callable[..., Any], tmp_path: Path
+    server: Server, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    place_step_costs(load_pair("tinystories", threads=1))
     page = open_page(f"{server.url}/?length={LENGTH}&ignore_eos=true&temperature=0.0&live=false")
     wait_for_pair(page)
     alone, watched = [], []
