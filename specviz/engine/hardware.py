@@ -84,10 +84,18 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """One, half and all of the cores; a large model is spared the long trial on one."""
-    most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS)
+    """One, half and all of the cores; a large model is spared the long trial on one.
+
+    Never more than ``OMP_NUM_THREADS`` allows, where it is set: whoever set it meant it.
+    """
+    most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
     return sorted({fewest, max(1, most // 2), most})
+
+
+def _allowed_threads() -> int:
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(told) if told.isdecimal() and int(told) > 0 else MAX_THREADS
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -252,11 +252,22 @@ def test_more_threads_must_earn_it() -> None:
 
 
 def test_a_large_model_is_spared_one_thread(monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 12)
     assert hardware.thread_candidates(10_000) == [1, 4, 8]
     assert hardware.thread_candidates(10**10) == [4, 8]
     monkeypatch.setattr("os.cpu_count", lambda: None)
     assert hardware.thread_candidates(10**10) == [1]
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [("1", [1]), ("6,2", [1, 3, 6]), ("64", [1, 4, 8]), ("0", [1, 4, 8]), ("all", [1, 4, 8])],
+)
+def test_threads_stay_within_what_the_environment_allows(monkeypatch, told, counts) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 12)
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    assert hardware.thread_candidates(10_000) == counts
 
 
 def test_progress_is_told_and_the_libraries_are_quiet(llama: Path, capfd) -> None:
