@@ -21,6 +21,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from specviz.store import Library
+
 Called = Callable[[list[str]], int]
 
 
@@ -107,6 +109,12 @@ def _obey(call: Called, asked: dict[str, object]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def forget_runs(library: Library) -> None:
+    """As if nothing had been kept; no process may have it open."""
+    for each in library.path.parent.glob(f"{library.path.name}*"):
+        each.unlink()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import torch
 from specviz.engine import load_pair
 from specviz.store import Library
 from tests.engine.models import write_pair
-from tests.nursery import Nursery
+from tests.nursery import Nursery, forget_runs
 from tests.step_costs import place_step_costs
 
 KILLS = 30
@@ -39,18 +39,13 @@ def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     made.close()
 
 
-def forget(library: Library) -> None:
-    for each in library.path.parent.glob(f"{library.path.name}*"):
-        each.unlink()
-
-
 def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(nursery: Nursery) -> None:
     chance, library = random.Random(3), Library()
     kills = 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < KILLS or not done:
         if 3 * len(done) > 2 * RUNS:  # the kills came late: with nothing kept, as at first
-            forget(library)
+            forget_runs(library)
             done = {}
         kills += 1
         nursery.killed(chance, most=4, pause=0.05)

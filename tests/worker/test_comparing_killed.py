@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.store import Library
-from tests.nursery import Nursery
+from tests.nursery import Nursery, forget_runs
 from tests.worker.ready_courses import PLAN
 
 KILLS = 30
@@ -23,18 +23,13 @@ def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery
     made.close()
 
 
-def forget(library: Library) -> None:
-    for each in library.path.parent.glob(f"{library.path.name}*"):
-        each.unlink()
-
-
 def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery) -> None:
     chance, library = random.Random(4), Library()
     total, kills = len(PLAN.jobs()), 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < KILLS or not done:
         if 2 * len(done) > total:  # the kills came late: with nothing kept, as at first
-            forget(library)
+            forget_runs(library)
             done = {}
         kills += 1
         nursery.killed(chance, most=6, pause=0.01)
