@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from specviz.errors import ConfigError
 
 if TYPE_CHECKING:
     from specviz.trace import Environment
@@ -15,12 +18,21 @@ DEFAULT_PAIR = "tinystories"
 _ASSETS = Path(__file__).parent.parent / "assets"
 _KNOWN = _ASSETS / "known_pairs.json"
 
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+STEPS = ("auto", "library", "lean")
+MAX_THREADS = 256
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
+
 Stage = Literal["looking", "downloading", "loading", "measuring"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSpec:
-    """What to load: an embedded pair by ``name``, or two models by Hub id or folder."""
+    """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
+
+    A device, number type, step or thread count that no machine has is refused here, before any
+    library is loaded; whether this machine has the device is found out later.
+    """
 
     name: str | None = None
     draft: str | None = None
@@ -29,6 +41,20 @@ class PairSpec:
     dtype: str = "auto"
     step: str = "auto"
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
+            raise ConfigError(
+                f"{self.device!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+            )
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("step", self.step, STEPS)
+        whole = isinstance(self.threads, int) and not isinstance(self.threads, bool)
+        if self.threads is not None and not (whole and 1 <= self.threads <= MAX_THREADS):
+            raise ConfigError(
+                f"threads is {self.threads}.",
+                remedy=f"Give a whole number from 1 to {MAX_THREADS}.",
+            )
 
     @property
     def embedded(self) -> bool:
@@ -54,6 +80,11 @@ class Progress:
     text: str
     done_bytes: int | None = None
     total_bytes: int | None = None
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
 
 
 Tell = Callable[[Progress], None]  # raises to stop what is being done

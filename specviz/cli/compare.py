@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.against import Allowance, check_against
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from
+from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.painter import one_line, painter_for
 from specviz.cli.reading import read_text
 from specviz.cli.report import to_json
@@ -77,16 +77,7 @@ def _obey(options: argparse.Namespace) -> int:
 def plan_from(options: argparse.Namespace) -> Plan:
     """Raises ConfigError for lanes or prompts that cannot be compared; loads no model."""
     check_pair(options, needs_draft=False)
-    spec = PairSpec(
-        name=options.pair,
-        draft=options.draft,
-        target=options.target,
-        device=options.device,
-        dtype=options.dtype,
-        step=options.step,
-        threads=options.threads,
-    )
-    default = Lane(spec=spec, config=config_from(options))
+    default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = tuple(parse_lane(text, default) for text in options.lane or ())
     return Plan(
         lanes=lanes, items=_items(options), repeats=options.repeats, baseline=options.baseline

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn, get_args
 
 from specviz.errors import ConfigError, PromptError
+from specviz.pairing import STEPS, PairSpec
 from specviz.trace import DrafterName, ResidualName, RuleName, RunConfig
 
 DEFAULTS = RunConfig()
@@ -141,7 +142,7 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--step",
         default="auto",
-        choices=("auto", "library", "lean"),
+        choices=STEPS,
         help="through transformers, or without its overhead where the family allows "
         "(default: auto, lean where it gives the same)",
     )
@@ -244,8 +245,20 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
         raise ConfigError(
             "--target has no --draft.", remedy="Give both, or use --drafter prompt-lookup."
         )
-    if options.threads is not None and options.threads < 1:
-        raise ConfigError(f"threads is {options.threads}.", remedy="Give a whole number from 1.")
+    spec_from(options)
+
+
+def spec_from(options: argparse.Namespace) -> PairSpec:
+    """The pair as it is asked for; raises ConfigError for a device, dtype or count there is not."""
+    return PairSpec(
+        name=options.pair,
+        draft=options.draft,
+        target=options.target,
+        device=options.device,
+        dtype=options.dtype,
+        step=options.step,
+        threads=options.threads,
+    )
 
 
 def prompt_from(argument: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import TemplateError
-
+from specviz.engine.chat_template import render_chat
 from specviz.engine.pair import Pair
 from specviz.errors import PromptError
 
@@ -48,19 +47,8 @@ def _chat_ids(reader: Reader, text: str) -> list[int]:
             f"{reader.target_name} has no chat template.",
             remedy="Turn the chat template off, or choose an instruct model as the target.",
         )
-    try:
-        ids = reader.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-    except TemplateError as error:
-        raise PromptError(
-            f"The chat template of {reader.target_name} fails: {error}.",
-            remedy="Turn the chat template off, or choose another instruct model.",
-        ) from error
-    return [int(token_id) for token_id in ids]
+    rendered = render_chat(reader.tokenizer, reader.target_name, text)
+    return list(reader.tokenizer(rendered, add_special_tokens=False)["input_ids"])
 
 
 def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:

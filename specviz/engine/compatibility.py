@@ -7,7 +7,7 @@ lean step must give the library's logits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -140,13 +140,44 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
     )
 
 
-def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> None:
-    if not torch.isfinite(logits).all():
-        dtype = str(model.dtype).removeprefix("torch.")
+def require_numbers(model: PreTrainedModel, name: str) -> None:
+    """Refuse weights that are not numbers, or that are infinite in the number type in use."""
+    for weight, values in model.named_parameters():
+        if not torch.isfinite(values.sum(dtype=torch.float32)):
+            _refuse_weight(values, weight, model, name)
+
+
+def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, name: str) -> None:
+    if torch.isnan(values).any() or (torch.isinf(values).any() and _widest(model)):
         raise PairError(
-            f"{name} gives numbers that are not finite in {dtype}.",
-            remedy="Try the number type float32; if that fails too, its weights are broken.",
+            f"The weights of {name} are broken: {weight} holds values that are not numbers.",
+            remedy="Copy or download the model again, or choose another copy of it.",
         )
+    if torch.isinf(values).any():
+        _refuse_overflow(model, name)
+
+
+def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> None:
+    if torch.isfinite(logits).all():
+        return
+    if not _widest(model):
+        _refuse_overflow(model, name)
+    raise PairError(
+        f"{name} gives numbers that are not finite, though its weights are.",
+        remedy="Its config.json does not fit its weights: copy or download it again.",
+    )
+
+
+def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
+    dtype = str(model.dtype).removeprefix("torch.")
+    raise PairError(
+        f"{name} gives numbers that are not finite in {dtype}.",
+        remedy="Use the number type float32.",
+    )
+
+
+def _widest(model: PreTrainedModel) -> bool:
+    return model.dtype == torch.float32
 
 
 def take_bodies(

@@ -136,6 +136,7 @@ def _prove(
     for side in opened.sides:
         tell(_loading("checking", side))
         with explained(side.source.name, "model"):
+            compatibility.require_numbers(models[side.role], side.source.name)
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
     with explained(opened.sides[0].source.name, "step"):
         return compatibility.take_bodies(models, vocabulary, step)

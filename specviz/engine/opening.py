@@ -23,10 +23,8 @@ from specviz.engine import compatibility, hardware, sources
 from specviz.engine.compatibility import Words
 from specviz.engine.libraries import explained
 from specviz.engine.sources import Chosen, Source
-from specviz.errors import ConfigError
 from specviz.pairing import PairSpec, Progress, Tell
 
-STEPS = ("auto", "library", "lean")
 DRAFT, TARGET = "draft", "target"
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
@@ -64,11 +62,10 @@ def open_pair(spec: PairSpec, needs_draft: bool, tell: Tell) -> OpenPair:
     """Find both models and prove, without their weights, that they speak the same tokens."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
-    hardware.check_threads(spec.threads)
-    _check_step(spec.step)
     chosen = sources.choose(spec.name, spec.draft, spec.target, needs_draft)
     sides = _open_sides(chosen, tell)
-    vocabulary, notices = _agree(sides)
+    with explained(sides[0].source.name, "vocabulary"):
+        vocabulary, notices = _agree(sides)
     max_context, context_notices = compatibility.context_limits(
         {side.source.name: side.config for side in sides}
     )
@@ -85,11 +82,6 @@ def open_pair(spec: PairSpec, needs_draft: bool, tell: Tell) -> OpenPair:
 
 def tell_nobody(progress: Progress) -> None:
     del progress
-
-
-def _check_step(step: str) -> None:
-    if step not in STEPS:
-        raise ConfigError(f"step is {step!r}.", remedy=f"Choose one of {', '.join(STEPS)}.")
 
 
 def _open_sides(chosen: Chosen, tell: Tell) -> tuple[Side, ...]:

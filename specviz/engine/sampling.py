@@ -101,9 +101,12 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
-    """The smallest set of likeliest tokens whose mass reaches the share."""
+    """The smallest set of likeliest tokens whose mass reaches the share, the likeliest always.
+
+    A share too small for float32 is compared as 0, which the mass before the first token reaches.
+    """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered
-    kept = ordered.masked_fill(before >= share, 0.0)
+    kept = ordered.masked_fill((before >= share) & (before > 0.0), 0.0)
     kept = torch.zeros_like(probs).scatter_(-1, order, kept)
     return kept / kept.sum(-1, keepdim=True)

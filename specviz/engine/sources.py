@@ -7,17 +7,15 @@ Only safetensors files are read, and no code that comes with a model is ever run
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from safetensors import SafetensorError, safe_open
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from specviz.engine import hub
+from specviz.engine.model_config import read_config, read_object
 from specviz.errors import PairError
 from specviz.pairing import DEFAULT_PAIR, Tell, pairs_folder
 
@@ -106,7 +104,7 @@ def open_source(place: str, name: str, tell: Tell) -> Source:
     """Find a model's folder, and check that it can be a causal language model at all."""
     path = os.path.expanduser(place)  # unlike pathlib's, it takes any string there is
     if place and os.path.isdir(path):
-        return Source(name=name, folder=Path(path), config=_read_config(Path(path), name))
+        return Source(name=name, folder=Path(path), config=read_config(Path(path), name))
     if os.path.isfile(path):
         raise PairError(f"{name} is a file.", remedy="Give the folder that holds the model.")
     if not place.strip() or _looks_like_path(place):
@@ -114,7 +112,7 @@ def open_source(place: str, name: str, tell: Tell) -> Source:
             f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
         )
     folder = hub.fetch_small_files(place, tell)
-    return Source(name=name, folder=folder, config=_read_config(folder, name), hub_id=place)
+    return Source(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
 
 
 def bytes_to_fetch(source: Source, tell: Tell) -> int:
@@ -156,59 +154,6 @@ def _looks_like_path(place: str) -> bool:
     return place.startswith((".", "/", "~")) or place.count("/") > 1 or "\\" in place
 
 
-def _read_config(folder: Path, name: str) -> dict[str, Any]:
-    file = folder / "config.json"
-    if not file.is_file():
-        raise PairError(
-            f"{name} holds no model: there is no config.json.",
-            remedy="Give a folder or a Hub id of a transformers model.",
-        )
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError):
-        config = None
-    if not isinstance(config, dict):
-        raise PairError(
-            f"The config.json of {name} cannot be read.", remedy="Copy or download it again."
-        )
-    _check_family(config, name)
-    return config
-
-
-def _check_family(config: dict[str, Any], name: str) -> None:
-    family = config.get("model_type")
-    if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and _is_causal(config):
-        return
-    if family in CONFIG_MAPPING_NAMES:
-        raise PairError(
-            f"{name} is no causal language model ({family}).",
-            remedy="Choose a decoder-only text model, such as a Llama, Qwen or GPT-2.",
-        )
-    if "auto_map" in config:
-        raise PairError(
-            f"{name} brings its own model code, which is never run.",
-            remedy="Choose a model of a family that transformers itself knows.",
-        )
-    raise PairError(
-        f"{name} is of the family {family!r}, which this transformers does not know.",
-        remedy="Choose another model, or install a transformers that knows it.",
-    )
-
-
-def _is_causal(config: dict[str, Any]) -> bool:
-    """Some encoder families stand in the causal table too: their own words decide."""
-    if config.get("is_encoder_decoder"):
-        return False
-    encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
-    built = [str(entry) for entry in config.get("architectures") or ()]
-    known = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[config["model_type"]]
-    return (
-        not built
-        or known in built
-        or not any(word in entry for word in encoders for entry in built)
-    )
-
-
 def _has_weights(source: Source) -> bool:
     try:
         return all(file.is_file() for file in _named_weights(source))
@@ -223,7 +168,7 @@ def _named_weights(source: Source) -> tuple[Path, ...]:
     if not index.is_file():
         _refuse_without_safetensors(source)
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        names = sorted(set(read_object(index)["weight_map"].values()))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PairError(
             f"The {_INDEX} of {source.name} is broken.", remedy="Copy or download it again."

@@ -129,23 +129,26 @@ class Library:
             ).fetchone()
         return found[0] if found else None
 
-    def rename(self, run_id: str, name: str) -> None:
-        self._change(run_id, "UPDATE runs SET name = ? WHERE run = ?", _name(name))
-
-    def set_note(self, run_id: str, note: str) -> None:
-        if len(note) > MAX_NOTE:
-            raise StoreError(
-                f"The note has {len(note)} characters.", remedy=f"Use at most {MAX_NOTE}."
-            )
-        self._change(run_id, "UPDATE runs SET note = ? WHERE run = ?", _storable(note))
-
-    def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
-        """These tags and no others."""
-        wanted = _tags(tags)
+    def annotate(
+        self,
+        run_id: str,
+        *,
+        name: str | None = None,
+        tags: Iterable[str] | None = None,
+        note: str | None = None,
+    ) -> None:
+        """What a person writes to a run, all of it or none; None leaves what is there."""
+        texts = {"name": name and _name(name), "note": note and _note(note)}
+        wanted = None if tags is None else _tags(tags)
         with self._writing() as db:
             run = self._number(db, run_id)
-            db.execute("DELETE FROM tags WHERE run = ?", (run,))
-            db.executemany("INSERT INTO tags (run, tag) VALUES (?, ?)", [(run, t) for t in wanted])
+            for column, text in texts.items():
+                if text is not None:
+                    db.execute(f"UPDATE runs SET {column} = ? WHERE run = ?", (text, run))
+            if wanted is not None:
+                db.execute("DELETE FROM tags WHERE run = ?", (run,))
+                rows = [(run, tag) for tag in wanted]
+                db.executemany("INSERT INTO tags (run, tag) VALUES (?, ?)", rows)
             _index_words(db, [run])
 
     def delete(self, run_ids: Sequence[str]) -> None:
@@ -244,12 +247,6 @@ class Library:
                     db.rollback()
                 raise
 
-    def _change(self, run_id: str, statement: str, text: str) -> None:
-        with self._writing() as db:
-            run = self._number(db, run_id)
-            db.execute(statement, (text, run))
-            _index_words(db, [run])
-
     def _number(self, db: sqlite3.Connection, run_id: str) -> int:
         found = db.execute("SELECT run FROM runs WHERE id = ?", (_storable(run_id),)).fetchone()
         if found is None:
@@ -326,6 +323,12 @@ def _name(name: str) -> str:
     if len(name) > MAX_NAME:
         raise StoreError(f"The name has {len(name)} characters.", remedy=f"Use at most {MAX_NAME}.")
     return _storable(name)
+
+
+def _note(note: str) -> str:
+    if len(note) > MAX_NOTE:
+        raise StoreError(f"The note has {len(note)} characters.", remedy=f"Use at most {MAX_NOTE}.")
+    return _storable(note)
 
 
 def _tags(tags: Iterable[str]) -> list[str]:

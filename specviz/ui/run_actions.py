@@ -113,9 +113,7 @@ def show_words(library: Library, row: RunRow) -> None:
 
 
 def _write(library: Library, run_id: str, name: str, tags: str, note: str) -> None:
-    library.rename(run_id, name)
-    library.set_tags(run_id, tags.split(","))
-    library.set_note(run_id, note)
+    library.annotate(run_id, name=name, tags=tags.split(","), note=note)
     st.session_state[_SAVED] = run_id
 
 

@@ -32,8 +32,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = Library(folder / "runs.db")
     keep(library, replace(FIRST, created="2026-01-02T03:04:05+00:00"), name="the first run")
     strange = keep(library, strange_traces()["scripts"], name=f"{SCRIPT}{MARKUP}")
-    library.set_tags(strange, [SCRIPT[:40]])
-    library.set_note(strange, SCRIPT + MARKUP)
+    library.annotate(strange, tags=[SCRIPT[:40]])
+    library.annotate(strange, note=SCRIPT + MARKUP)
     return folder
 
 

@@ -64,6 +64,10 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--residual target", "--epsilon and --residual act only on the over-acceptance rule."),
         ("--stop=", "A stop string is empty."),
         ("--threads 0", "threads is 0."),
+        ("--threads 100000", "threads is 100000."),
+        ("--device tpu", "'tpu' is no device."),
+        ("--device cuda:x", "'cuda:x' is no device."),
+        ("--dtype float8", "dtype is 'float8'."),
         ("--drafter oracle", "argument --drafter: invalid choice: 'oracle'"),
         ("--step fast", "argument --step: invalid choice: 'fast'"),
         ("--pair a --draft b", "--pair comes with --draft or --target."),
@@ -94,6 +98,8 @@ def test_a_bad_setting_is_refused_before_any_model_is_loaded(
         (["run", "\udcff"], "The prompt is not UTF-8."),
         (["bench", "--repeats", "0"], "repeats is 0."),
         (["bench", "--target", "x"], "--target has no --draft."),
+        (["bench", "--device", "tpu"], "'tpu' is no device."),
+        (["compare", "--lane", "gamma=2", "--presets", "--dtype", "float8"], "dtype is 'float8'."),
     ],
 )
 def test_a_bad_command_is_refused(

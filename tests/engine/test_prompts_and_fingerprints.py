@@ -60,6 +60,9 @@ def test_the_chat_template_goes_round_the_prompt(tmp_path: Path, llama_pair: Pai
     pair = load(write_pair(tmp_path, chat_template=CHAT_TEMPLATE))
     ids = encode_prompt(pair, "hello", chat=True)
     assert pair.token_table.join(ids) == "[user] hello\n[assistant] "
+    chat = [{"role": "user", "content": "hello"}]
+    asked = {"add_generation_prompt": True, "return_dict": False}
+    assert ids == pair.tokenizer.apply_chat_template(chat, **asked)
     with pytest.raises(PromptError, match="empty"):
         encode_prompt(pair, " ", chat=True)
     with pytest.raises(PromptError, match=r"no chat template\. Turn the chat template off"):

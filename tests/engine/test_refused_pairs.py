@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 import transformers as hf
+from safetensors.torch import load_file, save_file
 
 from specviz.engine import hardware, sources
 from specviz.engine.loading import load_pair
 from specviz.engine.steps import LibraryStep
 from specviz.errors import ConfigError, DeviceError, PairError
-from tests.engine.asking import edit_json, refusal
+from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (
     VOCABULARY,
     small_tokenizer,
@@ -88,6 +89,16 @@ def _without_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
 
 
+def _nested(name: str) -> Edit:
+    return lambda folder: (folder / name).write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+
+
+def _ends(value: object, file: str = "generation_config.json") -> Edit:
+    return lambda folder: (folder / file).write_text(
+        json.dumps(json.loads((folder / file).read_text()) | {"eos_token_id": value})
+    )
+
+
 _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeling.Mine"})
 
 
@@ -111,6 +122,20 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
         (_config(model_type="t5"), "no causal language model (t5)", "decoder-only"),
         (_config(model_type="bert", architectures=["BertForMaskedLM"]), "(bert)", "decoder"),
         (_config(model_type="bart", is_encoder_decoder=True), "(bart)", "decoder-only"),
+        (_config(model_type=["llama"]), "family ['llama']", "Choose another model"),
+        (_config(model_type={"a": 1}), "family {'a': 1}", "Choose another model"),
+        (_nested("config.json"), "config.json of", "again"),
+        (_nested("generation_config.json"), "generation_config.json of", "again"),
+        (_config(num_hidden_layers=10**7), "asks for 1e+07 layers", "at most 1,000"),
+        (_config(n_layer=10**7), "asks for 1e+07 layers", "at most 1,000"),
+        (_config(text_config={"num_layers": 10**7}), "asks for 1e+07 layers", "at most 1,000"),
+        (_config(num_hidden_layers=float("inf")), "asks for inf layers", "at most 1,000"),
+        (_config(num_experts=10**7), "asks for 1e+07 experts", "at most 4,096"),
+        (_config(padding=" " * (5 * 2**20)), "config.json of", "again"),
+        (_ends("x"), "names 'x' as its end-of-text token", "number"),
+        (_ends([[1], None]), "names [[1], None] as its end-of-text token", "number"),
+        (_ends(True), "names True as its end-of-text token", "number"),
+        (_ends("x", "config.json"), "config.json of", "number"),
         (_config(num_hidden_layers=3), "lack model.layers.2.", "complete"),
         (_config(hidden_size=48), "cannot be loaded", "choose another"),
         (_config(hidden_size="wide"), "cannot be loaded", "choose another"),
@@ -156,8 +181,34 @@ def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
     write_model(tmp_path / "target", model, small_tokenizer())
     write_model(tmp_path / "draft", model, small_tokenizer())
     said = refusal(PairError, tmp_path)
-    assert "not finite in float32" in said
+    assert "lm_head.weight holds values that are not numbers" in said
+    assert "float32" not in said
     assert "--" not in said
+
+
+def test_weights_too_large_for_half_precision_are_not_called_broken(llama_copy: Path) -> None:
+    for role in ("target", "draft"):
+        file = llama_copy / role / "model.safetensors"
+        weights = load_file(file)
+        weights["lm_head.weight"][0] = 1e6
+        save_file(weights, file, metadata={"format": "pt"})
+    said = refusal(PairError, llama_copy, dtype="float16")
+    assert "not finite in float16" in said
+    assert said.endswith("Use the number type float32.")
+
+
+def test_one_broken_number_that_no_probe_meets_is_found(llama_copy: Path) -> None:
+    file = llama_copy / "target" / "model.safetensors"
+    weights = load_file(file)
+    weights["model.embed_tokens.weight"][-1, 0] = float("nan")
+    save_file(weights, file, metadata={"format": "pt"})
+    assert "embed_tokens.weight holds values that are not numbers" in refusal(PairError, llama_copy)
+
+
+@pytest.mark.parametrize("named", [7, "llama", [7, None]])
+def test_architectures_that_are_no_names_say_nothing(llama_copy: Path, named: object) -> None:
+    edit_json(llama_copy / "target" / "config.json", architectures=named)
+    assert load(llama_copy).info.target.family == "llama"
 
 
 def test_other_tokenizers_are_refused_by_the_first_difference(llama_copy: Path) -> None:

@@ -90,6 +90,14 @@ def test_the_coldest_temperature_is_greedy_and_not_nan(temperature: float) -> No
     assert probs.tolist() == [[0.0, 0.0, 1.0, 0.0]]
 
 
+@pytest.mark.parametrize("top_p", [5e-324, 1e-46, 1e-45, 1e-30])
+@pytest.mark.parametrize("top_k", [0, 2])
+def test_the_smallest_top_p_leaves_the_likeliest_token(top_p: float, top_k: int) -> None:
+    logits = torch.tensor([[3.0, -100.0, 3.5, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    probs = Sampler(RunConfig(temperature=1.0, top_p=top_p, top_k=top_k)).probs(logits)
+    assert probs.tolist() == [[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+
+
 # -- draws
 
 LAWS = st.lists(

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_an_empty_library_answers(library: Library) -> None:
 
 
 def test_no_such_run(library: Library) -> None:
-    for act in (library.row, library.open, lambda i: library.rename(i, "x")):
+    for act in (library.row, library.open, lambda i: library.annotate(i, name="x")):
         with pytest.raises(StoreError, match="no such run"):
             act("nowhere")
         with pytest.raises(StoreError, match="no such run"):
@@ -99,8 +100,8 @@ def test_a_run_that_could_not_be_opened_again_is_not_kept(
 def test_every_word_of_a_search_must_occur(library: Library) -> None:
     one = keep(library, make_trace(), name="Größe ÄPFEL")
     two = keep(library, make_trace(), name="pears")
-    library.set_note(two, "sweet, 100% ripe_")
-    library.set_tags(two, ["fruit"])
+    library.annotate(two, note="sweet, 100% ripe_")
+    library.annotate(two, tags=["fruit"])
     assert ids(library, search="äpfel") == [one]
     assert ids(library, search="größe apfel") == []
     assert ids(library, search="  SWEET fruit ") == [two]
@@ -108,7 +109,7 @@ def test_every_word_of_a_search_must_occur(library: Library) -> None:
     assert ids(library, search="0%r") == []
     assert ids(library, search="'; DROP TABLE runs; --") == []
     assert set(ids(library, search="w1 w2")) == {one, two}  # of the prompt
-    library.rename(two, "plums")
+    library.annotate(two, name="plums")
     assert (ids(library, search="pears"), ids(library, search="plums")) == ([], [two])
 
 
@@ -116,8 +117,8 @@ def test_filters_and_facets(library: Library) -> None:
     plain = keep(library, make_trace())
     trace = make_trace(config=RunConfig(rule="over-accept", epsilon=0.1))
     own = keep(library, replace(trace, prompt=replace(trace.prompt, kind=None), finish="stopped"))
-    library.set_tags(own, ["b", "a"])
-    library.set_tags(plain, ["a"])
+    library.annotate(own, tags=["b", "a"])
+    library.annotate(plain, tags=["a"])
     assert ids(library, kinds=(None,)) == [own]
     assert ids(library, kinds=("story",)) == [plain]
     assert ids(library, kinds=("story", None)) == [own, plain]
@@ -151,9 +152,9 @@ def test_sorting_and_paging(library: Library) -> None:
 
 def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
     run_id = keep(library, make_trace())
-    library.set_tags(run_id, [" two  words ", "x", "x", ""])
+    library.annotate(run_id, tags=[" two  words ", "x", "x", ""])
     assert library.row(run_id).tags == ("two words", "x")
-    library.set_tags(run_id, [])
+    library.annotate(run_id, tags=[])
     assert library.row(run_id).tags == ()
     assert library.facets().tags == ()
 
@@ -161,20 +162,35 @@ def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
 def test_limits_of_what_one_may_write(library: Library) -> None:
     run_id = keep(library, make_trace())
     for act in (
-        lambda: library.rename(run_id, "n" * 201),
-        lambda: library.set_tags(run_id, ["t" * 41]),
-        lambda: library.set_tags(run_id, map(str, range(21))),
-        lambda: library.set_note(run_id, "n" * 4001),
+        lambda: library.annotate(run_id, name="n" * 201),
+        lambda: library.annotate(run_id, tags=["t" * 41]),
+        lambda: library.annotate(run_id, tags=map(str, range(21))),
+        lambda: library.annotate(run_id, note="n" * 4001),
     ):
         with pytest.raises(StoreError, match=r"Use at most \d+"):
             act()
-    library.rename(run_id, "lone \ud800 and \0")
+    library.annotate(run_id, name="lone \ud800 and \0")
     assert library.row(run_id).name == "lone ? and \N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("refused", [{"tags": ["t" * 41]}, {"note": "n" * 4001}])
+def test_what_is_written_to_a_run_is_kept_whole_or_not_at_all(
+    library: Library, refused: dict[str, Any]
+) -> None:
+    run_id = keep(library, make_trace())
+    library.annotate(run_id, name="first", tags=["one"], note="a note")
+    before = library.row(run_id)
+    with pytest.raises(StoreError):
+        library.annotate(run_id, **({"name": "second", "tags": ["two"], "note": "other"} | refused))
+    assert library.row(run_id) == before
+    library.annotate(run_id, tags=["two"])
+    after = library.row(run_id)
+    assert (after.name, after.tags, after.note) == ("first", ("two",), "a note")
 
 
 def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> None:
     keep_it, lose_it = keep(library, make_trace()), keep(library, full_trace())
-    library.set_tags(lose_it, ["gone"])
+    library.annotate(lose_it, tags=["gone"])
     library.delete([lose_it])
     assert ids(library) == [keep_it]
     assert ids(library, deleted=True) == [lose_it]
@@ -251,7 +267,7 @@ def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Rows as ``add`` makes them, copied within the database; each has 20 kB of trace."""
     library = Library(tmp_path_factory.mktemp("many") / "runs.db")
     first = keep(library, _long_text(full_trace()), name="run")
-    library.set_tags(first, ["t0"])
+    library.annotate(first, tags=["t0"])
     columns = [each for each in RunSummary.__dataclass_fields__ if each not in ("gamma", "kind")]
     listed = ", ".join([*columns, "trace_bytes"])
     with sqlite3.connect(library.path) as db:

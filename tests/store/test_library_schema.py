@@ -30,7 +30,7 @@ def write_first_schema(path: Path) -> str:
     """A library as its first version made it, with a run and a tag."""
     newer = Library(path.parent / "newer.db")
     run_id = keep(newer, full_trace(), name="old")
-    newer.set_tags(run_id, ["kept"])
+    newer.annotate(run_id, tags=["kept"])
     with closing(sqlite3.connect(path)) as db:
         db.executescript(MIGRATIONS[0])
         db.execute("PRAGMA user_version = 1")

@@ -71,7 +71,7 @@ def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:
 def test_the_same_file_twice_is_one_run(library: Library) -> None:
     good = trace_to_json(full_trace()).encode()
     (first,) = import_files(library, [("a.json", good)]).run_ids
-    library.rename(first, "my best")
+    library.annotate(first, name="my best")
     library.delete([first])
     again = import_files(library, [("b.json", good)])
     assert (again.run_ids, again.known) == ((first,), 1)
@@ -137,7 +137,7 @@ def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: 
 def test_mark_up_in_a_name_is_shown_as_it_is(library: Library) -> None:
     good = trace_to_json(make_trace()).encode()
     (run_id,) = import_files(library, [("x.json", good)]).run_ids
-    library.rename(run_id, MARKUP)
+    library.annotate(run_id, name=MARKUP)
     app = opened()
     sound(app.switch_page("pages/runs.py").run())
     choose(app, 0)

@@ -1,0 +1,137 @@
+"""A model's own settings, ``config.json`` and ``generation_config.json``, as strangers wrote them.
+
+They are read with a limit and looked at before any library builds something from them: what
+has the wrong type, is nested without end or asks for millions of layers is one line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from specviz.errors import PairError
+
+MAX_BYTES = 4 * 2**20
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+# What a model is built of one by one: each costs time, with or without its numbers.
+_MOST = (
+    (re.compile(r"(n|num|number)(_of)?(_\w+)?_(layers?|blocks)|depth"), 1_000, "layers"),
+    (re.compile(r"(n|num|moe_num)(_\w+)?_experts"), 4_096, "experts"),
+)
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """The model's configuration, sound as far as can be told without its family's own code."""
+    config = _read(folder / _CONFIG, name)
+    if config is None:
+        raise PairError(
+            f"{name} holds no model: there is no config.json.",
+            remedy="Give a folder or a Hub id of a transformers model.",
+        )
+    _check_family(config, name)
+    _check_sizes(config, name)
+    for file, settings in ((_CONFIG, config), (_GENERATION, _read(folder / _GENERATION, name))):
+        _check_ends(settings or {}, file, name)
+    return config
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object of at most ``MAX_BYTES``; raises ValueError for anything else."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError("too large")
+        found = json.loads(content)
+    except (OSError, RecursionError) as error:  # RecursionError: nested without end
+        raise ValueError(str(error)) from error
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
+
+
+def _read(path: Path, name: str) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        return read_object(path)
+    except ValueError:
+        raise PairError(
+            f"The {path.name} of {name} cannot be read.", remedy="Copy or download it again."
+        ) from None
+
+
+def _check_family(config: dict[str, Any], name: str) -> None:
+    family = config.get("model_type")
+    if isinstance(family, str) and family in CONFIG_MAPPING_NAMES:
+        if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and _is_causal(config, family):
+            return
+        raise PairError(
+            f"{name} is no causal language model ({family}).",
+            remedy="Choose a decoder-only text model, such as a Llama, Qwen or GPT-2.",
+        )
+    if "auto_map" in config:
+        raise PairError(
+            f"{name} brings its own model code, which is never run.",
+            remedy="Choose a model of a family that transformers itself knows.",
+        )
+    raise PairError(
+        f"{name} is of the family {_short(family)}, which this transformers does not know.",
+        remedy="Choose another model, or install a transformers that knows it.",
+    )
+
+
+def _is_causal(config: dict[str, Any], family: str) -> bool:
+    """Some encoder families stand in the causal table too: their own words decide."""
+    if config.get("is_encoder_decoder"):
+        return False
+    encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
+    named = config.get("architectures")
+    built = [str(entry) for entry in named] if isinstance(named, list) else []
+    return (
+        not built
+        or MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family] in built
+        or not any(word in entry for word in encoders for entry in built)
+    )
+
+
+def _check_sizes(config: dict[str, Any], name: str) -> None:
+    for key, value in _numbers(config):
+        for pattern, most, what in _MOST:
+            if value > most and pattern.fullmatch(key):
+                raise PairError(
+                    f"The config.json of {name} asks for {value:.6g} {what} ({key}).",
+                    remedy=f"Give a model of at most {most:,}.",
+                )
+
+
+def _numbers(config: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Every number under its own name, of the parts of a model that has several too."""
+    parts = [config]
+    while parts:
+        for key, value in parts.pop().items():
+            if isinstance(value, dict):
+                parts.append(value)
+            elif isinstance(value, int | float):
+                yield key, value
+
+
+def _check_ends(settings: dict[str, Any], file: str, name: str) -> None:
+    ends = settings.get("eos_token_id")
+    for end in ends if isinstance(ends, list) else [ends]:
+        if end is not None and (isinstance(end, bool) or not isinstance(end, int)):
+            raise PairError(
+                f"The {file} of {name} names {_short(ends)} as its end-of-text token.",
+                remedy="Write the token's number there, or a list of numbers.",
+            )
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:59]}…"
