@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.engine.chat_template import render_chat
+from specviz.engine.libraries import explained
 from specviz.engine.pair import Pair
 from specviz.errors import PromptError
 
@@ -31,7 +32,10 @@ def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[
         return _checked_ids(reader, prompt)
     if not (prompt.strip() if chat else prompt):
         raise PromptError("The prompt is empty.", remedy="Type at least one word.")
-    ids = _chat_ids(reader, prompt) if chat else list(reader.tokenizer(prompt)["input_ids"])
+    if chat:
+        prompt = _in_template(reader, prompt)
+    with explained(reader.target_name, "tokenizer"):
+        ids = list(reader.tokenizer(prompt, add_special_tokens=not chat)["input_ids"])
     return _checked_ids(reader, ids)
 
 
@@ -41,14 +45,13 @@ def _reader(pair: Pair) -> Reader:
     )
 
 
-def _chat_ids(reader: Reader, text: str) -> list[int]:
+def _in_template(reader: Reader, text: str) -> str:
     if not getattr(reader.tokenizer, "chat_template", None):
         raise PromptError(
             f"{reader.target_name} has no chat template.",
             remedy="Turn the chat template off, or choose an instruct model as the target.",
         )
-    rendered = render_chat(reader.tokenizer, reader.target_name, text)
-    return list(reader.tokenizer(rendered, add_special_tokens=False)["input_ids"])
+    return render_chat(reader.tokenizer, reader.target_name, text)
 
 
 def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:

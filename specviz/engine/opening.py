@@ -7,6 +7,7 @@ The order is from cheap to dear; all that a user can have got wrong is a ``Specv
 from __future__ import annotations
 
 import copy
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +99,8 @@ def _open_side(role: str, source: Source) -> Side:
     with explained(source.name, "configuration"):
         config = AutoConfig.from_pretrained(source.folder, **LOCAL)
     with explained(source.name, "tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
+        tokenizer: Any = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
+        tokenizer.model_max_length = sys.maxsize  # the models' own contexts decide on lengths
     with explained(source.name, "model"):
         skeleton = _skeleton(config)
     compatibility.refuse_without_rollback(skeleton, source.name)

@@ -12,6 +12,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from specviz.engine import hardware, sources
+from specviz.engine.chat import encode_prompt
 from specviz.engine.loading import load_pair
 from specviz.engine.steps import LibraryStep
 from specviz.errors import ConfigError, DeviceError, PairError
@@ -203,6 +204,12 @@ def test_one_broken_number_that_no_probe_meets_is_found(llama_copy: Path) -> Non
     weights["model.embed_tokens.weight"][-1, 0] = float("nan")
     save_file(weights, file, metadata={"format": "pt"})
     assert "embed_tokens.weight holds values that are not numbers" in refusal(PairError, llama_copy)
+
+
+@pytest.mark.parametrize("length", ["x", [[1]], -1, True])
+def test_a_tokenizers_own_length_counts_for_nothing(llama_copy: Path, length: object) -> None:
+    edit_json(llama_copy / "target" / "tokenizer_config.json", model_max_length=length)
+    assert encode_prompt(load(llama_copy), "Once upon a time", chat=False)
 
 
 @pytest.mark.parametrize("named", [7, "llama", [7, None]])
