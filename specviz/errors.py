@@ -7,10 +7,14 @@ into messages on a page.
 from __future__ import annotations
 
 
+_LONGEST = 600  # characters of a culprit: it may quote what strangers wrote
+
+
 class SpecvizError(Exception):
     """Something the user can mend: what is wrong, and what to do."""
 
     def __init__(self, culprit: str, *, remedy: str) -> None:
+        culprit = _shortened(culprit)
         super().__init__(f"{culprit} {remedy}")
         self.culprit = culprit
         self.remedy = remedy
@@ -49,6 +53,12 @@ class TheoryError(SpecvizError):
 
 class TrainingError(SpecvizError):
     """A training run that cannot start or go on."""
+
+
+def _shortened(text: str) -> str:
+    """The text without its middle, if it is too long: its end often says what is wrong."""
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 def _rebuild(kind: type[SpecvizError], culprit: str, remedy: str) -> SpecvizError:
