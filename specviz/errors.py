@@ -14,7 +14,7 @@ class SpecvizError(Exception):
     """Something the user can mend: what is wrong, and what to do."""
 
     def __init__(self, culprit: str, *, remedy: str) -> None:
-        culprit = _shortened(culprit)
+        culprit = shortened(culprit)
         super().__init__(f"{culprit} {remedy}")
         self.culprit = culprit
         self.remedy = remedy
@@ -55,7 +55,7 @@ class TrainingError(SpecvizError):
     """A training run that cannot start or go on."""
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """The text without its middle, if it is too long: its end often says what is wrong."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn, get_args
 
-from specviz.errors import ConfigError, PromptError
+from specviz.errors import ConfigError, PromptError, shortened
 from specviz.pairing import STEPS, PairSpec
 from specviz.trace import DrafterName, ResidualName, RuleName, RunConfig
 
@@ -25,7 +25,7 @@ class UsageError(Exception):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, self.prog)
+        raise UsageError(shortened(message), self.prog)
 
 
 def build_parser() -> Parser:

@@ -88,6 +88,12 @@ def test_a_bad_setting_is_refused_before_any_model_is_loaded(
     assert engine.asked == {}
 
 
+def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(["run", "Once", "x" * 20_000], capsys)
+    assert said.startswith("unrecognized arguments: xxx")
+    assert len(said) < 650
+
+
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
