@@ -53,9 +53,9 @@ def command(options: argparse.Namespace) -> int:
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
-        _save(options, trace)
         if options.keep:
-            _keep(trace)
+            _keep(trace)  # first: what it took to make is lost with no file of the user's
+        _save(options, trace)
     if painter is None:
         print_report(trace)
     else:
