@@ -182,7 +182,7 @@ def _rest(plan: Plan, checks: dict[PairSpec, PairCheck], kept: KeptRuns) -> Iter
     if ordered.order == "blocks":
         _say(f"the pairs do not fit into memory together; in this order: {_blocks(ordered)}")
     pairs, tell = KeptPairs(), in_lines(_say)
-    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done)
+    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done, tell=tell)
 
 
 def _blocks(plan: Plan) -> str:
