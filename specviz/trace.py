@@ -43,6 +43,7 @@ ResidualName = Literal["leftover", "target", "draft"]
 
 MAX_GAMMA = 64
 TOP_ALTERNATIVES = 10
+ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
 NOISE_LIMIT = 0.05  # a machine on which the same work drifts by more is called noisy
 
 
@@ -263,10 +264,22 @@ class StepCosts:
     target: tuple[tuple[float, ...], ...]
     draft_next: tuple[float, ...] = ()
     drift: float = 0.0  # of plain steps within the measurement: slowest part over fastest, less 1
+    # Of the costs that rest on the fewest, if the time ran out; 0 is a first step, or none at all.
+    samples: int | None = None
+    interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
 
     @property
     def noisy(self) -> bool:
         return self.drift > NOISE_LIMIT
+
+    @property
+    def whole(self) -> bool:
+        """Whether there was time for all of it."""
+        return self.samples is None and not self.interpolated
+
+    @property
+    def sparse(self) -> bool:
+        return self.samples is not None and self.samples < ENOUGH_SAMPLES
 
     def draft_step(self, context: float, tokens: int = 1) -> float:
         return _interpolate(self.contexts, self.draft[tokens - 1], context)

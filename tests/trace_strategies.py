@@ -117,7 +117,13 @@ def costs(draw: st.DrawFn) -> StepCosts:
     contexts = tuple(sorted(draw(st.sets(COUNTS, min_size=1, max_size=3))))
     row = st.lists(COSTS, min_size=len(contexts), max_size=len(contexts)).map(tuple)
     target = draw(st.lists(row, min_size=1, max_size=3).map(tuple))
-    return StepCosts(contexts=contexts, draft=draw(tuples(row, size=2)), target=target)
+    return StepCosts(
+        contexts=contexts,
+        draft=draw(tuples(row, size=2)),
+        target=target,
+        samples=draw(st.none() | COUNTS),
+        interpolated=(2,) if len(target) > 1 and draw(st.booleans()) else (),
+    )
 
 
 @st.composite

@@ -192,10 +192,7 @@ function throughputCaption(shown) {
   if (!shown) return "Tokens a second over γ.";
   const words = ["Tokens a second over γ.", curveWords(shown)];
   if (!shown.stale) words.push("Short line: the present round.");
-  if (shown.noisy)
-    words.push(
-      "Step costs were measured while the machine was busy: measure again under The pair.",
-    );
+  if (shown.doubt) words.push(shown.doubt, "Measure again under The pair.");
   return words.join(" ");
 }
 

@@ -5,7 +5,7 @@
 
 /**
  * @typedef {{gammas: number[], ideal: number[], forecast: number[]|null, extrapolated: boolean,
- *   stale: boolean, target: number, measured_target: number|null, noisy: boolean,
+ *   stale: boolean, target: number, measured_target: number|null, doubt: string|null,
  *   chosen: {gamma: number, rate: number|null}|null, points: RunPoint[]}} Throughput
  * @typedef {{gamma: number, rate: number, label: string, current: boolean,
  *   partial: boolean, few: boolean}} RunPoint

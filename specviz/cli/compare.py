@@ -12,7 +12,6 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.cli.against import Allowance, check_against
@@ -21,6 +20,7 @@ from specviz.cli.options import check_out, check_pair, config_from, prompt_from,
 from specviz.cli.painter import one_line, painter_for
 from specviz.cli.reading import read_text
 from specviz.cli.report import to_json
+from specviz.cli.saving import save_text
 from specviz.cli.telling import in_lines
 from specviz.errors import ConfigError, SpecvizError
 from specviz.lanes import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
+_NO_ROOM = "Choose another place; the runs are kept."
 
 
 def command(options: argparse.Namespace) -> int:
@@ -61,11 +62,11 @@ def _obey(options: argparse.Namespace) -> int:
     checked = check_against(record, allowance) if allowance else None
     record |= {"against": checked.record} if checked else {}
     if options.out is not None:
-        _save(options.out, to_json(record) + "\n", "--out")
+        save_text(options.out, to_json(record) + "\n", "--out", _NO_ROOM)
     if options.html is not None:
         from specviz.export.replay import comparison_html
 
-        _save(options.html, comparison_html(comparison, runs), "--html")
+        save_text(options.html, comparison_html(comparison, runs), "--html", _NO_ROOM)
     painter = painter_for(sys.stdout, os.environ)
     print(to_json(record) if options.json else render_comparison(painter, comparison, checked))
     return REGRESSION if checked and checked.failed else 0
@@ -172,7 +173,7 @@ def _rest(plan: Plan, checks: dict[PairSpec, PairCheck], kept: KeptRuns) -> Iter
     if ordered.order == "blocks":
         _say(f"the pairs do not fit into memory together; in this order: {_blocks(ordered)}")
     pairs, tell = KeptPairs(), in_lines(_say)
-    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done)
+    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done, tell=tell)
 
 
 def _blocks(plan: Plan) -> str:
@@ -190,19 +191,6 @@ def _rate(run: Measured) -> str:
 
     rate = metrics(run.trace, intervals=False).tokens_per_second
     return "" if rate is None else f", {rate:.1f} tokens/s"
-
-
-def _save(path: Path, text: str, flag: str) -> None:
-    from specviz.store.files import write_file
-
-    try:
-        write_file(path, text)
-    except OSError as error:
-        raise ConfigError(
-            f"{flag}: {path} cannot be written: {error.strerror}.",
-            remedy="Choose another place; the runs are kept.",
-        ) from None
-    _say(f"saved {path}")
 
 
 def _say(text: str) -> None:

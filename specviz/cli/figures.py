@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
+from specviz.export.cost_doubts import costs_doubt
 from specviz.trace import Finish, Trace
 
 if TYPE_CHECKING:
@@ -47,11 +48,9 @@ def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: s
 
 def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
-    costs = trace.step_costs
-    if costs is not None and costs.noisy:
+    if doubt := costs_doubt(trace.step_costs):
         yield (
-            f"step costs were measured on a busy machine (the same steps drifted by "
-            f"{100 * costs.drift:.0f} %), so c, v, accounted and forecast may be off. "
+            f"{doubt} So c, v, accounted and forecast may be off; "
             "`run --measure-costs` measures them again."
         )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
+from specviz.cli.streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.pairing import STEPS, PairSpec
 from specviz.trace import DrafterName, ResidualName, RuleName, RunConfig
@@ -26,6 +26,10 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(shortened(message), self.prog)
+
+    def print_help(self, file: Any = None) -> None:
+        """Unlike its parent's, it fails where standard output does."""
+        print(self.format_help(), end="", file=file)
 
 
 def build_parser() -> Parser:
@@ -275,21 +279,33 @@ def prompt_from(argument: str) -> str:
 
 def _standard_input() -> str:
     # Bytes that are no UTF-8 become lone surrogates, which the caller refuses.
-    text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    text = read_input().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return text.removesuffix("\n")
 
 
 def check_out(path: Path, option: str = "--out") -> None:
     """Raise ConfigError unless a file can be written at ``path``."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
-    if path.is_dir():
+    try:
+        _check_place(path, Path(os.path.realpath(path)), option)
+    except (OSError, ValueError) as error:  # too long a name; a null character
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(
+            f"{option}: {path} cannot be written: {reason}.", remedy="Give another name."
+        ) from None
+
+
+def _check_place(path: Path, real: Path, option: str) -> None:
+    """``real`` is where a link leads, for that is what is written."""
+    for folder in (path.parent, real.parent):
+        if not folder.is_dir():
+            raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
+    there = os.path.lexists(real)
+    if real.is_dir():
         raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
-    if path.exists() and not path.is_file():
+    if there and not real.is_file():
         raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
     # What stands there is replaced, not written over: that is for the folder to allow.
-    if not (os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))):
+    if not (os.access(real.parent, os.W_OK) and (not there or os.access(real, os.W_OK))):
         raise ConfigError(
             f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
         )

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from specviz.trace import Round, Trace
+from specviz.trace import Round, StepCosts, Trace
 
 
 def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
         "finish": trace.finish,
         "notices": trace.notices,
         "rounds": [_round(entry) for entry in trace.rounds],
-        "metrics": metrics | {"step_costs_drift": _costs_drift(trace)},
+        "metrics": metrics | _how_costs_were_measured(trace.step_costs),
     }
 
 
@@ -34,8 +34,13 @@ def to_json(value: object) -> str:
     return json.dumps(_finite(value), allow_nan=False)
 
 
-def _costs_drift(trace: Trace) -> float | None:
-    return None if trace.step_costs is None else trace.step_costs.drift
+def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
+    """``samples`` is None where there was time for all."""
+    return {
+        "step_costs_drift": costs and costs.drift,
+        "step_costs_samples": costs and costs.samples,
+        "step_costs_interpolated": costs and costs.interpolated,
+    }
 
 
 def _round(entry: Round) -> dict[str, Any]:

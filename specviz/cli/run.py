@@ -19,7 +19,7 @@ from specviz.cli.options import check_out, check_pair, config_from, prompt_from
 from specviz.cli.painter import Painter, one_line, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
-from specviz.cli.telling import in_lines
+from specviz.cli.telling import in_lines, once
 from specviz.errors import SpecvizError
 from specviz.trace import RunConfig, Trace
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from specviz.lab.measured import MeasuredRun
 
 STOPPED = 130
+MEASURING = "measuring step costs: about 10 s at most, once for this pair and kind of sampling"
 
 
 class Stoppable(Protocol):
@@ -53,9 +54,9 @@ def command(options: argparse.Namespace) -> int:
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
-        _save(options, trace)
         if options.keep:
-            _keep(trace)
+            _keep(trace)  # first: what it took to make is lost with no file of the user's
+        _save(options, trace)
     if painter is None:
         print_report(trace)
     else:
@@ -76,18 +77,23 @@ def _decode(
 
     with waiting("loading the models") as say:
         pair = _load(options, config, say)
-    with waiting("measuring step costs"):
+    with waiting("reading the prompt") as say:
         run = measured_run(
             pair,
             prompt,
             config,
             baseline=options.baseline,
             fresh_costs=options.measure_costs,
+            tell=in_lines(say) if sys.stderr.isatty() else once(MEASURING, _say),
         )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
         trace = finished(run, interrupts)
     return trace, interrupts.count > 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _load(options: argparse.Namespace, config: RunConfig, say: Callable[[str], None]) -> Pair:

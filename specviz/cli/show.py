@@ -10,10 +10,10 @@ from pathlib import Path
 
 from specviz.cli.figures import render_figures
 from specviz.cli.options import check_out
-from specviz.cli.painter import Painter, one_line, painter_for
+from specviz.cli.painter import Painter, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import report, to_json
-from specviz.errors import ConfigError
+from specviz.cli.saving import save_text
 from specviz.trace import Trace
 
 
@@ -37,16 +37,8 @@ def command(options: argparse.Namespace) -> int:
 
 def _write_replay(trace: Trace, path: Path) -> None:
     from specviz.export.replay import replay_html
-    from specviz.store.files import write_file
 
-    try:
-        write_file(path, replay_html(trace))
-    except OSError as error:
-        raise ConfigError(
-            f"--html: {path} cannot be written: {error.strerror}.",
-            remedy="Choose a place with room for it.",
-        ) from error
-    print(f"saved {one_line(str(path))}", file=sys.stderr)
+    save_text(path, replay_html(trace), "--html", "Choose a place with room for it.")
 
 
 def print_report(trace: Trace) -> None:

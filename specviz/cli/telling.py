@@ -1,4 +1,4 @@
-"""What is told while a pair is made ready, as lines."""
+"""What is told while a pair is made ready or measured, as lines."""
 
 from __future__ import annotations
 
@@ -16,5 +16,18 @@ def in_lines(say: Callable[[str], None]) -> Tell:
         if progress.text != said:
             said = progress.text
             say(said)
+
+    return tell
+
+
+def once(line: str, say: Callable[[str], None]) -> Tell:
+    """Say the line at the first word, and nothing after: for where no line can be changed."""
+    said = False
+
+    def tell(_progress: Progress) -> None:
+        nonlocal said
+        if not said:
+            said = True
+            say(line)
 
     return tell

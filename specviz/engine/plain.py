@@ -88,7 +88,11 @@ class PlainLane:
         self._sampler = Sampler(config)
         self._target: Step = pair.target_step(capacity)
         if len(prompt_ids) > 1:
-            self._target.feed(torch.tensor(prompt_ids[:-1], device=self._target.device), 0)
+            self.read(prompt_ids[:-1])
+
+    def read(self, token_ids: Sequence[int]) -> None:
+        """Append to the context without a draw."""
+        self._target.feed(torch.tensor(token_ids, device=self._target.device), 0)
 
     @torch.inference_mode()
     def step(self, token_id: int, index: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specviz.analysis import Metrics
+from specviz.export.cost_doubts import costs_doubt
 from specviz.trace import Trace
 
 _UNKNOWN = "; not all of it is known here."
@@ -33,6 +34,7 @@ class _Parts:
     drafting: float  # of whole rounds, seconds
     decoding: float
     first_round: float | None
+    doubt: str  # of the step costs, after a space; none is empty
 
 
 def _parts(trace: Trace, m: Metrics) -> _Parts:
@@ -40,6 +42,7 @@ def _parts(trace: Trace, m: Metrics) -> _Parts:
     tokens = sum(len(entry.emitted) for entry in whole)
     context = sum(entry.context_length for entry in whole) / len(whole) if whole else None
     costs, baseline = trace.step_costs, trace.baseline
+    doubt = costs_doubt(costs)
     return _Parts(
         tokens=tokens,
         seconds=_over(tokens, m.tokens_per_second),
@@ -50,6 +53,7 @@ def _parts(trace: Trace, m: Metrics) -> _Parts:
         drafting=sum(entry.times.draft for entry in whole),
         decoding=sum(entry.times.decode for entry in whole),
         first_round=trace.rounds[0].times.decode if trace.rounds else None,
+        doubt="" if doubt is None else f" {doubt}",
     )
 
 
@@ -101,9 +105,9 @@ def _of_time(m: Metrics, parts: _Parts) -> dict[str, str]:
         f"{_quotient(parts.tokens, parts.seconds, 's')}, without prefill and without the price "
         "of the record.",
         "draft-cost": "draft step time / target step time, measured before the run"
-        f"{_steps(m.c, parts.step)}.",
+        f"{_steps(m.c, parts.step)}.{parts.doubt}",
         "verify-cost": f"time to verify γ + 1 = {verified} tokens / time of one target step, "
-        f"measured before the run{_steps(m.v, parts.step)}.",
+        f"measured before the run{_steps(m.v, parts.step)}.{parts.doubt}",
         "baseline-tokens-per-second": "plain decoding along the same words, in blocks before and "
         "after the timed repeats of the run: tokens / time"
         f"{_quotient(parts.tokens, parts.target_seconds, 's')}.",

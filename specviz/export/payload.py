@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from specviz.analysis import Metrics, metrics
+from specviz.export.cost_doubts import costs_doubt
 from specviz.export.playback import lanes, prompt_texts, round_items
 from specviz.export.summary import summary
 from specviz.throughput import (
@@ -162,7 +163,7 @@ def _throughput(
         "stale": chosen is not None and _law_of(chosen) != _law_of(_asked(trace)),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
-        "noisy": trace.step_costs is not None and trace.step_costs.noisy,
+        "doubt": costs_doubt(trace.step_costs),
         "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
         "points": [asdict(point) for point in points],
     }

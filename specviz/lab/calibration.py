@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from specviz.pairing import Tell
 from specviz.store import load_value, save_value
 from specviz.trace import RunConfig, StepCosts
 
@@ -21,18 +22,23 @@ def kept_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
     return load_value(_KIND, costs_key(pair, config), StepCosts)
 
 
-def step_costs(pair: Pair, config: RunConfig, *, fresh: bool = False) -> StepCosts:
-    """The kept table, or one measured now (a few seconds) and kept.
+def step_costs(
+    pair: Pair, config: RunConfig, *, fresh: bool = False, tell: Tell | None = None
+) -> StepCosts | None:
+    """The kept table, or one measured now (about ten seconds at most) and kept.
 
-    A table measured on a noisy machine is kept too, and says so.
+    A table measured on a noisy machine or cut short is kept too, and says so. None where the
+    time did not do for any, as for models of seconds a step. ``tell`` hears of a measurement.
     """
     kept = None if fresh else kept_costs(pair, config)
     if kept is not None:
         return kept
     from specviz.engine.costs import measure_step_costs
 
-    measured = measure_step_costs(pair, _plain_settings(config), contexts=_contexts(pair))
-    save_value(_KIND, costs_key(pair, config), measured)
+    settings, contexts = _plain_settings(config), _contexts(pair)
+    measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
+    if measured is not None:
+        save_value(_KIND, costs_key(pair, config), measured)
     return measured
 
 

@@ -15,7 +15,7 @@ from specviz.comparing import Measured
 from specviz.lab import measured
 from specviz.lab.kept_pairs import RunMemory
 from specviz.lanes import Job, Plan, order_that_fits
-from specviz.pairing import PairCheck, PairSpec
+from specviz.pairing import PairCheck, PairSpec, Tell
 from specviz.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -42,8 +42,11 @@ def run_plan(
     keep: Callable[[Measured], object],
     done: Collection[tuple[int, int, int]] = (),
     begin: Callable[[Job], object] = lambda _job: None,
+    tell: Tell | None = None,
 ) -> Iterator[Measured]:
     """Every job but those ``done``, in the plan's order; ``begin`` is told of each.
+
+    ``tell`` hears of step costs while they are measured.
 
     ``open_pair`` keeps pairs that are loaded, where they fit.
     """
@@ -54,17 +57,19 @@ def run_plan(
         begin(job)
         pair = open_pair(plan.lanes[job.lane].spec)
         if job.lane not in warm:
-            _warm_up(plan, job, pair)
+            _warm_up(plan, job, pair, tell)
             warm.add(job.lane)
         made = _measure(plan, job, pair)
         keep(made)
         yield made
 
 
-def _warm_up(plan: Plan, job: Job, pair: Pair) -> None:
+def _warm_up(plan: Plan, job: Job, pair: Pair, tell: Tell | None) -> None:
+    """Step costs that are not kept are measured here, before the lane's first run."""
     config = job.config(plan)
     short = min(config.max_new_tokens, WARM_UP_TOKENS)
-    _run(plan, job, pair, dataclasses.replace(config, max_new_tokens=short), baseline=False)
+    briefly = dataclasses.replace(config, max_new_tokens=short)
+    _run(plan, job, pair, briefly, baseline=False, tell=tell)
 
 
 def _measure(plan: Plan, job: Job, pair: Pair) -> Measured:
@@ -74,9 +79,19 @@ def _measure(plan: Plan, job: Job, pair: Pair) -> Measured:
     return Measured(job=job, trace=trace, memory_bytes=memory.measured())
 
 
-def _run(plan: Plan, job: Job, pair: Pair, config: RunConfig, *, baseline: bool) -> Trace:
+def _run(
+    plan: Plan,
+    job: Job,
+    pair: Pair,
+    config: RunConfig,
+    *,
+    baseline: bool,
+    tell: Tell | None = None,
+) -> Trace:
     item = plan.items[job.item]
-    run = measured.measured_run(pair, item.prompt, config, baseline=baseline, kind=item.kind)
+    run = measured.measured_run(
+        pair, item.prompt, config, baseline=baseline, kind=item.kind, tell=tell
+    )
     for _ in run:
         pass
     return run.trace()

@@ -73,10 +73,14 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def forecast(
-    profile: Profile | None, costs: StepCosts, config: RunConfig, prompt: str, num_prompt: int
+    profile: Profile | None,
+    costs: StepCosts | None,
+    config: RunConfig,
+    prompt: str,
+    num_prompt: int,
 ) -> Forecast | None:
     """What this run should gain; None where there is nothing to go by."""
-    if profile is None or config.drafter != "model" or not config.lossless:
+    if profile is None or costs is None or config.drafter != "model" or not config.lossless:
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]

@@ -96,7 +96,7 @@ def _held_back() -> list[Preset]:
 
 
 def _best_gamma(
-    profile: Profile, costs: StepCosts, config: RunConfig, measured: Sequence[Preset]
+    profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
     """The gamma with the best forecast from the stories that are not measured."""
     held_back = {preset.text for preset in measured}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from specviz.lab.calibration import step_costs
 from specviz.lab.forecast import forecast, kept_profile
+from specviz.pairing import Tell
 from specviz.presets import kind_of
 from specviz.trace import (
     Baseline,
@@ -44,6 +45,7 @@ class MeasuredRun(Iterator[Round]):
         baseline: bool,
         kind: str | None,
         fresh_costs: bool,
+        tell: Tell | None,
     ) -> None:
         from specviz.engine import speculate
         from specviz.engine.chat import encode_prompt
@@ -55,7 +57,7 @@ class MeasuredRun(Iterator[Round]):
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
         # A prompt that cannot be continued is refused before anything is measured for it.
         room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
-        self._costs: StepCosts = step_costs(pair, config, fresh=fresh_costs)
+        self._costs: StepCosts | None = step_costs(pair, config, fresh=fresh_costs, tell=tell)
         self._run: Speculation = speculate(pair, prompt, config)
         self._rounds: list[Round] = []
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
@@ -128,9 +130,21 @@ def measured_run(
     baseline: bool = True,
     kind: str | None = None,
     fresh_costs: bool = False,
+    tell: Tell | None = None,
 ) -> MeasuredRun:
-    """``kind`` is the user's word for the prompt; a forecast rests on the presets' alone."""
-    return MeasuredRun(pair, prompt, config, baseline=baseline, kind=kind, fresh_costs=fresh_costs)
+    """``kind`` is the user's word for the prompt; a forecast rests on the presets' alone.
+
+    ``tell`` hears of step costs while they are measured.
+    """
+    return MeasuredRun(
+        pair,
+        prompt,
+        config,
+        baseline=baseline,
+        kind=kind,
+        fresh_costs=fresh_costs,
+        tell=tell,
+    )
 
 
 def measure_baseline(pair: Pair, run: Speculation) -> Baseline:

@@ -47,6 +47,10 @@ def _step_costs(made: StepCosts) -> str | None:
         return "is not a full table"
     if any(left >= right for left, right in zip(made.contexts, made.contexts[1:], strict=False)):
         return "has contexts out of order"
+    if made.samples is not None and made.samples < 0:
+        return "rests on fewer than no samples"
+    if not all(1 < tokens <= len(made.target) for tokens in made.interpolated):
+        return "has a cost between neighbours outside the table"
     return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
 
 

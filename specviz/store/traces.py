@@ -13,18 +13,26 @@ from typing import cast
 from specviz.errors import TraceError
 from specviz.store.decoding import MisfitError, decode, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
-from specviz.trace import Trace
+from specviz.trace import StepCosts, Trace
 
-SCHEMA = 2  # 1 had no pieces, and is still written where there are none
+SCHEMA = 3  # 1 had no pieces, 2 no step costs that were cut short; written still where they do
 KIND = "specviz.trace"
 
 
 def trace_to_json(trace: Trace) -> str:
     fields, schema = fields_of(trace), SCHEMA
+    costs = trace.step_costs
+    if costs is None or costs.whole:
+        fields["step_costs"], schema = costs and _older_costs(costs), 2
     if not trace.pieces:
         del fields["pieces"]
-        schema = 1
+        schema = schema if schema == SCHEMA else 1
     return to_json({"schema": schema, "kind": KIND, **fields})
+
+
+def _older_costs(costs: StepCosts) -> dict[str, object]:
+    later = ("samples", "interpolated")
+    return {name: each for name, each in fields_of(costs).items() if name not in later}
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:

@@ -14,6 +14,7 @@ import numpy as np
 
 from specviz import theorems
 from specviz.analysis import Metrics, metrics, verdict_sentence
+from specviz.export.cost_doubts import costs_doubt
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
@@ -102,10 +103,10 @@ def _verification_told(traces: Sequence[Trace]) -> str:
     costs = traces[0].step_costs
     if found.v is None or costs is None:
         return "No step costs were measured for this pair."
-    noisy = " The machine was busy while they were measured." if costs.noisy else ""
+    doubt = costs_doubt(costs)
     return (
         f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {found.v:.2f} steps of the "
-        f"target, at the context lengths of this run.{noisy}"
+        f"target, at the context lengths of this run.{f' {doubt}' if doubt else ''}"
     )
 
 

@@ -38,7 +38,6 @@ def kept_outlook(pair: Pair, record: Trace) -> Outlook | None:
 
 def _forecasts(pair: Pair, record: Trace) -> dict[int, Forecast]:
     config, prompt, costs = record.config, record.prompt, record.step_costs
-    assert costs is not None
     profile = kept_profile(pair, config, prompt.kind) if prompt.kind else None
     length = len(prompt.token_ids)
     made = {

@@ -37,10 +37,9 @@ class CostsTask:
 
     def do(self, pair: Pair, send: Send) -> None:
         kept = kept_costs(pair, self.config)
-        if kept is not None and not (self.fresh or kept.noisy):
+        if kept is not None and not (self.fresh or kept.noisy or kept.sparse):
             return
-        send(Doing(progress=Progress(stage="measuring", text="measuring step costs")))
-        step_costs(pair, self.config, fresh=True)
+        step_costs(pair, self.config, fresh=True, tell=lambda each: send(Doing(progress=each)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

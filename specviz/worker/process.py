@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
-from specviz.lab.calibration import kept_costs
 from specviz.lab.kept_pairs import RunMemory
 from specviz.lab.measured import MeasuredRun, measured_run
 from specviz.pairing import PairCheck, Progress
@@ -126,8 +125,6 @@ class Process:
         self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
     def _begin(self, request: RunRequest, pair: Pair) -> MeasuredRun:
-        if kept_costs(pair, request.config) is None:
-            self._tell("measuring step costs")
         with self._until_stopped(request):
             run = measured_run(
                 pair,
@@ -135,6 +132,7 @@ class Process:
                 request.config,
                 baseline=request.baseline,
                 kind=request.kind,
+                tell=lambda progress: self._send(Doing(progress=progress)),
             )
         record = run.trace()
         outlook = kept_outlook(pair, record) if request.kind is None else None

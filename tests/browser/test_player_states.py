@@ -222,11 +222,11 @@ def test_the_measured_target_alone_is_a_line_of_its_own(
     assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
 
 
-def test_noisy_step_costs_are_told(feed: Feed) -> None:
-    busy = "Step costs were measured while the machine was busy: measure again under The pair."
-    page = feed(throughput(noisy=True))
+def test_a_doubt_of_the_step_costs_is_told(feed: Feed) -> None:
+    busy = "The machine was busy. Measure again under The pair."
+    page = feed(throughput(doubt="The machine was busy."))
     assert busy in words(page, f"{THROUGHPUT} .ch-caption")
-    feed(throughput(noisy=False), page)
+    feed(throughput(doubt=None), page)
     page.wait_for_function(  # charts fill twice a second
         "([caption, busy]) => !document.querySelector(caption).innerText"
         ".replaceAll('\\u00a0', ' ').includes(busy)",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from specviz.pairing import Progress, Tell
 from specviz.trace import Prompt, Round, Trace
 from tests.traces import make_baseline, make_trace
 
@@ -61,6 +62,7 @@ class FakeEngine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: dict[str, Any] = {}
         self.fails: Exception | None = None
+        self.measures = False  # step costs, before the run
         self.prepare: Callable[[FakeRun], None] = lambda _run: None
         engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.lab.measured")
         engine.__dict__["load_pair"] = self.load_pair
@@ -76,8 +78,17 @@ class FakeEngine:
         return object()
 
     def measured_run(
-        self, _pair: object, prompt: str, config: Any, *, baseline: bool, fresh_costs: bool
+        self,
+        _pair: object,
+        prompt: str,
+        config: Any,
+        *,
+        baseline: bool,
+        fresh_costs: bool,
+        tell: Tell,
     ) -> FakeRun:
+        for tenth in range(3 * self.measures):
+            tell(Progress(stage="measuring", text=f"measuring step costs: {10 * tenth} %"))
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
         self.asked |= {"fresh_costs": fresh_costs}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)

@@ -283,13 +283,17 @@ def test_the_former_handler_comes_back(engine: FakeEngine) -> None:
 def test_a_report_tells_how_steady_its_step_costs_were(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def drift() -> object:
+    def told() -> list[object]:
         assert main(["show", str(saved), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)["metrics"]["step_costs_drift"]
+        figures = json.loads(capsys.readouterr().out)["metrics"]
+        return [figures[f"step_costs_{name}"] for name in ("drift", "samples", "interpolated")]
 
-    assert drift() is None
-    save_trace(make_trace(["ard"], step_costs=replace(make_costs(), drift=0.25)), saved)
-    assert drift() == 0.25
+    assert told() == [None, None, None]
+    costs = replace(make_costs(), drift=0.25)
+    save_trace(make_trace(["ard"], step_costs=costs), saved)
+    assert told() == [0.25, None, []]
+    save_trace(make_trace(["ard"], step_costs=replace(costs, samples=3, interpolated=(4,))), saved)
+    assert told() == [0.25, 3, [4]]
 
 
 def test_show_replays_rounds_text_and_figures(

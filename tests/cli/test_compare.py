@@ -173,8 +173,8 @@ def test_after_ctrl_c_what_is_kept_is_told(
 ) -> None:
     asked = [*LANES, "--prompt", "One day", "--repeats", "2", "--restart"]
 
-    def interrupted(*arguments: Any) -> Iterator[Any]:
-        yield next(run_plan(*arguments))
+    def interrupted(*arguments: Any, **how: Any) -> Iterator[Any]:
+        yield next(run_plan(*arguments, **how))
         raise KeyboardInterrupt
 
     capsys.readouterr()

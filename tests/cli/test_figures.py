@@ -155,9 +155,19 @@ def test_noisy_step_costs_say_so_and_what_to_do() -> None:
         make_trace(SPELT, step_costs=replace(costs, drift=drift)) for drift in (0.04, 0.23)
     )
     said = " ".join(drawn(noisy).split())
-    assert "step costs were measured on a busy machine (the same steps drifted by 23 %)" in said
+    assert "Step costs were measured on a busy machine: the same steps drifted by 23 %." in said
     assert "--measure-costs" in said
     assert "busy machine" not in drawn(steady)
+
+
+def test_step_costs_cut_short_say_so_and_what_to_do() -> None:
+    short = replace(make_costs(), samples=2, interpolated=(3, 4))
+    said = " ".join(drawn(make_trace(SPELT, step_costs=short)).split())
+    assert "The time for step costs ran out: some rest on 2 samples." in said
+    assert "Verifying 3, 4 tokens was not timed: taken between its neighbours." in said
+    assert "--measure-costs" in said
+    enough = replace(make_costs(), samples=6)
+    assert "ran out" not in drawn(make_trace(SPELT, step_costs=enough))
 
 
 @pytest.mark.parametrize("width", [64, 80, 110])

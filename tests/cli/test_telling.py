@@ -81,3 +81,24 @@ def test_run_changes_one_passing_line_of_a_terminal(
 def test_run_says_nothing_where_there_is_no_terminal(telling: FakeEngine, capsys) -> None:
     assert main(["run", "Once"]) == 0
     assert "downloading" not in capsys.readouterr().err
+
+
+def test_run_says_once_that_step_costs_are_measured(telling: FakeEngine, capsys) -> None:
+    telling.measures = True
+    assert main(["run", "Once", "--json"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "step costs" in line]
+    assert lines == [
+        "measuring step costs: about 10 s at most, once for this pair and kind of sampling"
+    ]
+
+
+def test_run_tells_of_step_costs_in_a_passing_line_of_a_terminal(
+    telling: FakeEngine, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    telling.measures = True
+    assert main(["run", "Once"]) == 0
+    shown = capsys.readouterr().err
+    assert "\r\x1b[K  measuring step costs: 20 % …" in shown
+    assert "at most" not in shown
+    assert shown.endswith("\r\x1b[K")

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 from specviz.engine import plain
-from specviz.engine.costs import MAX_TOKENS, _drift, measure_step_costs
-from specviz.trace import RunConfig
+from specviz.engine.costs import MAX_TOKENS, _Column, _drift, measure_step_costs
+from specviz.engine.pair import Pair
+from specviz.engine.steps import Step
+from specviz.pairing import Progress, Tell
+from specviz.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.spies import watch
 
 CONTEXTS = (8, 40, 100)
+
+
+def measured(
+    pair: Pair,
+    config: RunConfig,
+    *,
+    contexts: tuple[int, ...],
+    repeats: int = 12,
+    seconds: float = 60.0,
+    tell: Tell | None = None,
+) -> StepCosts:
+    table = measure_step_costs(
+        pair, config, contexts=contexts, repeats=repeats, seconds=seconds, tell=tell
+    )
+    assert table is not None
+    return table
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])
@@ -21,7 +44,7 @@ def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperatu
     pair = pair_of(target, noisy_copy(target), step=step)
     settings = RunConfig(temperature=temperature, max_new_tokens=10, ignore_eos=True)
     before = list(plain(pair, (5, 6, 7), settings))
-    table = measure_step_costs(pair, settings, contexts=CONTEXTS, repeats=2)
+    table = measured(pair, settings, contexts=CONTEXTS, repeats=2)
     assert table.contexts == CONTEXTS
     assert (len(table.draft), len(table.target)) == (2, MAX_TOKENS)
     for row in (*table.draft, table.draft_next, *table.target):
@@ -33,7 +56,7 @@ def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperatu
 def test_without_a_draft_there_are_no_draft_rows() -> None:
     pair = pair_of(tiny_model("llama"), None)
     settings = RunConfig(drafter="prompt-lookup")
-    table = measure_step_costs(pair, settings, contexts=(8,), repeats=1)
+    table = measured(pair, settings, contexts=(8,), repeats=1)
     assert table.draft == table.draft_next == ()
     assert table.target[0][0] > 0.0
 
@@ -56,7 +79,7 @@ def test_each_step_is_timed_at_its_context(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_table_up_to_the_end_of_the_context() -> None:
     target = tiny_model("gpt2", n_positions=64)
     pair = pair_of(target, noisy_copy(target), max_context=64)
-    table = measure_step_costs(pair, RunConfig(), contexts=(64 - MAX_TOKENS,), repeats=1)
+    table = measured(pair, RunConfig(), contexts=(64 - MAX_TOKENS,), repeats=1)
     assert table.target[-1][0] > 0.0
     assert torch.tensor(table.target).isfinite().all()
 
@@ -65,3 +88,120 @@ def test_drift_is_that_of_the_slowest_part() -> None:
     assert _drift([1.0] * 48) == 0.0
     assert _drift([1.0] * 12 + [1.3] * 12 + [1.0] * 24) == pytest.approx(0.3)
     assert _drift([1.0, 1.0, 9.0] * 16) == 0.0  # a few long steps are no drift
+
+
+# The limit of time
+
+
+@pytest.fixture
+def slowed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], Pair]:
+    """A pair whose every feed takes so long, and so much longer for each token of it."""
+
+    def made(seconds: float, seconds_a_token: float = 0.0) -> Pair:
+        class SlowStep:
+            def __init__(self, step: Step) -> None:
+                self._step = step
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._step, name)
+
+            def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+                time.sleep(seconds + seconds_a_token * len(token_ids))
+                return self._step.feed(token_ids, num_logits)
+
+        for name in ("target_step", "draft_step"):
+            fresh = getattr(Pair, name)
+            monkeypatch.setattr(Pair, name, lambda *given, fresh=fresh: SlowStep(fresh(*given)))
+        target = tiny_model("llama", num_hidden_layers=1)
+        return pair_of(target, noisy_copy(target), step="lean")
+
+    return made
+
+
+def took(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def test_all_that_was_asked_for_is_measured_while_there_is_time(slowed: Any) -> None:
+    table = measured(slowed(0.0), RunConfig(), contexts=(8,), repeats=2)
+    assert (table.whole, table.samples, table.interpolated) == (True, None, ())
+    assert not table.sparse
+
+
+def test_a_measurement_that_is_out_of_time_is_a_whole_table_of_few_samples(slowed: Any) -> None:
+    pair = slowed(0.002)
+    began = time.monotonic()
+    table = measured(pair, RunConfig(), contexts=(8, 40), seconds=1.0)
+    assert time.monotonic() - began < 2.0
+    assert (table.contexts, len(table.target), table.interpolated) == ((8, 40), MAX_TOKENS, ())
+    assert all(cost >= 0.002 for row in (*table.draft, *table.target) for cost in row)
+    assert table.samples is not None
+    assert table.sparse == (table.samples < 6)
+    assert not table.whole
+
+
+def test_what_is_not_measured_lies_between_its_neighbours(slowed: Any) -> None:
+    """A step takes so long that not all of a column fits in."""
+    pair = slowed(0.02, 0.002)
+    table = measured(pair, RunConfig(gamma=7), contexts=(8, 40), seconds=0.5)
+    assert (table.contexts, table.samples) == ((8,), 0)
+    assert table.interpolated
+    assert not {2, 8, MAX_TOKENS} & set(table.interpolated)
+    costs = [row[0] for row in table.target]
+    for tokens in table.interpolated:
+        known = [n for n in range(2, MAX_TOKENS + 1) if n not in table.interpolated]
+        left, right = max(n for n in known if n < tokens), min(n for n in known if n > tokens)
+        share = (tokens - left) / (right - left)
+        between = (1 - share) * costs[left - 1] + share * costs[right - 1]
+        assert costs[tokens - 1] == pytest.approx(between)
+
+
+@pytest.mark.parametrize("context", [8, 1000])
+def test_without_a_column_there_is_no_table(slowed: Any, context: int) -> None:
+    """Neither a step nor the reading of a long context goes far beyond the limit."""
+    pair = slowed(0.0, 0.02)
+    seconds = took(lambda: measure_step_costs(pair, RunConfig(), contexts=(context,), seconds=0.2))
+    assert seconds < 1.5
+    assert measure_step_costs(pair, RunConfig(), contexts=(context,), seconds=0.001) is None
+    table = measure_step_costs(pair, RunConfig(), contexts=(8, context), seconds=1.5)
+    assert table is None or table.contexts == (8,)
+
+
+def test_the_samples_of_all_costs_stay_about_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is broken off: looked at whenever a tenth of the work is done."""
+    columns: list[_Column] = []
+    begin = _Column.begin
+    monkeypatch.setattr(
+        _Column, "begin", lambda self, order: (columns.append(self), begin(self, order))
+    )
+    unlike: list[int] = []
+
+    def look(_progress: Progress) -> None:
+        counts = [len(cell.counted) for each in columns for cell in each.verifications.values()]
+        unlike.append(max(counts, default=0) - min(counts, default=0))
+
+    target = tiny_model("llama", num_hidden_layers=1)
+    pair = pair_of(target, noisy_copy(target), step="lean")
+    measured(pair, RunConfig(), contexts=(8, 40), repeats=12, tell=look)
+    assert {len(cell.counted) for cell in columns[0].verifications.values()} == {12}
+    assert len(columns[0].plain.counted) == 4 * 16 * 2
+    assert len(unlike) >= 10
+    assert max(unlike) <= 4
+
+
+def test_progress_is_told_by_tenths_and_can_stop_it(slowed: Any) -> None:
+    told: list[Progress] = []
+    measured(slowed(0.0), RunConfig(), contexts=(8,), repeats=1, tell=told.append)
+    texts = [each.text for each in told]
+    assert texts[0] == "measuring step costs: 0 %"
+    assert texts == list(dict.fromkeys(texts))
+    assert len(texts) >= 9
+    assert {each.stage for each in told} == {"measuring"}
+
+    def stop(_progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(slowed(0.0), RunConfig(), contexts=(8,), tell=stop)

@@ -51,6 +51,7 @@ def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(costs, "keyed_uniforms", slowed(keyed_uniforms))
     monkeypatch.setattr(costs, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
+    assert table is not None
     assert all(row[0] >= SLOW for row in table.draft)
     assert max(table.draft_next[0], *(row[0] for row in table.target)) < SLOW
 

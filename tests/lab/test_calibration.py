@@ -33,7 +33,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz.engine.costs.measure_step_costs", once)
 
 
-def assert_full(costs: StepCosts, *, draft_rows: int) -> None:
+def assert_full(costs: StepCosts | None, *, draft_rows: int) -> None:
+    assert costs is not None
     assert len(costs.contexts) == 3
     assert all(shorter < longer for shorter, longer in pairwise(costs.contexts))
     assert (len(costs.draft), len(costs.target)) == (draft_rows, MAX_TOKENS)
@@ -64,6 +65,7 @@ def test_a_damaged_table_is_measured_again(
     pair: Pair, empty_home: Path, quick: None, damage: str
 ) -> None:
     first = step_costs(pair, GREEDY)
+    assert first is not None
     (file,) = (empty_home / "step-costs").iterdir()
     text = file.read_text()
     damaged = {
@@ -83,7 +85,9 @@ def test_a_damaged_table_is_measured_again(
 def test_a_pair_with_a_long_context_is_measured_far_out(pair: Pair) -> None:
     config = replace(GREEDY, drafter="prompt-lookup")  # half the work
     long = replace(pair, max_context=4096, info=replace(pair.info, draft=None))
-    assert step_costs(long, config).contexts == (32, 256, 1024)
+    costs = step_costs(long, config)
+    assert costs is not None
+    assert costs.contexts == (32, 256, 1024)
 
 
 @pytest.mark.parametrize("context", [20, 24, 40, 96])
@@ -93,6 +97,7 @@ def test_a_short_context_is_never_overrun(context: int, empty_home: Path, quick:
     short = pair_of(target, noisy_copy(target), max_context=context)
     costs = step_costs(short, GREEDY)
     assert_full(costs, draft_rows=2)
+    assert costs is not None
     assert costs.contexts[-1] < context
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -69,10 +70,10 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
     asked: list[tuple[RunConfig, bool]] = []
 
     def spy(
-        pair: Pair, prompt: str, config: RunConfig, *, baseline: bool, kind: str | None
+        pair: Pair, prompt: str, config: RunConfig, *, baseline: bool, **how: Any
     ) -> MeasuredRun:
         asked.append((config, baseline))
-        return measured_run(pair, prompt, config, baseline=baseline, kind=kind)
+        return measured_run(pair, prompt, config, baseline=baseline, **how)
 
     monkeypatch.setattr("specviz.lab.measured.measured_run", spy)
     done = {job.key for job in plan.jobs()[:2]}

@@ -35,7 +35,7 @@ def test_step_costs_are_measured_again_only_if_asked(
 ) -> None:
     asked: list[bool] = []
 
-    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool) -> StepCosts:
+    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool, tell: object) -> StepCosts:
         asked.append(fresh)
         return make_costs()
 

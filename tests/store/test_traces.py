@@ -17,7 +17,7 @@ from specviz import store
 from specviz.errors import TraceError
 from specviz.trace import Prefill, Trace
 from tests.trace_strategies import traces
-from tests.traces import full_trace, make_round, make_trace
+from tests.traces import full_trace, make_costs, make_round, make_trace
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -59,6 +59,21 @@ def test_pieces_of_characters_are_the_second_schema() -> None:
     assert "pieces" not in json.loads(store.trace_to_json(full_trace()))
     with pytest.raises(TraceError, match="not bytes in hex"):
         store.trace_from_json(text.replace('"c3"', '"c"'))
+
+
+def test_step_costs_cut_short_are_the_third_schema() -> None:
+    costs = make_costs()
+    for pieces in ({}, {"128": "c3"}):
+        whole = replace(full_trace(), pieces=pieces, step_costs=costs)
+        short = replace(whole, step_costs=replace(costs, samples=2, interpolated=(3, 4)))
+        record = json.loads(store.trace_to_json(whole))
+        assert record["schema"] == 1 + bool(pieces)
+        assert not {"samples", "interpolated"} & record["step_costs"].keys()
+        text = store.trace_to_json(short)
+        assert (json.loads(text)["schema"], store.trace_from_json(text)) == (3, short)
+        for wrong in (text.replace('"samples":2', '"samples":-1'), text.replace("[3,4]", "[3,99]")):
+            with pytest.raises(TraceError, match="step_costs"):
+                store.trace_from_json(wrong)
 
 
 def test_an_older_file_may_lack_what_has_a_default() -> None:

@@ -131,6 +131,19 @@ def test_a_stop_while_the_target_alone_is_measured_keeps_the_text(
     assert len(run.trace.token_ids) == 300
 
 
+def test_step_costs_are_told_while_they_are_measured_and_a_stop_ends_that(
+    worker: Worker, spec: PairSpec
+) -> None:
+    unmeasured = replace(CONFIG, top_k=7)
+    run = worker.submit("a", spec, PROMPT, unmeasured)
+    wait_until(lambda: run.detail.startswith("measuring step costs: "))
+    run.stop()
+    assert (run.state, run.trace) == ("stopped", None)
+    other = worker.submit("a", spec, PROMPT, CONFIG, baseline=False)
+    assert wait_until(lambda: other.rounds) < 3.0  # of a measurement of up to ten seconds
+    assert finish(other).state == "done"
+
+
 def test_a_finished_run_stays_as_it_is(worker: Worker, spec: PairSpec) -> None:
     run = finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
     trace = run.trace

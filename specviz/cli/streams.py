@@ -1,0 +1,105 @@
+"""The three standard streams, whatever they were connected to: closed, full, or a reader who left.
+
+What cannot be printed ends the command in one line (``OutputError``), or quietly if the reader
+left (``BrokenPipeError``). What cannot be told because standard error itself is closed or full
+is dropped: nobody would hear it, and the work is none the worse for it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+from specviz.errors import PromptError, SpecvizError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_INPUT, _OUTPUT, _ERRORS = 0, 1, 2
+
+
+class OutputError(SpecvizError):
+    """Standard output takes no more."""
+
+
+class _Output(io.FileIO):
+    def write(self, data: ReadableBuffer, /) -> int | None:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(
+                f"Standard output cannot be written: {error.strerror}.",
+                remedy="Send it where there is room for it.",
+            ) from None
+
+
+class _Complaints(io.FileIO):
+    def write(self, data: ReadableBuffer, /) -> int | None:
+        with suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+def prepare_streams() -> None:
+    """For the rest of the process; raises OutputError if there is no standard output."""
+    closed = sys.stdout is None
+    _fill_gaps()
+    if sys.stdout is sys.__stdout__:  # and nobody has put another in its place
+        sys.stdout = _guarded(sys.stdout, _Output(_OUTPUT, "w", closefd=False))
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _guarded(sys.stderr, _Complaints(_ERRORS, "w", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if closed:
+        raise OutputError(
+            "Standard output is closed.", remedy="Send it to a terminal, a file or /dev/null."
+        )
+
+
+def let_go_of_output() -> None:
+    """Keep the interpreter from flushing at its end into what takes no more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def read_input() -> bytes:
+    """All of standard input; raises PromptError where it cannot be read."""
+    if sys.stdin is None:
+        raise PromptError("Standard input is closed.", remedy="Give the prompt as an argument.")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise PromptError(
+            f"Standard input cannot be read: {error.strerror}.",
+            remedy="Give the prompt as an argument, or through a pipe.",
+        ) from None
+
+
+def _fill_gaps() -> None:
+    """No file that is opened later may take the place of a stream that is closed."""
+    for descriptor in (_INPUT, _OUTPUT, _ERRORS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            assert opened == descriptor  # the lowest that is free
+
+
+def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:
+    """As the stream was, but for how it writes. None is one that was closed."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+    with suppress(OSError):
+        stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        line_buffering=stream.line_buffering or stream.write_through,  # the second: python -u
+    )

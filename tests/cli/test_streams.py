@@ -1,0 +1,234 @@
+"""Standard streams that are closed or full, and places that take no file: one line, or none."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.store import Library, load_trace, save_trace
+from tests.cli.fakes import FakeEngine
+from tests.traces import make_trace
+
+FULL = "/dev/full"
+LONG = "a" * 300
+
+# The command line on a stand-in for the engine, in a process of its own.
+PROGRAM = """
+import sys
+import pytest
+from tests.cli.fakes import FakeEngine, fake_bench
+patch = pytest.MonkeyPatch()
+FakeEngine(patch)
+fake_bench(patch, {})
+from specviz.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+full_device = pytest.mark.skipif(not os.path.exists(FULL), reason="there is no /dev/full")
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    save_trace(make_trace(["ard", "aaa"]), path)
+    return path
+
+
+def closing(*descriptors: int) -> Callable[[], None]:
+    def close() -> None:
+        for each in descriptors:
+            os.close(each)
+
+    return close
+
+
+def called(words: list[str], **streams: object) -> subprocess.CompletedProcess[str]:
+    settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        **(settings | streams),  # type: ignore[arg-type]
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What it complains of, and that it does no more than that."""
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+def commands(saved: Path) -> list[list[str]]:
+    return [
+        ["show", str(saved)],
+        ["show", str(saved), "--json"],
+        ["run", "Once"],
+        ["run", "Once", "--json"],
+        ["compare", "--help"],
+    ]
+
+
+# Standard output
+
+
+@full_device
+@pytest.mark.parametrize("index", range(5))
+def test_a_full_standard_output_is_one_line(saved: Path, index: int) -> None:
+    with open(FULL, "w") as full:
+        done = called(commands(saved)[index], stdout=full)
+    complaints = [line for line in done.stderr.splitlines() if "library says" not in line]
+    assert complaints == [
+        "error: Standard output cannot be written: No space left on device. "
+        "Send it where there is room for it."
+    ]
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("index", [1, 2, 4])
+def test_a_closed_standard_output_is_one_line(saved: Path, index: int) -> None:
+    done = called(commands(saved)[index], preexec_fn=closing(1))
+    assert one_line(done).startswith("Standard output is closed.")
+
+
+@full_device
+def test_bench_on_a_full_standard_output() -> None:
+    with open(FULL, "w") as full:
+        done = called(["bench", "--json"], stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: Standard output cannot be written")
+    assert "Traceback" not in done.stderr
+
+
+@full_device
+def test_a_run_that_cannot_be_printed_is_kept() -> None:
+    with open(FULL, "w") as full:
+        assert called(["run", "Once", "--json"], stdout=full).returncode == 2
+    assert len(Library().find()) == 1
+
+
+def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
+    done = called(["run", "Once"], preexec_fn=closing(1))
+    assert "a library says hello" not in done.stderr
+    assert not Library().find()
+
+
+# Standard error
+
+
+@pytest.mark.parametrize("index", [1, 2, 4])
+def test_without_a_standard_error_all_else_is_as_ever(saved: Path, index: int) -> None:
+    words = commands(saved)[index]
+    done, usual = called(words, preexec_fn=closing(2)), called(words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == usual.stdout
+
+
+@full_device
+@pytest.mark.parametrize("words", [["run", "Once", "--json"], ["bench", "--json"]])
+def test_a_full_standard_error_costs_nothing_else(words: list[str]) -> None:
+    with open(FULL, "w") as full:
+        done = called(words, stderr=full)
+        refused = called(["run", "Once", "--gamma", "0"], stderr=full)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_with_streams_closed_a_file_is_still_written_whole(saved: Path, tmp_path: Path) -> None:
+    out = tmp_path / "replay.html"
+    assert called(["show", str(saved), "--html", str(out)]).returncode == 0
+    whole = out.read_bytes()
+    out.unlink()
+    done = called(["show", str(saved), "--html", str(out)], preexec_fn=closing(0, 2))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert out.read_bytes() == whole
+
+
+# Standard input
+
+
+def test_a_closed_standard_input_is_one_line() -> None:
+    said = one_line(called(["run", "-"], preexec_fn=closing(0)))
+    assert said.startswith("Standard input is closed.")
+
+
+def test_a_standard_input_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "only written").open("w") as file:
+        said = one_line(called(["run", "-"], stdin=file))
+    assert said.startswith("Standard input cannot be read: Bad file descriptor.")
+
+
+# Places
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "Once", "--out"],
+        ["show", "trace.json", "--html"],
+        ["compare", "--lane", "gamma=2", "--lane", "gamma=3", "--prompt", "x", "--out"],
+        ["compare", "--lane", "gamma=2", "--lane", "gamma=3", "--prompt", "x", "--html"],
+        ["compare", "--lane", "gamma=2", "--lane", "gamma=3", "--prompt", "x", "--against"],
+        ["compare", "--lane", "gamma=2", "--lane", "gamma=3", "--suite"],
+    ],
+)
+@pytest.mark.parametrize("name", [LONG, f"{LONG}/x", "x/" * 3000, "a\0b", "trace.json/x"])
+def test_a_name_that_no_file_can_have_is_one_line(
+    engine: FakeEngine,
+    saved: Path,
+    words: list[str],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(saved.parent)
+    assert main([*words, name]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"error: {words[-1]}: ")
+    assert (printed.out, engine.asked) == ("", {})
+
+
+def test_a_link_to_nowhere_is_no_place(
+    engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "missing" / "trace.json")
+    assert main(["run", "Once", "--out", str(link)]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    assert engine.asked == {}
+
+
+def test_a_run_whose_file_finds_no_room_is_kept(
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    out = tmp_path / "trace.json"
+    assert main(["run", "Once", "--json", "--out", str(out)]) == 2
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "library says" not in each]
+    assert "No space left on device" in line
+    assert not out.exists()
+    assert [row.summary.finish for row in Library().find()] == ["length"]
+
+
+def test_a_run_is_saved_as_it_is_kept(engine: FakeEngine, tmp_path: Path) -> None:
+    assert main(["run", "Once", "--json", "--out", str(tmp_path / "trace.json")]) == 0
+    (row,) = Library().find()
+    assert Library().open(row.id) == load_trace(tmp_path / "trace.json")
