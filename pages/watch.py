@@ -17,6 +17,7 @@ from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.keeper import show_failure  # noqa: E402
 from specviz.ui.opened import open_linked, show_opened  # noqa: E402
 from specviz.ui.pair_panel import active_spec, has_chat, show_pair_panel  # noqa: E402
+from specviz.ui.plain_text import show_error  # noqa: E402
 from specviz.ui.stage import show_stage  # noqa: E402
 from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
@@ -34,7 +35,7 @@ told = st.container()
 stage = st.container()
 with told:
     if failure is not None:
-        st.error(str(failure))
+        show_error(failure)
     show_failure()
     show_opened(history)
 chat = has_chat(status, spec)
@@ -60,7 +61,7 @@ if wanted := start or choices.restart:
     restart_is_settled()
 problem = refused(choices.prompt) if wanted else None
 if problem is not None:
-    st.error(str(problem))
+    show_error(problem)
 elif wanted:
     history.add(worker.submit(tab.id, spec, choices.prompt, choices.config))
     st.rerun()

@@ -17,6 +17,7 @@ from specviz.errors import SpecvizError
 from specviz.lanes import MAX_LANES, MAX_NAME, MIN_LANES, SHARED, Lane, lane_labels, parse_lane
 from specviz.pairing import PairSpec, known_pairs
 from specviz.trace import RunConfig
+from specviz.ui.plain_text import as_text
 
 TAKEN = "compare_lanes"  # lanes as text that another page has put there
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the figures draw them
@@ -126,9 +127,9 @@ def lane_text(lane: Lane) -> str:
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
     """Draw a card a lane, read them, and put them into the link."""
     for words in cards.refused:
-        st.warning(f"A lane of the link was left out. {plain(words)}")
+        st.warning(f"A lane of the link was left out. {as_text(words)}")
     for words in cards.changed:
-        st.info(plain(words))
+        st.info(as_text(words))
     columns = st.columns(len(cards.cards), gap="small")
     heads = [
         _draw_card(column, card, spec, busy)
@@ -164,7 +165,7 @@ def _link(lanes: Sequence[Lane]) -> None:
 
 
 def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> None:
-    st.markdown(f"**{dot} {plain(label)}**")
+    st.markdown(f"**{dot} {as_text(label)}**")
     if len(cards.cards) > MIN_LANES:
         st.button(
             "Remove", key=f"compare_remove_{card.number}", type="tertiary", disabled=busy,
@@ -249,10 +250,3 @@ def _kept(card: Card, name: str, value: object) -> str:
     key = f"compare_{card.number}_{name}"
     st.session_state.setdefault(key, value)
     return key
-
-
-def plain(text: str) -> str:
-    """As text: nothing in it is markup."""
-    for sign in ("\\", "`", "*", "_", "$", "[", "]", "{", "}", "~", "<", ">", "#", "|", ":"):
-        text = text.replace(sign, f"\\{sign}")
-    return text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.pairing import KnownPair, PairCheck, PairSpec, known_pairs
+from specviz.ui.plain_text import as_text, show_error
 from specviz.ui.ticking import keep_drawn
 from specviz.worker.client import Check, PairStatus, Worker
 
@@ -117,7 +118,7 @@ def _show_check(check: Check) -> None:
         if not done:
             st.caption("Reading configurations and tokenizers…")
         elif check.error is not None:
-            st.error(str(check.error))
+            show_error(check.error)
         elif check.result is not None:
             _report(check.result)
 
@@ -137,7 +138,7 @@ def _report(found: PairCheck) -> None:
     fetch = found.target.bytes_to_fetch + (found.draft.bytes_to_fetch if found.draft else 0)
     lines.append(f"To download: {_bytes(fetch)}." if fetch else "Nothing to download.")
     show = st.warning if found.fits is False else st.success
-    show(" ".join([*lines, *found.notices]))
+    show(" ".join([*lines, *map(as_text, found.notices)]))
 
 
 def _show_status(worker: Worker, seen: PairStatus) -> None:
@@ -152,11 +153,11 @@ def _show_status(worker: Worker, seen: PairStatus) -> None:
 
 def _show_rest(worker: Worker, status: PairStatus) -> None:
     if status.state == "failed" and status.error is not None and _is_ours(status.spec):
-        st.error(str(status.error))
+        show_error(status.error)
     elif status.state == "ready":
         memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
         name = status.spec.label if status.spec else "the pair"
-        st.caption(f"{name} is loaded{memory}")
+        st.caption(f"{as_text(name)} is loaded{memory}")
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
@@ -180,7 +181,7 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     share = 0.0
     if progress and progress.total_bytes:
         share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
-    st.progress(share, text=f":small[{text}]")
+    st.progress(share, text=f":small[{as_text(text)}]")
     if st.button("Cancel", key="cancel_loading", type="tertiary"):
         worker.cancel_loading()
 
