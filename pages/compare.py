@@ -21,13 +21,14 @@ from specviz.ui.compare_settings import (  # noqa: E402
 )
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.pair_boxes import shown_pair  # noqa: E402
 from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
 from specviz.ui.plain_text import show_error  # noqa: E402
 
 this_tab()
 worker, courses = the_worker(), session_courses()
 status = worker.status()
-spec = active_spec(status)
+spec = shown_pair() or active_spec(status)
 cards = session_cards(spec)
 busy = courses.going is not None
 

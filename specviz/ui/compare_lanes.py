@@ -45,6 +45,7 @@ class Cards:
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)  # what a card's controls cannot say
+    shown: PairSpec | None = None  # by the boxes of the page when the lanes were last looked at
     _count: int = 0
 
     @property
@@ -78,6 +79,14 @@ class Cards:
         lanes = [Lane(spec=spec, config=config) for config in spare]
         self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
 
+    def follow(self, spec: PairSpec) -> None:
+        """Lanes of the pair that the boxes showed go with them to the pair that they show now."""
+        before, self.shown = self.shown, spec
+        for card in self.cards:
+            if before not in (None, spec) and card.lane.spec == before:
+                card.lane = replace(card.lane, spec=spec)
+                st.session_state.pop(f"compare_{card.number}_pair", None)
+
     def _reachable(self, lane: Lane) -> Lane:
         """With its settings between the ends of the controls; what that changes is told."""
         ends: dict[str, Any] = {
@@ -101,11 +110,12 @@ def _default(name: str) -> Any:
 
 
 def session_cards(spec: PairSpec) -> Cards:
-    """``spec`` is the pair of a lane that names none of its own accord."""
+    """``spec`` is the pair that the page shows: of the first lanes, and of those that follow it."""
     cards: Cards = st.session_state.setdefault(_KEY, Cards())
     taken = st.session_state.pop(TAKEN, None)
     if not cards.cards or taken:
         cards.take(taken or st.query_params.get_all(_LINK), spec)
+    cards.follow(spec)
     return cards
 
 

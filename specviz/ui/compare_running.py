@@ -48,9 +48,11 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     prompts = "" if len(wanted.items) == 1 else f"{len(wanted.items)} prompts × "
     repeats = f"{wanted.repeats} repeat{'' if wanted.repeats == 1 else 's'}"
     length = wanted.lanes[0].config.max_new_tokens
+    pairs = as_text(" and ".join(dict.fromkeys(lane.spec.label for lane in wanted.lanes)))
     return (
         f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}, in "
-        "turns, each with the target alone timed before and after it on the same words."
+        "turns, each with the target alone timed before and after it on the same words. "
+        f"Loaded for it if need be: {pairs}."
     )
 
 

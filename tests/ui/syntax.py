@@ -115,7 +115,8 @@ def bindings(nodes: Iterator[ast.AST], name: str) -> Iterator[ast.expr]:
     for node in every:
         match node:
             case ast.Assign() if any(binds(each, name) for each in node.targets):
-                yield from fitting(node.targets[0], node.value, name)
+                target = next(each for each in node.targets if binds(each, name))
+                yield from fitting(target, node.value, name)
             case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr() if binds(node.target, name):
                 if node.value is not None:
                     yield node.value
