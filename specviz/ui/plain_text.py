@@ -14,7 +14,7 @@ import streamlit as st
 
 from specviz.visible import visible
 
-_SIGNS = re.compile(r"([\\`*_{}\[\]<>()#!|$~:&^=])")
+_SIGNS = re.compile(r"([\\`*_{}\[\]<>()#!|$~&^=]|:(?=\S))")
 _HEAD = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+]))")  # what follows would begin a list
 # These are read after Markdown's own escapes are resolved: emoji and icons by name, addresses,
 # and arrows. A sign of no width keeps them apart.

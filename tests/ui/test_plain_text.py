@@ -43,7 +43,7 @@ def test_nothing_is_lost(text: str) -> None:
 
 
 def test_plain_words_stay_as_they_are() -> None:
-    words = "The folder a/b-c.d does not exist. Give a model folder, or a Hub id; 95 % of 1.5"
+    words = "The folder a/b-c.d does not exist. Give: a model folder, or a Hub id; 95 % of 1.5"
     assert as_text(words) == words
 
 
