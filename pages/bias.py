@@ -34,6 +34,7 @@ from specviz.ui.bias_words import (  # noqa: E402
 )
 from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.lesson import show_chart, show_heading, slider, whole_slider  # noqa: E402
+from specviz.ui.plain_text import show_error  # noqa: E402
 
 SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 
@@ -145,6 +146,6 @@ try:
     else:
         show_output(settings, example)
 except TheoryError as problem:
-    st.error(str(problem))
+    show_error(problem)
 st.subheader("The laws", anchor=False)
 show_bias_laws()

@@ -14,6 +14,7 @@ from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.lesson import show_heading  # noqa: E402
 from specviz.ui.pair_panel import active_spec  # noqa: E402
+from specviz.ui.plain_text import as_text  # noqa: E402
 
 worker, tab, history, runs = the_worker(), this_tab(), session_history(), session_claim_runs()
 
@@ -28,9 +29,8 @@ show_heading(
     "turn.",
 )
 claims = all_claims()
-st.caption(
-    f"Pair for the runs: {active_spec(worker.status()).label}. It is loaded first if need be."
-)
+pair = as_text(active_spec(worker.status()).label)
+st.caption(f"Pair for the runs: {pair}. It is loaded first if need be.")
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )

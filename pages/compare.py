@@ -10,7 +10,7 @@ import streamlit as st  # noqa: E402
 
 from specviz.ui.compare_course import CourseName, session_courses  # noqa: E402
 from specviz.ui.compare_kept import TAB, TABS, show_kept  # noqa: E402
-from specviz.ui.compare_lanes import choose_lanes, plain, session_cards, show_add  # noqa: E402
+from specviz.ui.compare_lanes import choose_lanes, session_cards, show_add  # noqa: E402
 from specviz.ui.compare_results import findings_of, show_results  # noqa: E402
 from specviz.ui.compare_running import follow, show_buttons  # noqa: E402
 from specviz.ui.compare_settings import (  # noqa: E402
@@ -21,12 +21,14 @@ from specviz.ui.compare_settings import (  # noqa: E402
 )
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.pair_boxes import shown_pair  # noqa: E402
 from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
+from specviz.ui.plain_text import show_error  # noqa: E402
 
 this_tab()
 worker, courses = the_worker(), session_courses()
 status = worker.status()
-spec = active_spec(status)
+spec = shown_pair() or active_spec(status)
 cards = session_cards(spec)
 busy = courses.going is not None
 
@@ -74,7 +76,7 @@ with kinds:
     st.caption("Acceptance depends on the text, so a draft is best judged on texts like yours.")
     suite = choose_suite()
     if suite.error is not None:
-        st.error(plain(str(suite.error)))
+        show_error(suite.error)
     many_prompts = partial(plan_of, lanes, suite.items, shared, suite.repeats)
     show_buttons("suite", "Compare by kind", many_prompts)
     follow("suite", many_prompts)

@@ -8,6 +8,7 @@ import streamlit as st  # noqa: E402
 
 from specviz.errors import TheoryError  # noqa: E402
 from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.plain_text import show_error  # noqa: E402
 from specviz.ui.rejections import (  # noqa: E402
     choose_setting,
     rejections_sentence,
@@ -41,5 +42,5 @@ try:
         with bound:
             show_bound(chosen)
 except TheoryError as problem:
-    st.error(str(problem))
+    show_error(problem)
 st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")

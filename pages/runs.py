@@ -4,12 +4,12 @@ from specviz.ui.shell import require_shell
 
 require_shell()
 
-import streamlit as st  # noqa: E402
 
 from specviz.errors import SpecvizError  # noqa: E402
 from specviz.ui.device import this_tab  # noqa: E402
 from specviz.ui.keeper import show_failure  # noqa: E402
 from specviz.ui.lesson import show_heading  # noqa: E402
+from specviz.ui.plain_text import show_error  # noqa: E402
 from specviz.ui.run_library import show_library  # noqa: E402
 
 this_tab()
@@ -18,4 +18,4 @@ show_failure()
 try:
     show_library()
 except SpecvizError as error:
-    st.error(str(error))
+    show_error(error)

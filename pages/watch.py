@@ -6,17 +6,26 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
+from specviz.errors import SpecvizError  # noqa: E402
 from specviz.ui.choices import (  # noqa: E402
+    accept,
     choose_run,
     chosen_so_far,
-    refused,
     restart_is_settled,
 )
 from specviz.ui.device import the_worker, this_tab  # noqa: E402
 from specviz.ui.history import session_history  # noqa: E402
 from specviz.ui.keeper import show_failure  # noqa: E402
 from specviz.ui.opened import open_linked, show_opened  # noqa: E402
-from specviz.ui.pair_panel import active_spec, has_chat, show_pair_panel  # noqa: E402
+from specviz.ui.pair_boxes import shown_pair  # noqa: E402
+from specviz.ui.pair_panel import (  # noqa: E402
+    active_spec,
+    asked_by_run,
+    has_chat,
+    run_label,
+    show_pair_panel,
+)
+from specviz.ui.plain_text import show_error  # noqa: E402
 from specviz.ui.stage import show_stage  # noqa: E402
 from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
 
@@ -25,7 +34,7 @@ if worker.status().state in {"none", "failed"} and "woken" not in st.session_sta
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
 status = worker.status()  # one look for all parts of the page: they must agree
-spec = active_spec(status)
+shown = shown_pair()
 
 failure = open_linked(history)
 tour = "force" if st.query_params.get("tour") == "1" else "ask"
@@ -34,10 +43,10 @@ told = st.container()
 stage = st.container()
 with told:
     if failure is not None:
-        st.error(str(failure))
+        show_error(failure)
     show_failure()
     show_opened(history)
-chat = has_chat(status, spec)
+chat = shown is not None and has_chat(status, shown)
 with stage:  # the recorded run moves while the browser still fetches the widgets' parts
     show_stage(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
@@ -54,16 +63,20 @@ with head:
     run = history.current
     running = run is not None and not run.finished
     stop = st.button("Stop", key="stop", disabled=not running)
-    start = st.button("Run", key="run", type="primary")
+    shown, label = shown_pair(), run_label(status, shown_pair())  # the boxes are drawn by now
+    start = st.button(label, key="run", type="primary")
 
-if wanted := start or choices.restart:
+if choices.restart:
     restart_is_settled()
-problem = refused(choices.prompt) if wanted else None
-if problem is not None:
-    st.error(str(problem))
-elif wanted:
-    history.add(worker.submit(tab.id, spec, choices.prompt, choices.config))
-    st.rerun()
+if start or (choices.restart and label == "Run"):
+    try:
+        accept(choices.prompt)
+        history.add(worker.submit(tab.id, asked_by_run(shown), choices.prompt, choices.config))
+        st.rerun()
+    except SpecvizError as problem:
+        show_error(problem)
+elif choices.restart:
+    st.info("The pair that is shown is not loaded, so the new setting waits for a click.")
 elif stop and run is not None:
     run.stop()
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
+from specviz.visible import visible
+
 Style = Literal[
     "plain", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
 ]
@@ -30,8 +32,6 @@ SGR: Mapping[Style, str] = {
 }
 WIDEST = 110
 NARROWEST = 30
-INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # of no width, and in no category below
-UNSAFE_CATEGORIES = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
 
@@ -66,7 +66,7 @@ def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 def visible_token(text: str) -> str:
     """A token with its spaces and line ends shown as signs, the rest made safe."""
-    shown = "".join(TOKEN_SIGNS.get(char) or _safe(char) for char in text)
+    shown = "".join(TOKEN_SIGNS.get(char) or visible(char) for char in text)
     # A combining mark would sit on whatever stands before it.
     return f"◌{shown}" if shown and _marks(shown[0]) else shown
 
@@ -74,13 +74,13 @@ def visible_token(text: str) -> str:
 def visible_text(text: str) -> str:
     """Running text: line ends stay, tabs become spaces, the rest is made safe."""
     return "".join(
-        char if char == "\n" else "    " if char == "\t" else _safe(char) for char in text
+        char if char == "\n" else "    " if char == "\t" else visible(char) for char in text
     )
 
 
 def one_line(text: str) -> str:
     """A message on one line, safe to print, whatever names it quotes."""
-    return "".join(_safe(char) for char in " ".join(text.split()))
+    return "".join(visible(char) for char in " ".join(text.split()))
 
 
 def display_width(text: str) -> int:
@@ -155,15 +155,6 @@ def _chunks(text: str, width: int) -> Iterator[str]:
         chunk += char
         used += _columns(char)
     yield chunk
-
-
-def _safe(char: str) -> str:
-    if unicodedata.category(char) not in UNSAFE_CATEGORIES and char not in INVISIBLE:
-        return char
-    code = ord(char)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _marks(char: str) -> bool:

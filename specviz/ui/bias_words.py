@@ -14,6 +14,7 @@ from specviz.trace import Candidate, Trace
 from specviz.ui.bias import NARROW, Settings, Simulation
 from specviz.ui.history import History, Shown
 from specviz.ui.lesson import show_law
+from specviz.ui.plain_text import as_text
 
 _LEAST_DISTANCE = 1e-3  # a token on which the models agree has no line to lie on
 
@@ -113,9 +114,9 @@ def run_in_words(trace: Trace) -> str:
     bias = sum(each for _, _, each in judged) / count
     distance = sum(1.0 - overlap for _, overlap, _ in judged) / count
     return (
-        f"{count} tested tokens with ε {config.epsilon:g}, the {config.residual} after a "
-        f"rejection. On average the models are {distance:.3f} apart, the chance of a rejection is "
-        f"**{reject:.3f}** and the bias **{bias:.3f}**, together {reject + bias:.3f}."
+        f"{count} tested tokens with ε {config.epsilon:g}, the {as_text(config.residual)} after "
+        f"a rejection. On average the models are {distance:.3f} apart, the chance of a rejection "
+        f"is **{reject:.3f}** and the bias **{bias:.3f}**, together {reject + bias:.3f}."
     )
 
 

@@ -242,8 +242,7 @@ def _values_of(config: RunConfig) -> dict[str, Any]:
     return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
 
 
-def refused(prompt: str) -> SpecvizError | None:
-    """What is wrong with a prompt before anything is asked of a model."""
-    if prompt.strip():
-        return None
-    return SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")
+def accept(prompt: str) -> None:
+    """Raises SpecvizError for what is wrong with a prompt before anything is asked of a model."""
+    if not prompt.strip():
+        raise SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")

@@ -14,6 +14,7 @@ from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claim
 from specviz.ui.claim_runs import ClaimRuns
 from specviz.ui.claim_words import Outcome
 from specviz.ui.lesson import show_law
+from specviz.ui.plain_text import as_text, show_error
 
 Start = Callable[[RunName, str], None]  # which runs, and who asked
 
@@ -75,17 +76,17 @@ def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
 def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
     with st.container(border=True, key=f"claim_{claim.id}", gap="small"):
         basis = ":blue-badge[exact]" if claim.basis == "exact" else ":gray-badge[reported]"
-        st.markdown(f"{VERDICTS[claim.verdict]} :small[{_plain(claim.source)}] {basis}")
-        st.markdown(f"**“{_plain(claim.quote)}”**")
+        st.markdown(f"{VERDICTS[claim.verdict]} :small[{as_text(claim.source)}] {basis}")
+        st.markdown(f"**“{as_text(claim.quote)}”**")
         _show_figures(claim.figures)
-        st.markdown(_plain(claim.finding))
+        st.markdown(as_text(claim.finding))
         if claim.latex:
             show_law(claim.latex, dict(claim.symbols))
-        st.caption(f"**Where it flips.** {_plain(claim.flip)}")
+        st.caption(f"**Where it flips.** {as_text(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(
                 _PAGES / f"{claim.chart.page}.py",
-                label=f"{claim.chart.label} →",
+                label=f"{as_text(claim.chart.label)} →",
                 query_params=claim.chart.query,
             )
             if claim.run is not None:
@@ -94,17 +95,11 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
             show_state(claim.run, claim.id, runs)
 
 
-def _plain(text: str) -> str:
-    """As text: nothing in it is markup."""
-    for sign in ("\\", "*", "_", "$", "[", "]", "{", "}", "~", "<"):
-        text = text.replace(sign, f"\\{sign}")
-    return text
-
-
 def _show_figures(figures: Sequence[Figure]) -> None:
     with st.container(horizontal=True, gap="medium"):
         for each in figures:
-            st.markdown(f"**{each.text}**  \n:small[{_plain(each.label)}]", width="content")
+            text, label = as_text(each.text), as_text(each.label)
+            st.markdown(f"**{text}**  \n:small[{label}]", width="content")
 
 
 def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
@@ -127,7 +122,7 @@ def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
         if runs.asked_by == asker:
             _show_progress(runs)
     elif (failure := runs.failures.get(run)) is not None:
-        st.error(str(failure))
+        show_error(failure)
     elif (found := runs.outcomes.get(run)) is not None:
         folded = ":green-badge[measured] :small[by the runs of another card]"
         its_own = runs.askers.get(run, asker) == asker
@@ -136,10 +131,10 @@ def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
 
 
 def _show_outcome(found: Outcome) -> None:
-    st.markdown(f":green-badge[measured] :small[on {_plain(found.pair)}]")
+    st.markdown(f":green-badge[measured] :small[on {as_text(found.pair)}]")
     if found.figures:
         _show_figures(found.figures)
-    st.markdown(_plain(found.sentence))
+    st.markdown(as_text(found.sentence))
 
 
 def _show_progress(runs: ClaimRuns) -> None:
@@ -151,7 +146,7 @@ def _show_progress(runs: ClaimRuns) -> None:
         done, planned = runs.series.progress
         label = runs.series.planned[min(done, planned - 1)].label
         doing = f"{_doing(runs)}run {min(done + 1, planned)} of {planned}, {label}"
-        st.progress(done / planned, text=f":small[{_plain(doing)}]")
+        st.progress(done / planned, text=f":small[{as_text(doing)}]")
         st.button("Stop", key="claims_stop", type="tertiary", on_click=runs.stop)
 
     progress()

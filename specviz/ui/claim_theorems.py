@@ -11,6 +11,7 @@ from specviz.ui.claim_cards import Start, show_button, show_state
 from specviz.ui.claim_runs import EPSILONS, ClaimRuns, plans_of
 from specviz.ui.claim_words import Lossy, Outcome
 from specviz.ui.lesson import show_chart, show_law
+from specviz.ui.plain_text import as_text
 
 _EVEN = 1e-4  # models this close leave nothing to trade
 _MOST_DOTS = 600
@@ -75,7 +76,7 @@ def _show_plane(found: Outcome) -> None:
     st.subheader("Tested tokens on the Pareto plane", anchor=False)
     st.table(
         {
-            "": [each.label for each in found.lossy],
+            "": [as_text(each.label) for each in found.lossy],
             "P(reject)": [f"{each.plane.mean_reject:.4f}" for each in found.lossy],
             "bias": [f"{each.plane.mean_bias:.4f}" for each in found.lossy],
             "sum": [f"{each.plane.mean_reject + each.plane.mean_bias:.4f}" for each in found.lossy],
@@ -88,13 +89,18 @@ def _show_plane(found: Outcome) -> None:
     )
     labels = {each.label: each for each in found.lossy}
     chosen = st.segmented_control(
-        "Rule", list(labels), default=next(iter(labels)), key="claims_rule", required=True
+        "Rule",
+        list(labels),
+        default=next(iter(labels)),
+        key="claims_rule",
+        required=True,
+        format_func=as_text,
     )
     lossy = labels[chosen]
     show_chart(
         plane_of(lossy),
-        f"{lossy.label}: {dots_in_words(lossy)}. Run on {found.pair}; each dot in parts "
-        "of its own distance: how far the models differ changes from token to token.",
+        f"{as_text(lossy.label)}: {dots_in_words(lossy)}. Run on {as_text(found.pair)}; each dot "
+        "in parts of its own distance: how far the models differ changes from token to token.",
         "exact",
         "measured",
         key="claims_plane",

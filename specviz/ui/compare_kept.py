@@ -12,10 +12,11 @@ from specviz.errors import SpecvizError
 from specviz.keeping.reopening import kept_comparison
 from specviz.lanes import Plan, plan_from_json
 from specviz.store import ComparisonRow, Library
-from specviz.ui.compare_lanes import TAKEN, lane_text, plain
+from specviz.ui.compare_lanes import TAKEN, lane_text
 from specviz.ui.compare_results import Findings, show_results
 from specviz.ui.compare_settings import beyond_controls, take_settings
 from specviz.ui.keeper import the_keeper
+from specviz.ui.plain_text import as_text, show_error
 from specviz.ui.run_table import COMPARISON
 
 LINK = "kept"
@@ -33,7 +34,7 @@ def show_kept(*, busy: bool) -> None:
         if chosen is not None:
             _show_one(library, chosen, busy)
     except SpecvizError as error:
-        st.error(plain(str(error)))
+        show_error(error)
 
 
 def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
@@ -65,11 +66,11 @@ def _named(row: ComparisonRow) -> str:
 def _show_one(library: Library, row: ComparisonRow, busy: bool) -> None:
     found, missing = _opened(library, row)
     plan = plan_from_json(row.plan_json)
-    st.caption(plain(settings_of(plan)))
+    st.caption(as_text(settings_of(plan)))
     with st.container(horizontal=True, vertical_alignment="center", key="compare_kept_head"):
         st.button(
             "Use these settings", key="compare_kept_use", on_click=_use, args=(plan,),
-            disabled=busy, help=" ".join([_USE, *beyond_controls(plan)]),
+            disabled=busy, help=as_text(" ".join([_USE, *beyond_controls(plan)])),
         )  # fmt: skip
         st.page_link("pages/runs.py", label="Its runs", query_params={COMPARISON: row.key})
     if missing:

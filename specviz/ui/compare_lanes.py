@@ -17,6 +17,7 @@ from specviz.errors import SpecvizError
 from specviz.lanes import MAX_LANES, MAX_NAME, MIN_LANES, SHARED, Lane, lane_labels, parse_lane
 from specviz.pairing import PairSpec, known_pairs
 from specviz.trace import RunConfig
+from specviz.ui.plain_text import as_text
 
 TAKEN = "compare_lanes"  # lanes as text that another page has put there
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the figures draw them
@@ -44,6 +45,7 @@ class Cards:
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)  # what a card's controls cannot say
+    shown: PairSpec | None = None  # by the boxes of the page when the lanes were last looked at
     _count: int = 0
 
     @property
@@ -77,6 +79,14 @@ class Cards:
         lanes = [Lane(spec=spec, config=config) for config in spare]
         self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
 
+    def follow(self, spec: PairSpec) -> None:
+        """Lanes of the pair that the boxes showed go with them to the pair that they show now."""
+        before, self.shown = self.shown, spec
+        for card in self.cards:
+            if before not in (None, spec) and card.lane.spec == before:
+                card.lane = replace(card.lane, spec=spec)
+                st.session_state.pop(f"compare_{card.number}_pair", None)
+
     def _reachable(self, lane: Lane) -> Lane:
         """With its settings between the ends of the controls; what that changes is told."""
         ends: dict[str, Any] = {
@@ -100,11 +110,12 @@ def _default(name: str) -> Any:
 
 
 def session_cards(spec: PairSpec) -> Cards:
-    """``spec`` is the pair of a lane that names none of its own accord."""
+    """``spec`` is the pair that the page shows: of the first lanes, and of those that follow it."""
     cards: Cards = st.session_state.setdefault(_KEY, Cards())
     taken = st.session_state.pop(TAKEN, None)
     if not cards.cards or taken:
         cards.take(taken or st.query_params.get_all(_LINK), spec)
+    cards.follow(spec)
     return cards
 
 
@@ -126,9 +137,9 @@ def lane_text(lane: Lane) -> str:
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
     """Draw a card a lane, read them, and put them into the link."""
     for words in cards.refused:
-        st.warning(f"A lane of the link was left out. {plain(words)}")
+        st.warning(f"A lane of the link was left out. {as_text(words)}")
     for words in cards.changed:
-        st.info(plain(words))
+        st.info(as_text(words))
     columns = st.columns(len(cards.cards), gap="small")
     heads = [
         _draw_card(column, card, spec, busy)
@@ -164,7 +175,7 @@ def _link(lanes: Sequence[Lane]) -> None:
 
 
 def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> None:
-    st.markdown(f"**{dot} {plain(label)}**")
+    st.markdown(f"**{dot} {as_text(label)}**")
     if len(cards.cards) > MIN_LANES:
         st.button(
             "Remove", key=f"compare_remove_{card.number}", type="tertiary", disabled=busy,
@@ -249,10 +260,3 @@ def _kept(card: Card, name: str, value: object) -> str:
     key = f"compare_{card.number}_{name}"
     st.session_state.setdefault(key, value)
     return key
-
-
-def plain(text: str) -> str:
-    """As text: nothing in it is markup."""
-    for sign in ("\\", "`", "*", "_", "$", "[", "]", "{", "}", "~", "<", ">", "#", "|", ":"):
-        text = text.replace(sign, f"\\{sign}")
-    return text

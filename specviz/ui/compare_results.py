@@ -38,9 +38,10 @@ from specviz.figures.compare import (
     tokens_per_round,
 )
 from specviz.ui.compare_course import Course
-from specviz.ui.compare_lanes import DOTS, plain
+from specviz.ui.compare_lanes import DOTS
 from specviz.ui.compare_words import NO_KIND, first_sentence, kinds_with_intervals
 from specviz.ui.lesson import show_chart
+from specviz.ui.plain_text import as_text
 from specviz.ui.player import show_player
 
 _KEY = "compare findings"
@@ -124,12 +125,12 @@ def _show_verdict(found: Findings, name: str) -> None:
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
     with st.container(border=True, key=f"compare_verdict_{name}", gap="small"):
-        st.markdown(f"##### {plain(first_sentence(text))}")
+        st.markdown(f"##### {as_text(first_sentence(text))}")
         if rest := text.removeprefix(first_sentence(text)).strip():
-            st.markdown(plain(rest))
+            st.markdown(as_text(rest))
         for note in notes:
-            st.caption(f"▲ {plain(note)}")
-        st.caption(f":green-badge[measured] {plain(basis(comparison))}")
+            st.caption(f"▲ {as_text(note)}")
+        st.caption(f":green-badge[measured] {as_text(basis(comparison))}")
 
 
 def _show_race(found: Findings, name: str) -> int | None:
@@ -160,7 +161,7 @@ def _prompt_head(found: Findings, item: int) -> str:
 
 def _show_table(found: Findings, name: str) -> None:
     comparison = found.comparison
-    labels = [f"{dot} {plain(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
+    labels = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
     rows = {
         row.name: [*(_bold(text) for text in marked(row)), row.target or "–"]
         for row in rows_of(comparison)
@@ -256,12 +257,12 @@ def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
 
 def _kinds_frame(found: Findings) -> pd.DataFrame:
     rows = {
-        plain(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
+        as_text(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
             _kind_words(lane) for lane in each.lanes
         ]
         for each in found.comparison.kinds
     }
-    columns = [f"{dot} {plain(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
+    columns = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 

@@ -10,9 +10,9 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.lanes import Plan
 from specviz.ui.compare_course import Course, CourseName, session_courses
-from specviz.ui.compare_lanes import plain
 from specviz.ui.device import the_worker, this_tab
 from specviz.ui.keeper import the_keeper
+from specviz.ui.plain_text import as_text, show_error
 
 _TICK = 0.25  # seconds
 
@@ -48,9 +48,11 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     prompts = "" if len(wanted.items) == 1 else f"{len(wanted.items)} prompts × "
     repeats = f"{wanted.repeats} repeat{'' if wanted.repeats == 1 else 's'}"
     length = wanted.lanes[0].config.max_new_tokens
+    pairs = as_text(" and ".join(dict.fromkeys(lane.spec.label for lane in wanted.lanes)))
     return (
         f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}, in "
-        "turns, each with the target alone timed before and after it on the same words."
+        "turns, each with the target alone timed before and after it on the same words. "
+        f"Loaded for it if need be: {pairs}."
     )
 
 
@@ -59,7 +61,7 @@ def _start(name: CourseName, plan: Callable[[], Plan], *, fresh: bool) -> None:
     try:
         wanted = plan()
     except SpecvizError as error:
-        st.error(plain(str(error)))
+        show_error(error)
         return
     course = Course(wanted, the_worker(), this_tab().series, the_keeper().library, fresh=fresh)
     session_courses().start(name, course)
@@ -80,7 +82,7 @@ def follow(name: CourseName, plan: Callable[[], Plan]) -> None:
         _show_end(course)
         _tell_stale(course, plan)
     if course.unkept is not None:
-        st.warning(f"These runs are not kept in the library. {plain(str(course.unkept))}")
+        st.warning(f"These runs are not kept in the library. {as_text(course.unkept)}")
 
 
 def _show_progress(course: Course, name: CourseName) -> None:
@@ -91,7 +93,7 @@ def _show_progress(course: Course, name: CourseName) -> None:
         if not course.going:
             st.rerun()  # the ticks end, and the results are drawn
         done, planned = course.progress
-        words = f"{done} of {planned} runs{_time_left(course)}. Now {plain(course.doing())}."
+        words = f"{done} of {planned} runs{_time_left(course)}. Now {as_text(course.doing())}."
         with st.container(key=f"compare_progress_{name}"):
             st.progress(done / planned, text=f":small[{words}]")
         st.caption(
@@ -112,7 +114,7 @@ def _time_left(course: Course) -> str:
 def _show_end(course: Course) -> None:
     done, planned = course.progress
     if course.error is not None:
-        st.error(plain(str(course.error)))
+        show_error(course.error)
     if 0 < done < planned:
         kept = ", which are kept. Start again to go on from there." if not course.unkept else "."
         st.info(f"Ended after {done} of {planned} runs{kept}")
@@ -134,7 +136,7 @@ def _tell_stale(course: Course, plan: Callable[[], Plan]) -> None:
 def _blocks(course: Course) -> str:
     if not course.blocks:
         return ""
-    order = ", then ".join(plain(each) for each in course.blocks)
+    order = ", then ".join(as_text(each) for each in course.blocks)
     return f"The pairs do not fit into memory together, so they are taken in turn: {order}. "
 
 

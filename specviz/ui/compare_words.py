@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specviz.comparing import KindResult, interval_units
-from specviz.ui.compare_lanes import plain
+from specviz.ui.plain_text import as_text
 
 NO_KIND = "no kind"
 
@@ -19,7 +19,7 @@ def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
     """The same for each kind of text; those unlike the others are named."""
     groups: dict[str, list[str]] = {}
     for each in kinds:
-        groups.setdefault(_of_kind(each), []).append(plain(each.kind or NO_KIND))
+        groups.setdefault(_of_kind(each), []).append(as_text(each.kind or NO_KIND))
     if len(groups) == 1:
         return f"{next(iter(groups)).capitalize()}."
     told = (f"{words} for {', '.join(names)}" for words, names in sorted(groups.items()))

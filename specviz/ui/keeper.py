@@ -7,6 +7,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.keeping import keep
 from specviz.store import Library
+from specviz.ui.plain_text import as_text
 from specviz.worker.client import Run
 
 
@@ -40,4 +41,4 @@ def show_failure() -> None:
     """A warning where the last run could not be kept."""
     failure = the_keeper().failure
     if failure is not None:
-        st.warning(f"The last run is not in the library. {failure}")
+        st.warning(f"The last run is not in the library. {as_text(failure)}")

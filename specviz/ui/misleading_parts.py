@@ -49,6 +49,7 @@ from specviz.ui.misleading_words import (
     fewer,
     tail_sentence,
 )
+from specviz.ui.plain_text import as_text
 from specviz.ui.points import run_name
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
@@ -173,7 +174,7 @@ def show_batch() -> None:
         place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
     except SpecvizError as error:
         st.markdown(reads)
-        st.warning(str(error))
+        st.warning(as_text(error))
         _show_bytes(target, batch)
         if any(largest_batch(gpu, target, draft, each) for each in _CONTEXTS):
             _show_over_batch(gpu, target, draft, alpha, gamma)
@@ -301,8 +302,8 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{names[shown.id]}. The bar is Wilson's interval: it would hold the true α 95 times in "
-        "100 if candidates were independent coins, all alike. They seldom are.",
+        f"{as_text(names[shown.id])}. The bar is Wilson's interval: it would hold the true α 95 "
+        "times in 100 if candidates were independent coins, all alike. They seldom are.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",

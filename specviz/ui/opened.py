@@ -9,6 +9,7 @@ from specviz.trace import Trace
 from specviz.ui.choices import out_of_reach, take_over
 from specviz.ui.history import History
 from specviz.ui.keeper import the_keeper
+from specviz.ui.plain_text import as_text
 
 LINK = "run"
 _SEEN = "opened run"  # the link's run, so that it is read once
@@ -48,7 +49,7 @@ def show_opened(history: History) -> None:
 
 def _offer_settings(trace: Trace) -> None:
     beyond = out_of_reach(trace.config)
-    words = f"The controls have no room for its {', '.join(beyond)}." if beyond else None
+    words = f"The controls have no room for its {as_text(', '.join(beyond))}." if beyond else None
     st.button(
         "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
         on_click=take_over, args=(trace.prompt.text, trace.config),

@@ -1,31 +1,29 @@
 """The pair: embedded, two models of the Hub, or two local folders.
 
-What a link or a box names is only a wish: nothing is fetched and no folder is opened before
-a click. A pair is checked from its small files first, then loaded.
+A pair is checked from its small files first, then loaded, each on a click. A run is of the pair
+that is shown, or there is none.
 """
 
 from __future__ import annotations
 
 import streamlit as st
 
-from specviz.pairing import KnownPair, PairCheck, PairSpec, known_pairs
+from specviz.errors import ConfigError
+from specviz.pairing import PairCheck, PairSpec
+from specviz.ui.pair_boxes import show_pair_boxes, shown_pair
+from specviz.ui.plain_text import as_text, show_error
 from specviz.ui.ticking import keep_drawn
 from specviz.worker.client import Check, PairStatus, Worker
 
-_LINKED = "query-params"
 _ASKED = "pair asked for"
 _READY = "pair that was ready"
 _CHECK = "pair check"
 _CHATS = "pairs with chat"
-_SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
-_DEVICES = ("auto", "cpu", "cuda")
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
-_OWN = "other ids"
 _TICK = 0.5  # seconds
 
 
 def active_spec(status: PairStatus) -> PairSpec:
-    """The pair that runs use: the embedded one until another is loaded by a click.
+    """The pair that was asked for by a click; the embedded one until then.
 
     One that could not be loaded gives way to the one before it.
     """
@@ -44,52 +42,30 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     return known.get(spec, False)
 
 
+def run_label(status: PairStatus, shown: PairSpec | None) -> str:
+    """What Run does: it loads the pair that is shown, where that has not been asked for yet."""
+    if shown is None or shown == active_spec(status):
+        return "Run"
+    return f"Load {_short(shown)} and run"
+
+
+def asked_by_run(shown: PairSpec | None) -> PairSpec:
+    """The pair that a click on Run asks for. Raises SpecvizError where none is named."""
+    if shown is None:
+        raise ConfigError(
+            "There is no pair to run.",
+            remedy="Name a target and a draft under The pair, or choose the embedded one there.",
+        )
+    st.session_state[_ASKED] = shown
+    return shown
+
+
 def show_pair_panel(worker: Worker, status: PairStatus) -> None:
-    source = st.segmented_control(
-        "Where the pair comes from", _SOURCES, default="Embedded", key="pair", bind=_LINKED,
-        label_visibility="collapsed", width="stretch",
-    )  # fmt: skip
-    wished = _wished(source or "Embedded")
-    if wished is not None:
-        _show_actions(worker, status, wished)
+    show_pair_boxes()
+    shown = shown_pair()
+    if shown is not None:
+        _show_actions(worker, status, shown)
     _show_status(worker, status)
-
-
-def _wished(source: str) -> PairSpec | None:
-    """The pair that the boxes name; None while they are not filled."""
-    if source == "Embedded":
-        return PairSpec()
-    if source == "Hub":
-        target, draft = _hub_ids()
-    else:
-        target = st.text_input("Target folder", key="target_folder", bind=_LINKED)
-        draft = st.text_input("Draft folder", key="draft_folder", bind=_LINKED)
-    target, draft = target.strip(), draft.strip()
-    device, dtype = _machinery()
-    if not (target and draft):
-        return None
-    return PairSpec(target=target, draft=draft, device=device, dtype=dtype)
-
-
-def _machinery() -> tuple[str, str]:
-    with st.container(horizontal=True):
-        device = st.selectbox("Device", _DEVICES, key="device", bind=_LINKED)
-        dtype = st.selectbox("Number type", _DTYPES, key="dtype", bind=_LINKED)
-    return device, dtype
-
-
-def _hub_ids() -> tuple[str, str]:
-    known = {_title(each): each for each in known_pairs()}
-    chosen = st.selectbox("Well-known pairs", [*known, _OWN], key="known_pair", bind=_LINKED)
-    if chosen in known:
-        return known[chosen].target, known[chosen].draft
-    target = st.text_input("Target, Hub id", key="target_id", bind=_LINKED)
-    draft = st.text_input("Draft, Hub id", key="draft_id", bind=_LINKED)
-    return target, draft
-
-
-def _title(pair: KnownPair) -> str:
-    return f"{pair.family} · {pair.size}"
 
 
 def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
@@ -117,7 +93,7 @@ def _show_check(check: Check) -> None:
         if not done:
             st.caption("Reading configurations and tokenizers…")
         elif check.error is not None:
-            st.error(str(check.error))
+            show_error(check.error)
         elif check.result is not None:
             _report(check.result)
 
@@ -137,7 +113,7 @@ def _report(found: PairCheck) -> None:
     fetch = found.target.bytes_to_fetch + (found.draft.bytes_to_fetch if found.draft else 0)
     lines.append(f"To download: {_bytes(fetch)}." if fetch else "Nothing to download.")
     show = st.warning if found.fits is False else st.success
-    show(" ".join([*lines, *found.notices]))
+    show(" ".join([*lines, *map(as_text, found.notices)]))
 
 
 def _show_status(worker: Worker, seen: PairStatus) -> None:
@@ -152,11 +128,11 @@ def _show_status(worker: Worker, seen: PairStatus) -> None:
 
 def _show_rest(worker: Worker, status: PairStatus) -> None:
     if status.state == "failed" and status.error is not None and _is_ours(status.spec):
-        st.error(str(status.error))
+        show_error(status.error)
     elif status.state == "ready":
         memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
         name = status.spec.label if status.spec else "the pair"
-        st.caption(f"{name} is loaded{memory}")
+        st.caption(f"{as_text(name)} is loaded{memory}")
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
@@ -180,7 +156,7 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     share = 0.0
     if progress and progress.total_bytes:
         share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
-    st.progress(share, text=f":small[{text}]")
+    st.progress(share, text=f":small[{as_text(text)}]")
     if st.button("Cancel", key="cancel_loading", type="tertiary"):
         worker.cancel_loading()
 

@@ -22,6 +22,7 @@ from specviz.theory.papers import (
 )
 from specviz.theory.speed import alpha_for_speedup
 from specviz.ui.history import RECORDED, History, Shown, recorded_run
+from specviz.ui.plain_text import as_text
 
 _CHINCHILLA_C = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
 
@@ -117,7 +118,7 @@ def _show_run(shown: Shown) -> None:
          "c": figures.c, "v": figures.v, "tokens a round, τ": figures.tau,
          "ideal": figures.speedup_ideal, "accounted": figures.speedup_accounted,
          "observed": figures.speedup_observed},
-        f":green-badge[measured] {run_name(shown)}.",
+        f":green-badge[measured] {as_text(run_name(shown))}.",
     )  # fmt: skip
     if figures.noisy:
         st.caption("The machine was noisy while this was timed: no verdict on its speed.")

@@ -14,8 +14,9 @@ from specviz.lanes import MAX_LANES, Lane
 from specviz.pairing import PairSpec
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.trace import PairInfo, Trace
-from specviz.ui.compare_lanes import TAKEN, lane_text, plain
+from specviz.ui.compare_lanes import TAKEN, lane_text
 from specviz.ui.opened import LINK
+from specviz.ui.plain_text import as_text, show_error
 from specviz.ui.run_table import head_of, title_of
 
 MOST_ROUNDS = 1000  # runs whose rounds go into one file
@@ -69,7 +70,7 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         plural = "" if len(lanes) == 1 else "s"
         st.page_link("pages/compare.py", label=f"Compare {len(lanes)} lane{plural}")
         if words := st.session_state.get(_LEFT_OUT):
-            st.caption(words, width="content")
+            st.caption(as_text(words), width="content")
 
 
 def _add_to_compare(library: Library, run_ids: Sequence[str]) -> None:
@@ -98,9 +99,9 @@ def _left_out(alike: int, over: int) -> str:
 def show_words(library: Library, row: RunRow) -> None:
     """A form for what a person may write to a run."""
     with st.form(f"runs_words_{row.id}"):
-        st.markdown(f"**{plain(title_of(row))}**")
+        st.markdown(f"**{as_text(title_of(row))}**")
         if row.name:
-            st.caption(plain(head_of(row)))
+            st.caption(as_text(head_of(row)))
         left, right = st.columns(2)
         name = left.text_input("Name", row.name, max_chars=200, placeholder=title_of(row))
         tags = right.text_input("Tags, with commas between", ", ".join(row.tags), max_chars=800)
@@ -220,7 +221,7 @@ def _attempt(act: Callable[[], object]) -> Callable[[], None]:
 
 def show_refusal() -> None:
     if (error := st.session_state.pop(_FAILED, None)) is not None:
-        st.error(plain(str(error)))
+        show_error(error)
 
 
 def _ids(rows: Sequence[RunRow]) -> tuple[str, ...]:

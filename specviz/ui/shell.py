@@ -14,6 +14,9 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from specviz.ui.links import drop_senseless_numbers
+from specviz.ui.pair_boxes import OPEN_PAGE
+
 _ROOT = Path(__file__).parent.parent.parent
 _STYLE = _ROOT / "assets" / "shell.css"
 _RUNS = {"compare": "Compare", "runs": "Runs"}
@@ -34,6 +37,8 @@ def open_shell() -> None:
     st.html(_STYLE)
     st.logo(_ROOT / "assets" / "logo.svg", size="large")
     page = st.navigation(_pages(), position="top")
+    drop_senseless_numbers()
+    st.session_state[OPEN_PAGE] = page.url_path
     token = _inside.set(True)
     try:
         page.run()

@@ -13,7 +13,8 @@ from specviz.export.payload import Chosen, Point, Status, Tour, curves_of, paylo
 from specviz.trace import Trace
 from specviz.ui.device import this_tab
 from specviz.ui.history import RECORDED, History, Shown
-from specviz.ui.pair_panel import active_spec
+from specviz.ui.pair_boxes import shown_pair
+from specviz.ui.pair_panel import run_label
 from specviz.ui.player import player_wish, show_player
 from specviz.ui.ticking import keep_drawn
 from specviz.worker.client import PairStatus, Worker
@@ -99,13 +100,16 @@ def _told_pair(status: PairStatus, shown: Shown) -> Status:
     """While the tab has no run: one of the library, or the recorded one and how the pair is."""
     if shown.name is not None:
         return _opened_status(shown)
-    wished = active_spec(status)
-    detail, remedy = "press Run to load a pair", ""
-    if status.preparing:
+    wished = shown_pair()
+    label, remedy = run_label(status, wished), ""
+    detail = "press Run to load a pair" if label == "Run" else f"press {label}"
+    if wished is None:
+        detail = "name a target and a draft under The pair"
+    elif status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
     elif status.spec == wished and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
-    elif status.spec == wished and status.state == "ready":
+    elif status.spec == wished and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
     return Status(

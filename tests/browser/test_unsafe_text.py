@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from specviz.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
-from tests.browser.conftest import Stand
+from tests.browser.conftest import Server, Stand
 from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.traces import make_round, make_trace
+from tests.ui.test_plain_text import HOSTILE
 
 LONG = "verylong" * 38
 SHOWN = {
@@ -267,3 +270,23 @@ def test_a_prompt_of_two_thousand_tokens(stand: Stand, open_page: Callable[..., 
     last = page.locator(TEXT_TOKENS).last.bounding_box()
     assert pane["y"] <= last["y"] <= pane["y"] + pane["height"]
     assert_whole(page)
+
+
+def test_a_folder_of_a_link_is_words_alone(
+    server: Server, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Every sort of Markdown as the name of a folder, in the error that Check answers with."""
+    folder = f"{tmp_path}/{' '.join(HOSTILE.values())}"
+    link = {"pair": "Local", "pair_panel": "true", "target_folder": folder, "draft_folder": "x"}
+    page = open_page(f"{server.url}/?{urlencode(link)}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("button", name="Check", exact=True).click()
+    alert = page.locator('[data-testid="stAlert"]', has_text="does not exist")
+    alert.wait_for()
+    page.wait_for_timeout(300)  # what would be fetched is asked for when it is drawn
+    assert [url for url in asked if "pic.png" in url] == []
+    assert repr(folder)[1:-1] in alert.inner_text().replace("\u2060", "")
+    made = "a, img, code, em, strong, del, b, span[style], .katex, [data-testid*=Icon]"
+    inside = alert.locator('[data-testid="stMarkdownContainer"]')
+    assert inside.locator(made).evaluate_all("all => all.map((each) => each.outerHTML)") == []

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from specviz.pairing import PairSpec
 from tests.engine.models import write_pair
-from tests.ui.paging import opened, sent, sound, until_over
+from tests.ui.paging import opened, sent, sound, until_over, until_state
 
 
 def until(app: AppTest, holds: Callable[[], bool], seconds: float = 120) -> None:
@@ -61,9 +62,51 @@ def test_device_and_number_type_are_chosen_with_the_pair(tmp_path: Path) -> None
 def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
+    until(app, lambda: "embedded pair is loaded" in words(app))
+    assert "pair asked for" not in app.session_state
+    assert sent(app)["run"]["detail"] == "press Load this pair and run"
+    sound(app.slider(key="gamma").set_value(2).run())  # a setting loads nothing either
+    assert app.session_state["history"].current is None
+    assert "waits for a click" in app.info[0].value
+
+
+def test_run_is_of_the_pair_that_is_shown(tmp_path: Path) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    assert app.button(key="run").label == "Load this pair and run"
+    app.slider(key="length").set_value(16)
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    assert app.session_state["history"].current.trace.pair.target.name == str(target)
+    assert app.button(key="run").label == "Run"
+    sound(app.segmented_control(key="pair").set_value("Embedded").run())
+    assert app.button(key="run").label == "Load the embedded pair and run"
     sound(app.button(key="run").click().run())
     until_over(app)
     assert app.session_state["history"].current.trace.pair.name == "tinystories"
+
+
+def test_boxes_that_are_not_filled_run_nothing() -> None:
+    app = opened(pair="Local", target_folder="somewhere")
+    sound(app.button(key="run").click().run())
+    assert "Name a target and a draft" in words(app)
+    assert app.session_state["history"].current is None
+
+
+def test_the_boxes_are_the_same_on_another_page(tmp_path: Path) -> None:
+    target, draft = own_pair(tmp_path)
+    app = with_folders(target, draft)
+    app.switch_page("pages/compare.py")
+    app.query_params.clear()
+    sound(app.run())
+    assert app.text_input(key="target_folder").value == str(target)
+    shown = PairSpec(target=str(target), draft=str(draft))
+    assert [each.spec for each in app.session_state["compare cards"].lanes] == [shown, shown]
+    assert str(target) in words(app).replace("\\", "")
+    sound(app.segmented_control(key="pair").set_value("Embedded").run())
+    lanes = app.session_state["compare cards"].lanes
+    assert [each.spec for each in lanes] == [PairSpec(), PairSpec()]
+    assert [each.value for each in app.selectbox if each.label == "Pair"] == [PairSpec()] * 2
 
 
 def test_a_pair_that_cannot_work_is_told_with_its_remedy(tmp_path: Path) -> None:
@@ -97,6 +140,10 @@ def test_a_pair_that_cannot_be_loaded_gives_way_to_the_one_before(tmp_path: Path
     sound(app.button(key="load_pair").click().run())
     until(app, lambda: "does not exist" in words(app))
     assert app.button(key="load_pair").label == "Load this pair"  # to try again
+    sound(app.button(key="run").click().run())
+    assert "does not exist" in until_state(app, "failed")["run"]["detail"]
+    sound(app.segmented_control(key="pair").set_value("Embedded").run())
+    assert app.button(key="run").label == "Run"
     app.slider(key="length").set_value(16)
     sound(app.button(key="run").click().run())
     until_over(app)

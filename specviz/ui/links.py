@@ -1,0 +1,52 @@
+"""What a link may say: a number that no control could have written is left out before a page
+sees it.
+
+Streamlit puts a link's value into its widget before the page's own code can look at it, and a
+whole number made of an infinite one ends the page in a traceback. So the frame of the pages looks
+at the link first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+# What a person writes or a library names: there "inf" is a word and "1e400" may be an id.
+WORDS = frozenset(
+    ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
+     "kept", "comparison", "runs_search")
+)  # fmt: skip
+_GREATEST = 2**53  # the whole numbers that a browser tells apart
+
+
+def drop_senseless_numbers() -> None:
+    """Where the link has any, the page begins anew with the rest of the link."""
+    said = {name: st.query_params.get_all(name) for name in st.query_params}
+    senseless = [name for name in said if name not in WORDS and _is_senseless(said[name])]
+    for name in senseless:
+        _forget(name)
+    if senseless:
+        st.rerun()
+
+
+def _forget(name: str) -> None:
+    """Also where a widget stands for it, which ``st.query_params`` refuses: on the way back to
+    such a link the widgets of the page are there already."""
+    context = get_script_run_ctx()
+    assert context is not None
+    with context.session_state.query_params() as params:
+        params.remove_param(name)
+
+
+def _is_senseless(values: Sequence[str]) -> bool:
+    return any(not abs(number) <= _GREATEST for number in map(_number, values))
+
+
+def _number(text: str) -> float:
+    """0 for what is no number: a control drops that by itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,91 @@
+"""Nothing foreign is drawn as Markdown: every call of the pages that draws words is looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui.drawn_words import Foreign, Reader
+from tests.ui.syntax import module_of, read_modules
+
+# What the reader cannot know to be our own words or numbers, and why it is.
+OWN = {
+    "specviz.ui.claim_cards: each.source": "one of the three names in a Literal",
+    "specviz.ui.claim_cards: claim.latex": "a formula of the theory's code",
+    "specviz.ui.claim_cards: claim.symbols": "letters of that formula and their meanings",
+    "specviz.ui.compare_results: row.name": "the table's own rows",
+    "specviz.export.lane_table: row.texts": "numbers with their units",
+    "specviz.ui.compare_results: row.target": "a number with its unit",
+    "specviz.ui.compare_running: course.progress": "two numbers",
+    "specviz.ui.compare_running: course.found": "a number",
+    "specviz.ui.misleading_words: place.gpu.name": "of the GPUs that the theory knows",
+    "pages.bias: example.source": "of the examples in the theory's code",
+    "pages.bias: example.labels": "of the examples in the theory's code",
+}
+
+
+def test_every_word_that_is_drawn_is_own_or_escaped() -> None:
+    modules = read_modules()
+    reader = Reader(modules, OWN)
+    pages = [
+        each for name, each in modules.items() if name.startswith(("specviz.ui.", "pages.", "app"))
+    ]
+    assert [str(each) for each in reader.foreign(pages)] == []
+    assert set(OWN) == reader.used  # the list keeps no word too many
+
+
+HEAD = """
+import streamlit as st
+from specviz.ui.plain_text import as_text, show_error
+NAMES = {"a": "first"}
+
+class Known:
+    count: int
+    name: str
+"""
+
+
+def found_in(body: str) -> list[Foreign]:
+    module = module_of("specviz.ui.tried", HEAD + body)
+    return Reader({module.name: module}, {}).foreign([module])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "st.error(str(error))",
+        "st.caption(f'{known.name} is loaded')",
+        "st.button('Load', help=known.name)",
+        "st.expander(known.name)",
+        "st.progress(0.5, text=f':small[{known.name}]')",
+        "st.segmented_control('Rule', names)",
+        "st.table({'': [each.name for each in names]})",
+        "name = st.text_input('Name')\nst.markdown(name)",
+        "def tell(words):\n    st.caption(words)\ntell(known.name)",
+        "def words(known):\n    return f'{known.name}'\nst.caption(words(known))",
+        "def tell(words):\n    st.info(words)\ndef more(name):\n    tell(name)\nmore(known.name)",
+        "try:\n    pass\nexcept ValueError as error:\n    st.warning(f'No. {error}')",
+        "for name, count in zip(names, [1]):\n    st.metric(name, count)",
+    ],
+)
+def test_what_is_foreign_is_found(body: str) -> None:
+    assert found_in(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "st.error(as_text(error))",
+        "show_error(error)",
+        "st.caption(f'{known.count} runs, {known.share:.2f}, {len(names)}')",
+        "def runs(count: int) -> str:\n    return f'{count} runs'\nst.caption(runs(known.count))",
+        "st.markdown('a' if known.name else 'b')",
+        "st.segmented_control('Rule', names, format_func=as_text)",
+        "def tell(words):\n    st.caption(words)\ntell('own')\ntell(as_text(known.name))",
+        "words = ['a'] + [as_text(each) for each in names]\nst.info(' '.join(words))",
+        "for label, act in [('a', act), ('b', act)]:\n    st.button(label, on_click=act)",
+        "st.markdown(NAMES[known.name])",
+        "st.selectbox('Run', names)",
+    ],
+)
+def test_what_is_own_is_not(body: str) -> None:
+    assert found_in(body) == []

@@ -1,0 +1,119 @@
+"""A link may say anything: every page opens, whatever stands for a number in it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.ui.links import WORDS
+from tests.ui.paging import ROOT, sound
+from tests.ui.syntax import Module, calls, read_modules
+
+SENSELESS = ("inf", "-inf", "nan", "1e400", "-1e400", "1e308", "99999999999999999999")
+WRONG = ("-1", "words", "", "1e9", "0x10", "1_0", "0.1")
+# Each page with all that it can show, by what its links say beside numbers.
+PLACES: dict[str, tuple[dict[str, str], ...]] = {
+    "watch": ({"rule": "over-accept"},),
+    "compare": ({}, {"compare_tab": "By kind"}),
+    "runs": ({},),
+    "speed": tuple({"speed_tab": each} for each in ("", "Over α and c", "Tokens a round")),
+    "rejections": tuple(
+        {"rejections_tab": each} for each in ("", "Several drafts", "At one place", "The bound")
+    ),
+    "bias": tuple({"bias_section": each} for each in ("", "Whole blocks", "Several drafts")),
+    "misleading": tuple(
+        {"misleading_tab": each}
+        for each in ("", "Mean and tail", "Batch and context", "Temperature")
+    ),
+    "claims": ({},),
+}  # fmt: skip
+
+
+def keys_of(boxes: set[str]) -> set[str]:
+    """Of the widgets of these kinds that stand in the link, by the code of the pages."""
+    found: set[str] = set()
+    for module in drawing():
+        for call, _ in calls(module):
+            function = call.func
+            name = (
+                function.attr
+                if isinstance(function, ast.Attribute)
+                else getattr(function, "id", "")
+            )
+            given = {each.arg: each.value for each in call.keywords}
+            if name in boxes and ("bind" in given or name.endswith("slider")):
+                found |= {
+                    each.value
+                    for each in ast.walk(given.get("key", ast.Constant(None)))
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
+    return found
+
+
+def drawing() -> list[Module]:
+    return [m for name, m in read_modules().items() if name.startswith(("specviz.ui.", "pages."))]
+
+
+NUMBERS = keys_of({"slider", "whole_slider", "number_input"})
+
+
+def read_by_name() -> set[str]:
+    """What the pages' code takes from the link by itself."""
+    return {
+        str(part.value)
+        for module in drawing()
+        for call, _ in calls(module)
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"get", "get_all", "pop"}
+        and ast.unparse(call.func.value) == "st.query_params"
+        for part in call.args[:1]
+        if isinstance(part, ast.Constant)
+    }
+
+
+def opened_at(place: str, link: dict[str, str | list[str]]) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
+    if place != "watch":
+        app.switch_page(f"pages/{place}.py")
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.run())
+
+
+def test_the_code_tells_the_keys() -> None:
+    assert {"gamma", "seed", "top_k", "compare_seed", "speed_alpha", "bias_epsilon"} <= NUMBERS
+    assert not NUMBERS & WORDS
+    assert keys_of({"text_input", "text_area"}) <= WORDS
+    assert read_by_name() - {"tour"} <= WORDS
+
+
+@pytest.mark.parametrize(
+    ("place", "beside"), [(place, each) for place, links in PLACES.items() for each in links]
+)
+def test_numbers_that_cannot_be(place: str, beside: dict[str, str]) -> None:
+    values = itertools.cycle(SENSELESS)
+    app = opened_at(place, {**dict(zip(sorted(NUMBERS), values, strict=False)), **beside})
+    assert not NUMBERS & set(app.query_params)
+
+
+@pytest.mark.parametrize("value", [*SENSELESS, *WRONG, ["1", "inf"], ["2", "3"]])
+@pytest.mark.parametrize("place", ["watch", "compare"])
+def test_each_of_them_everywhere(place: str, value: str | list[str]) -> None:
+    opened_at(place, dict.fromkeys(NUMBERS, value))
+
+
+def test_the_way_back_to_such_a_link() -> None:
+    """Its widgets are there already."""
+    app = opened_at("watch", {"gamma": "7"})
+    app.query_params["seed"] = "1e400"
+    sound(app.run())
+    assert "seed" not in app.query_params
+    assert app.slider(key="gamma").value == 7
+
+
+def test_words_that_look_like_numbers_stay() -> None:
+    app = opened_at("watch", {"prompt": "inf"})
+    assert app.text_area(key="prompt").value == "inf"
