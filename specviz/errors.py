@@ -6,7 +6,6 @@ into messages on a page.
 
 from __future__ import annotations
 
-
 _LONGEST = 600  # characters of a culprit: it may quote what strangers wrote
 
 
