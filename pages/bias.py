@@ -7,18 +7,18 @@ require_shell()
 import streamlit as st  # noqa: E402
 
 from specviz.errors import TheoryError  # noqa: E402
-from specviz.figures.tradeoff import (  # noqa: E402
+from specviz.theory import blocks, multidraft, tradeoff  # noqa: E402
+from specviz.theory.examples import EXAMPLES, Example  # noqa: E402
+from specviz.ui.session.history import session_history  # noqa: E402
+from specviz.ui.theory.bias.bars import show_bars  # noqa: E402
+from specviz.ui.theory.bias.charts import (  # noqa: E402
     areas_chart,
     blocks_chart,
     drafts_chart,
     law_chart,
     pareto_plane,
 )
-from specviz.theory import blocks, multidraft, tradeoff  # noqa: E402
-from specviz.theory.examples import EXAMPLES, Example  # noqa: E402
-from specviz.ui.bars import show_bars  # noqa: E402
-from specviz.ui.bias import Settings, Simulation, run_simulation  # noqa: E402
-from specviz.ui.bias_words import (  # noqa: E402
+from specviz.ui.theory.bias.sections import (  # noqa: E402
     bars_in_words,
     biased_runs,
     blocks_in_words,
@@ -32,9 +32,9 @@ from specviz.ui.bias_words import (  # noqa: E402
     show_drafts_law,
     state_in_words,
 )
-from specviz.ui.history import session_history  # noqa: E402
-from specviz.ui.lesson import show_chart, show_heading, slider, whole_slider  # noqa: E402
-from specviz.ui.plain_text import show_error  # noqa: E402
+from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation  # noqa: E402
+from specviz.ui.widgets.page_parts import show_chart, show_heading, slider, whole_slider  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 

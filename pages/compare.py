@@ -8,22 +8,22 @@ from functools import partial  # noqa: E402
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.compare_course import CourseName, session_courses  # noqa: E402
-from specviz.ui.compare_kept import TAB, TABS, show_kept  # noqa: E402
-from specviz.ui.compare_lanes import choose_lanes, session_cards, show_add  # noqa: E402
-from specviz.ui.compare_results import findings_of, show_results  # noqa: E402
-from specviz.ui.compare_running import follow, show_buttons  # noqa: E402
-from specviz.ui.compare_settings import (  # noqa: E402
+from specviz.ui.compare.kept import TAB, TABS, show_kept  # noqa: E402
+from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add  # noqa: E402
+from specviz.ui.compare.results import findings_of, show_results  # noqa: E402
+from specviz.ui.compare.running import follow, show_buttons  # noqa: E402
+from specviz.ui.compare.session import CourseName, session_courses  # noqa: E402
+from specviz.ui.compare.settings import (  # noqa: E402
     choose_shared,
     choose_suite,
     one_item,
     plan_of,
 )
-from specviz.ui.device import the_worker, this_tab  # noqa: E402
-from specviz.ui.lesson import show_heading  # noqa: E402
-from specviz.ui.pair_boxes import shown_pair  # noqa: E402
-from specviz.ui.pair_panel import active_spec, show_pair_panel  # noqa: E402
-from specviz.ui.plain_text import show_error  # noqa: E402
+from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
+from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
+from specviz.ui.widgets.pair_boxes import shown_pair  # noqa: E402
+from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 this_tab()
 worker, courses = the_worker(), session_courses()

@@ -6,16 +6,16 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.history import session_history  # noqa: E402
-from specviz.ui.lesson import show_heading  # noqa: E402
-from specviz.ui.misleading_parts import (  # noqa: E402
+from specviz.ui.session.history import session_history  # noqa: E402
+from specviz.ui.theory.misleading.sections import (  # noqa: E402
     show_batch,
     show_clustering,
     show_estimates,
     show_tail,
     show_temperature,
 )
-from specviz.ui.points import session_runs  # noqa: E402
+from specviz.ui.theory.speed.points import session_runs  # noqa: E402
+from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
 
 show_heading(
     "When the formula misleads",

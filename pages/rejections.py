@@ -7,9 +7,7 @@ require_shell()
 import streamlit as st  # noqa: E402
 
 from specviz.errors import TheoryError  # noqa: E402
-from specviz.ui.lesson import show_heading  # noqa: E402
-from specviz.ui.plain_text import show_error  # noqa: E402
-from specviz.ui.rejections import (  # noqa: E402
+from specviz.ui.theory.rejections.sections import (  # noqa: E402
     choose_setting,
     rejections_sentence,
     show_bound,
@@ -17,6 +15,8 @@ from specviz.ui.rejections import (  # noqa: E402
     show_one_place,
     show_several_drafts,
 )
+from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 show_heading(
     "Rejections", "Each costs a pass of the target. Their number is known without simulating it."

@@ -6,11 +6,11 @@ require_shell()
 
 
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.ui.device import this_tab  # noqa: E402
-from specviz.ui.keeper import show_failure  # noqa: E402
-from specviz.ui.lesson import show_heading  # noqa: E402
-from specviz.ui.plain_text import show_error  # noqa: E402
-from specviz.ui.run_library import show_library  # noqa: E402
+from specviz.ui.runs.library import show_library  # noqa: E402
+from specviz.ui.session.keeper import show_failure  # noqa: E402
+from specviz.ui.session.worker import this_tab  # noqa: E402
+from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 this_tab()
 show_heading("Runs", "Every run of this machine that finished or was stopped, kept until deleted.")

@@ -6,10 +6,9 @@ require_shell()
 
 import streamlit as st  # noqa: E402
 
-from specviz.ui.history import session_history  # noqa: E402
-from specviz.ui.lesson import show_heading  # noqa: E402
-from specviz.ui.points import session_runs  # noqa: E402
-from specviz.ui.speed_parts import (  # noqa: E402
+from specviz.ui.session.history import session_history  # noqa: E402
+from specviz.ui.theory.speed.points import session_runs  # noqa: E402
+from specviz.ui.theory.speed.sections import (  # noqa: E402
     choose_setting,
     show_map,
     show_over_gamma,
@@ -17,6 +16,7 @@ from specviz.ui.speed_parts import (  # noqa: E402
     show_recursion,
     speed_sentence,
 )
+from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
 
 show_heading("Speed", "Four numbers decide whether drafting pays, and how many tokens to draft.")
 chosen = choose_setting()

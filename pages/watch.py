@@ -7,27 +7,27 @@ require_shell()
 import streamlit as st  # noqa: E402
 
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.ui.choices import (  # noqa: E402
-    accept,
-    choose_run,
-    chosen_so_far,
-    restart_is_settled,
-)
-from specviz.ui.device import the_worker, this_tab  # noqa: E402
-from specviz.ui.history import session_history  # noqa: E402
-from specviz.ui.keeper import show_failure  # noqa: E402
-from specviz.ui.opened import open_linked, show_opened  # noqa: E402
-from specviz.ui.pair_boxes import shown_pair  # noqa: E402
-from specviz.ui.pair_panel import (  # noqa: E402
+from specviz.ui.session.history import session_history  # noqa: E402
+from specviz.ui.session.keeper import show_failure  # noqa: E402
+from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
+from specviz.ui.watch.opened import open_linked, show_opened  # noqa: E402
+from specviz.ui.watch.stage import show_stage  # noqa: E402
+from specviz.ui.watch.takeaway import show_downloads, show_share  # noqa: E402
+from specviz.ui.widgets.pair_boxes import shown_pair  # noqa: E402
+from specviz.ui.widgets.pair_panel import (  # noqa: E402
     active_spec,
     asked_by_run,
     has_chat,
     run_label,
     show_pair_panel,
 )
-from specviz.ui.plain_text import show_error  # noqa: E402
-from specviz.ui.stage import show_stage  # noqa: E402
-from specviz.ui.takeaway import show_downloads, show_share  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error  # noqa: E402
+from specviz.ui.widgets.run_controls import (  # noqa: E402
+    accept,
+    choose_run,
+    chosen_so_far,
+    restart_is_settled,
+)
 
 worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from specviz.record.trace import Trace
 from specviz.store import trace_to_json
-from specviz.trace import Trace
 from tests.traces import full_trace, make_baseline, make_trace
 
 SCRIPT = "<script>window.hurt = 1</script><img src=x onerror='window.hurt=1'>"

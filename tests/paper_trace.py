@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import RunConfig, StepCosts, Trace
+from specviz.record.trace import RunConfig, StepCosts, Trace
 from tests.traces import make_baseline, make_round, make_trace
 
 LOOKUP = RunConfig(gamma=4, drafter="prompt-lookup")

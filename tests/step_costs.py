@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specviz.engine.pair import Pair
-from specviz.lab.calibration import costs_key
+from specviz.engine.model.pair import Pair
+from specviz.measure.step_costs import costs_key
+from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import save_value
-from specviz.trace import DrafterName, RunConfig
 from tests.traces import make_costs
 
 

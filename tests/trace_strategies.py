@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from specviz.trace import (
+from specviz.record.trace import (
     Alternatives,
     Baseline,
     Block,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from specviz.trace import (
+from specviz.record.trace import (
     Baseline,
     Block,
     Candidate,

@@ -30,8 +30,8 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    from specviz.bench.bench import run_bench
     from specviz.engine import load_pair
-    from specviz.lab.bench import run_bench
 
     _say("loading the pair")
     pair = load_pair(

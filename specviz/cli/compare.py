@@ -14,23 +14,23 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.against import Allowance, check_against
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.painter import one_line, painter_for
-from specviz.cli.reading import read_text
 from specviz.cli.report import to_json
 from specviz.cli.saving import save_text
 from specviz.cli.telling import in_lines
+from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
+from specviz.comparison.regression import Allowance, check_against
 from specviz.errors import ConfigError, SpecvizError
-from specviz.lanes import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
-from specviz.pairing import PairSpec
-from specviz.suites import MAX_SUITE_BYTES
+from specviz.record.pairs import PairSpec
+from specviz.record.suites import MAX_SUITE_BYTES
+from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
-    from specviz.comparing import Comparison, Measured
-    from specviz.keeping.comparisons import KeptRuns
-    from specviz.pairing import PairCheck
+    from specviz.comparison import Comparison, Measured
+    from specviz.comparison.kept import KeptRuns
+    from specviz.record.pairs import PairCheck
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -56,7 +56,7 @@ def _obey(options: argparse.Namespace) -> int:
             check_out(path, flag)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         comparison, runs, counts = _compared(plan, options)
-    from specviz.comparing import comparison_to_json
+    from specviz.comparison import comparison_to_json
 
     record = comparison_to_json(comparison) | {"runs": counts}
     checked = check_against(record, allowance) if allowance else None
@@ -64,7 +64,7 @@ def _obey(options: argparse.Namespace) -> int:
     if options.out is not None:
         save_text(options.out, to_json(record) + "\n", "--out", _NO_ROOM)
     if options.html is not None:
-        from specviz.export.replay import comparison_html
+        from specviz.player.replay import comparison_html
 
         save_text(options.html, comparison_html(comparison, runs), "--html", _NO_ROOM)
     painter = painter_for(sys.stdout, os.environ)
@@ -103,7 +103,7 @@ def _compared(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[Measured], dict[str, int]]:
     """With its runs, and how many of them were kept from before and how many are new."""
-    from specviz.comparing import compare
+    from specviz.comparison import compare
 
     checks = _checks(plan)
     kept = _kept_runs(plan, checks, options)
@@ -137,7 +137,7 @@ def _kept_runs(
     plan: Plan, checks: dict[PairSpec, PairCheck], options: argparse.Namespace
 ) -> KeptRuns:
     """Opened, those there are. What is held against a saved comparison is measured now."""
-    from specviz.keeping.comparisons import KeptRuns, Reuse
+    from specviz.comparison.kept import KeptRuns, Reuse
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
@@ -166,8 +166,8 @@ def _rest(plan: Plan, checks: dict[PairSpec, PairCheck], kept: KeptRuns) -> Iter
     done = {run.job.key for run in kept.runs}
     if len(done) == len(plan.jobs()):
         return iter(())
-    from specviz.lab.comparison import fitting, run_plan
-    from specviz.lab.kept_pairs import KeptPairs
+    from specviz.comparison.running import fitting, run_plan
+    from specviz.measure.loaded_pairs import KeptPairs
 
     ordered = fitting(plan, checks)
     if ordered.order == "blocks":
@@ -187,7 +187,7 @@ def _named(plan: Plan, job: Job) -> str:
 
 
 def _rate(run: Measured) -> str:
-    from specviz.analysis import metrics
+    from specviz.record.metrics import metrics
 
     rate = metrics(run.trace, intervals=False).tokens_per_second
     return "" if rate is None else f", {rate:.1f} tokens/s"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from specviz.cli.painter import Painter, display_width, one_line, pad, wrap_text
 
 if TYPE_CHECKING:
-    from specviz.cli.against import Checked
-    from specviz.comparing import Comparison, KindResult, LaneResult, Ratio, Spread, TargetResult
+    from specviz.comparison import Comparison, KindResult, LaneResult, Ratio, Spread, TargetResult
+    from specviz.comparison.regression import Checked
 
 INDENT = "  "
 UNKNOWN = "–"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
-from specviz.export.cost_doubts import costs_doubt
-from specviz.trace import Finish, Trace
+from specviz.player.cost_doubts import costs_doubt
+from specviz.record.trace import Finish, Trace
 
 if TYPE_CHECKING:
-    from specviz.analysis import Interval, Metrics
+    from specviz.record.metrics import Interval, Metrics
 
 Row = tuple[str, str, str, str]  # label, number, unit, note
 

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, get_args
 
 from specviz.cli.streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
-from specviz.pairing import STEPS, PairSpec
-from specviz.trace import DrafterName, ResidualName, RuleName, RunConfig
+from specviz.record.pairs import STEPS, PairSpec
+from specviz.record.trace import DrafterName, ResidualName, RuleName, RunConfig
 
 DEFAULTS = RunConfig()
 

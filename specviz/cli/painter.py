@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
-from specviz.visible import visible
+from specviz.record.visible import visible
 
 Style = Literal[
     "plain", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"

@@ -19,7 +19,7 @@ from specviz.cli.painter import (
     wrap_pieces,
     wrap_text,
 )
-from specviz.trace import (
+from specviz.record.trace import (
     Candidate,
     CutReason,
     Extra,

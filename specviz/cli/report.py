@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from specviz.trace import Round, StepCosts, Trace
+from specviz.record.trace import Round, StepCosts, Trace
 
 
 def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:

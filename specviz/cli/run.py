@@ -21,11 +21,11 @@ from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.telling import in_lines, once
 from specviz.errors import SpecvizError
-from specviz.trace import RunConfig, Trace
+from specviz.record.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
-    from specviz.lab.measured import MeasuredRun
+    from specviz.measure.measured_run import MeasuredRun
 
 STOPPED = 130
 MEASURING = "measuring step costs: about 10 s at most, once for this pair and kind of sampling"
@@ -73,7 +73,7 @@ def _decode(
     options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
 ) -> tuple[Trace, bool]:
     """The whole run; the flag tells whether it was stopped."""
-    from specviz.lab.measured import measured_run
+    from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
         pair = _load(options, config, say)
@@ -133,8 +133,8 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
 
 def _keep(trace: Trace) -> None:
     """In the run library; a failure there is told, and costs nothing else."""
-    from specviz.keeping import keep
     from specviz.store import Library
+    from specviz.store.keeping import keep
 
     if not trace.rounds:
         return

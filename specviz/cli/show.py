@@ -14,7 +14,7 @@ from specviz.cli.painter import Painter, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import report, to_json
 from specviz.cli.saving import save_text
-from specviz.trace import Trace
+from specviz.record.trace import Trace
 
 
 def command(options: argparse.Namespace) -> int:
@@ -36,20 +36,20 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _write_replay(trace: Trace, path: Path) -> None:
-    from specviz.export.replay import replay_html
+    from specviz.player.replay import replay_html
 
     save_text(path, replay_html(trace), "--html", "Choose a place with room for it.")
 
 
 def print_report(trace: Trace) -> None:
-    from specviz.analysis import metrics
+    from specviz.record.metrics import metrics
 
     print(to_json(report(trace, metrics(trace).as_dict())))
 
 
 def print_result(painter: Painter, trace: Trace) -> None:
     """The text and the figures of a finished run."""
-    from specviz.analysis import metrics, verdict_sentence
+    from specviz.record.metrics import metrics, verdict_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")

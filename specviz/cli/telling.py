@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specviz.pairing import Progress, Tell
+from specviz.record.pairs import Progress, Tell
 
 
 def in_lines(say: Callable[[str], None]) -> Tell:

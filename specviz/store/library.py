@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
+from specviz.record.trace import Trace
 from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
 from specviz.store.refusals import refusal
@@ -26,7 +27,6 @@ from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
 from specviz.store.schema import connect
 from specviz.store.selecting import facet_values, one, ordered, row_of, where
 from specviz.store.traces import trace_from_json, trace_to_json
-from specviz.trace import Trace
 
 MAX_NAME = 200
 MAX_TAGS = 20

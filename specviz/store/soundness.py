@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from specviz.trace import Alternatives, Baseline, Candidate, RoundTimes, StepCosts, Trace
+from specviz.record.trace import Alternatives, Baseline, Candidate, RoundTimes, StepCosts, Trace
 
 _HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # a float32 probability may end a hair above 1

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
+from specviz.record.trace import StepCosts, Trace
 from specviz.store.decoding import MisfitError, decode, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
-from specviz.trace import StepCosts, Trace
 
 SCHEMA = 3  # 1 had no pieces, 2 no step costs that were cut short; written still where they do
 KIND = "specviz.trace"

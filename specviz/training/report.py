@@ -15,11 +15,11 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from specviz.analysis import Metrics, metrics
 from specviz.engine import Pair, load_pair, speculate
-from specviz.lab.measured import measured_run
-from specviz.presets import read_presets
-from specviz.trace import RunConfig
+from specviz.measure.measured_run import measured_run
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig
 from specviz.training.corpus import Source, encode_documents
 from specviz.training.evaluate import agreement, held_out_loss
 

@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.engine.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.training.recipe import CONTEXT_LENGTH, Shape
 
 TARGETS = (

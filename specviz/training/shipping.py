@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import specviz
+from specviz import ASSETS
 from specviz.engine import load_pair
 from specviz.store import save_trace
 from specviz.training.card import draft_card, target_card
@@ -13,7 +13,6 @@ from specviz.training.corpus import Source
 from specviz.training.recipe import Recipe
 from specviz.training.report import measure_report, record_first_trace
 
-ASSETS = Path(specviz.__file__).parent.parent / "assets"
 SHIPPED = ASSETS / "pairs" / "tinystories"
 FIRST_TRACE = ASSETS / "first_trace.json"
 _FILES = (

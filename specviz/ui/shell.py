@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from specviz.ui.links import drop_senseless_numbers
-from specviz.ui.pair_boxes import OPEN_PAGE
+from specviz import ROOT
+from specviz.ui.session.link_values import drop_senseless_numbers
+from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
-_ROOT = Path(__file__).parent.parent.parent
-_STYLE = _ROOT / "assets" / "shell.css"
+_STYLE = ROOT / "assets" / "shell.css"
 _RUNS = {"compare": "Compare", "runs": "Runs"}
 _THEORY = {
     "speed": "Speed",
@@ -32,10 +31,10 @@ _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 def open_shell() -> None:
     st.set_page_config(
-        page_title="specviz", page_icon=str(_ROOT / "assets" / "icon.png"), layout="wide"
+        page_title="specviz", page_icon=str(ROOT / "assets" / "icon.png"), layout="wide"
     )
     st.html(_STYLE)
-    st.logo(_ROOT / "assets" / "logo.svg", size="large")
+    st.logo(ROOT / "assets" / "logo.svg", size="large")
     page = st.navigation(_pages(), position="top")
     drop_senseless_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
@@ -47,7 +46,7 @@ def open_shell() -> None:
 
 
 def _pages() -> dict[str, list[StreamlitPage]]:
-    watch = _ROOT / "pages" / "watch.py"
+    watch = ROOT / "pages" / "watch.py"
     return {
         "": [
             st.Page(watch, title="Watch", url_path="start", default=True),
@@ -61,7 +60,7 @@ def _pages() -> dict[str, list[StreamlitPage]]:
 
 def _those(titles: Mapping[str, str]) -> list[StreamlitPage]:
     return [
-        st.Page(_ROOT / "pages" / f"{name}.py", title=title, url_path=name)
+        st.Page(ROOT / "pages" / f"{name}.py", title=title, url_path=name)
         for name, title in titles.items()
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from specviz.worker.process import main
+from specviz.worker.child.process import main
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))

@@ -11,9 +11,9 @@ import uuid
 from dataclasses import dataclass, field
 
 from specviz.errors import SpecvizError
-from specviz.pairing import PairCheck, PairSpec, Progress
-from specviz.throughput import Outlook
-from specviz.trace import Environment, PairInfo, Round, RunConfig, Trace
+from specviz.record.pairs import PairCheck, PairSpec, Progress
+from specviz.record.throughput import Outlook
+from specviz.record.trace import Environment, PairInfo, Round, RunConfig, Trace
 
 # Requests
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import SpecvizError
-from specviz.pairing import PairCheck, PairSpec, Progress
-from specviz.trace import Environment, PairInfo
+from specviz.record.pairs import PairCheck, PairSpec, Progress
+from specviz.record.trace import Environment, PairInfo
 
 PairState = Literal["none", "loading", "ready", "failed"]
 

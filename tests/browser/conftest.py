@@ -20,8 +20,8 @@ from urllib.parse import urlencode
 import pytest
 
 from specviz.engine import load_pair
+from specviz.record.trace import Trace
 from specviz.store import save_trace
-from specviz.trace import Trace
 from tests.step_costs import place_step_costs
 
 ROOT = Path(__file__).parent.parent.parent

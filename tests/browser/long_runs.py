@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from specviz.record.trace import Baseline, Round, Trace
 from specviz.store import load_trace
-from specviz.trace import Baseline, Round, Trace
 
 FED_RATE = 32  # rounds a second
 FED_REPEATS = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.trace import Trace
+from specviz.record.trace import Trace
 
 STATUS = '[data-testid="status"]'
 ROUND = '[data-testid="round"]'

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from specviz.analysis import metrics
+from specviz.record.metrics import metrics
 from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.long_runs import events_of
@@ -113,9 +113,9 @@ def first_token_seconds(page: Any) -> float:
 # The worker process; it notes the moment in which it has each round.
 STAMPING = """#!{python} -P
 import sys, time
-from specviz.worker.inbox import Outlet
+from specviz.worker.child.inbox import Outlet
 from specviz.worker.messages import RunRound
-from specviz.worker.process import main
+from specviz.worker.child.process import main
 
 send = Outlet.send
 

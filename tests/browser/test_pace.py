@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from specviz.engine import load_pair
-from specviz.presets import read_presets
+from specviz.record.prompts import read_presets
+from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_from_json
-from specviz.trace import Trace
 from tests.browser.conftest import ROOT, Server, wait_for_pair
 from tests.browser.reading import download_trace, run_to_its_end
 from tests.step_costs import place_step_costs

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from specviz.export.payload import Plain, payload_of_trace
-from specviz.export.player_source import player_source
-from specviz.export.racing import race_payload
-from specviz.trace import RunConfig, Trace
+from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.player_source import player_source
+from specviz.player.racing import race_payload
+from specviz.record.trace import RunConfig, Trace
 from tests.browser.long_runs import events_of, recorded, repeated
 from tests.browser.reading import next_frame, seek
-from tests.export.races import thrifty, wasteful
+from tests.player.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
 
 RESULT = '[data-testid="lanes"] .result'

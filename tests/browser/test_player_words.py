@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest, geom
 
-from specviz.export.playback import round_items
-from specviz.export.player_source import player_source
-from specviz.trace import Candidate, Round, Trace
+from specviz.player.playback import round_items
+from specviz.player.player_source import player_source
+from specviz.record.trace import Candidate, Round, Trace
 from tests.browser.long_runs import events_of, recorded
 from tests.traces import make_round, make_trace
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from specviz.analysis import metrics
-from specviz.export.replay import comparison_replay_html
-from specviz.trace import Trace
+from specviz.player.replay import comparison_replay_html
+from specviz.record.metrics import metrics
+from specviz.record.trace import Trace
 from tests.browser.conftest import Stand
 from tests.browser.reading import ROUND, count_emitted, figure, next_frame, seek
 from tests.browser.replay_files import Opener, opener
-from tests.export.races import ALONE, SHORT, THRIFTY, WASTEFUL, short, thrifty, tokens_at, wasteful
+from tests.player.races import ALONE, SHORT, THRIFTY, WASTEFUL, short, thrifty, tokens_at, wasteful
 
 LANE = '[data-testid="race-lane"]'
 RESULT = '[data-testid="race-result"]'

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from specviz.export.replay import comparison_replay_html, replay_html
+from specviz.player.replay import comparison_replay_html, replay_html
 from tests.browser.conftest import Server
 from tests.browser.long_runs import recorded
 from tests.browser.reading import END, ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.browser.replay_files import Opener, opener
 from tests.browser.test_access import serious_violations
 from tests.browser.test_unsafe_text import SHOWN, unsafe_trace
-from tests.export.races import thrifty, wasteful
+from tests.player.races import thrifty, wasteful
 
 FIGURES = """() => Object.fromEntries([...document.querySelectorAll('[data-testid^="figure-"]')]
   .map((each) => [each.dataset.testid, [each.dataset.value, each.textContent]]))"""

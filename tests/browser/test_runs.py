@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from specviz.analysis import metrics
-from specviz.export.tables import rounds_csv
-from specviz.keeping import keep
+from specviz.record.metrics import metrics
 from specviz.store import Library, load_trace, save_trace, trace_from_json
+from specviz.store.keeping import keep
+from specviz.store.tables import rounds_csv
 from tests.browser.conftest import ROOT, Server
 from tests.browser.reading import STATUS, figure, state_of
 from tests.browser.test_access import serious_violations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from specviz.record.trace import Trace
 from specviz.store import trace_from_json
-from specviz.trace import Trace
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import (
     STATUS,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import Trace
+from specviz.record.trace import Trace
 from tests.browser.conftest import Server, Stand, wait_for_state
 from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
 from tests.browser.reading import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import RunConfig, Trace
+from specviz.record.trace import RunConfig, Trace
 from tests.browser.conftest import Server, Stand
 from tests.browser.reading import ROUND, next_frame
 from tests.traces import make_trace

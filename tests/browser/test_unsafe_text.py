@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from specviz.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
+from specviz.record.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
 from tests.browser.conftest import Server, Stand
 from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.traces import make_round, make_trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import Candidate, Round, RunConfig, Trace
+from specviz.record.trace import Candidate, Round, RunConfig, Trace
 from tests.browser.conftest import Stand
 from tests.browser.long_runs import events_of, recorded
 from tests.browser.reading import ROUND, next_frame, seek

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from specviz.pairing import Progress, Tell
-from specviz.trace import Prompt, Round, Trace
+from specviz.record.pairs import Progress, Tell
+from specviz.record.trace import Prompt, Round, Trace
 from tests.traces import make_baseline, make_trace
 
 
@@ -57,18 +57,18 @@ class FakeRun:
 
 
 class FakeEngine:
-    """Stands in for ``specviz.engine`` and ``specviz.lab.measured``."""
+    """Stands in for ``specviz.engine`` and ``specviz.measure.measured_run``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: dict[str, Any] = {}
         self.fails: Exception | None = None
         self.measures = False  # step costs, before the run
         self.prepare: Callable[[FakeRun], None] = lambda _run: None
-        engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.lab.measured")
+        engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.measure.measured_run")
         engine.__dict__["load_pair"] = self.load_pair
         measured.__dict__["measured_run"] = self.measured_run
         monkeypatch.setitem(sys.modules, "specviz.engine", engine)
-        monkeypatch.setitem(sys.modules, "specviz.lab.measured", measured)
+        monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
     def load_pair(self, name: str | None = None, **settings: Any) -> object:
         self.asked |= {"name": name, **settings}
@@ -113,6 +113,6 @@ def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
         say("step costs")
         return bench_result()
 
-    module = ModuleType("specviz.lab.bench")
+    module = ModuleType("specviz.bench.bench")
     module.__dict__["run_bench"] = run_bench
-    monkeypatch.setitem(sys.modules, "specviz.lab.bench", module)
+    monkeypatch.setitem(sys.modules, "specviz.bench.bench", module)

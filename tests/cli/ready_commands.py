@@ -8,7 +8,7 @@ import torch
 
 from specviz.cli import main
 from specviz.engine import load_pair
-from specviz.lab import kept_pairs
+from specviz.measure import loaded_pairs
 from tests.nursery import Called
 
 
@@ -17,5 +17,5 @@ def prepare(draft: str, target: str) -> Called:
     pair = load_pair(draft=draft, target=target, threads=1)
     for name in ("comparing", "keeping.comparisons", "lab.comparison"):
         importlib.import_module(f"specviz.{name}")
-    kept_pairs.load = lambda _spec, _tell: pair
+    loaded_pairs.load = lambda _spec, _tell: pair
     return main

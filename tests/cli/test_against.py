@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
-from specviz.cli.against import Allowance, check_against
 from specviz.cli.compare import OUR_BUG, plan_from
 from specviz.cli.options import build_parser
-from specviz.comparing import compare, comparison_to_json
+from specviz.comparison import compare, comparison_to_json
+from specviz.comparison.regression import Allowance, check_against
 from specviz.errors import ConfigError
 from tests.cli.fakes import FakeEngine
-from tests.comparing.synthetic import runs_of
+from tests.comparison.synthetic import runs_of
 
 LANES = ["--lane", "gamma=2", "--lane", "gamma=8"]
 Record = dict[str, Any]

@@ -17,8 +17,8 @@ import pytest
 
 from specviz.cli import main, show
 from specviz.errors import PairError
+from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
-from specviz.trace import RunConfig
 from tests.cli.fakes import FakeEngine, FakeRun, fake_bench
 from tests.traces import make_costs, make_trace
 

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.cli import main
+from specviz.comparison.running import run_plan
 from specviz.engine import load_pair
-from specviz.lab.comparison import run_plan
 from specviz.store import Library
 from tests.cli.fakes import FakeEngine
-from tests.comparing.hostile_suites import hostile_suites
 from tests.engine.models import write_pair
+from tests.record.hostile_suites import hostile_suites
 from tests.step_costs import place_step_costs
 
 PROMPT = "Once upon a time there was a dog."
@@ -179,7 +179,7 @@ def test_after_ctrl_c_what_is_kept_is_told(
 
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr("specviz.lab.comparison.run_plan", interrupted)
+        patch.setattr("specviz.comparison.running.run_plan", interrupted)
         assert main(["compare", *asked, *models(folder), *SHORT]) == 130
     assert "1 of 4 runs are kept; the same command goes on" in capsys.readouterr().err
     record, said = compared(asked, folder, capsys)

@@ -19,7 +19,7 @@ import torch
 from huggingface_hub import constants
 
 from specviz.cli import main
-from specviz.engine import hardware
+from specviz.engine.loading import hardware
 from specviz.store import load_trace
 from tests.engine.models import small_tokenizer, tiny_model, write_model, write_pair
 

@@ -16,7 +16,7 @@ from specviz.cli.render import (
     tinted,
     token_piece,
 )
-from specviz.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
+from specviz.record.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
 from tests.traces import make_candidate, make_extra, make_prompt, make_round, make_trace
 
 PLAIN = Painter(colour=False, width=80)

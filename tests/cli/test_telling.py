@@ -9,7 +9,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.cli.telling import in_lines
-from specviz.pairing import Progress
+from specviz.record.pairs import Progress
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.loading import load_pair
-from specviz.engine.pair import Pair
+from specviz.engine.loading.loading import load_pair
+from specviz.engine.model.pair import Pair
 from specviz.errors import SpecvizError
 
 

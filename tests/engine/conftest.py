@@ -13,7 +13,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from specviz.engine.pair import Pair
+from specviz.engine.model.pair import Pair
 from tests.engine.asking import load
 from tests.engine.fake_hub import FakeHub, running_hub
 from tests.engine.models import write_pair

@@ -16,10 +16,10 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from specviz.engine.compatibility import take_bodies
-from specviz.engine.pair import Pair
-from specviz.engine.text import TokenTable, make_token_table
-from specviz.trace import Environment, ModelInfo, PairInfo
+from specviz.engine.loading.compatibility import take_bodies
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.text import TokenTable, make_token_table
+from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 END = "<|endoftext|>"
 WINDOW = 8  # of the families with a sliding window: shorter than any prompt of the tests

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from specviz.engine import Pair, speculate
-from specviz.trace import Round, RoundTimes, RunConfig
+from specviz.record.trace import Round, RoundTimes, RunConfig
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 
 PROMPT = (5, 17, 101, 42, 9, 77, 200, 31, 8, 64)

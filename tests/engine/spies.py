@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from specviz.engine.drafting import Proposal
-from specviz.engine.pair import Pair
-from specviz.engine.steps import Step
-from specviz.engine.target_pass import Checked, TargetPass
+from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.target_pass import Checked, TargetPass
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import Step
 
 
 class StepSpy:

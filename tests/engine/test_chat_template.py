@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specviz.engine.chat_template import render_chat
+from specviz.engine.model.chat_template import render_chat
 from specviz.errors import PromptError
 from tests.engine.models import CHAT_TEMPLATE, small_tokenizer
 

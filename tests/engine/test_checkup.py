@@ -15,9 +15,10 @@ import torch
 import transformers as hf
 from huggingface_hub import constants
 
-from specviz.engine import check_pair, hardware
+from specviz.engine import check_pair
+from specviz.engine.loading import hardware
 from specviz.errors import ConfigError, PairError, SpecvizError
-from specviz.pairing import PairCheck, PairSpec, Progress
+from specviz.record.pairs import PairCheck, PairSpec, Progress
 from tests.engine.asking import edit_json, load
 from tests.engine.fake_hub import FakeHub
 from tests.engine.models import (

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from specviz.engine import plain
-from specviz.engine.costs import MAX_TOKENS, _Column, _drift, measure_step_costs
-from specviz.engine.pair import Pair
-from specviz.engine.steps import Step
-from specviz.pairing import Progress, Tell
-from specviz.trace import RunConfig, StepCosts
+from specviz.engine.decoding.costs import MAX_TOKENS, _Column, _drift, measure_step_costs
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import Step
+from specviz.record.pairs import Progress, Tell
+from specviz.record.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.spies import watch
 

@@ -11,8 +11,8 @@ import pytest
 import transformers as hf
 from huggingface_hub import constants
 
-from specviz.engine.pair import Pair
-from specviz.pairing import Progress
+from specviz.engine.model.pair import Pair
+from specviz.record.pairs import Progress
 from tests.engine.asking import load
 from tests.engine.fake_hub import PIECE, FakeHub
 

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.engine import Pair, plain, speculate
 from specviz.errors import PromptError
-from specviz.trace import Round
+from specviz.record.trace import Round
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, timeless, tokens
 

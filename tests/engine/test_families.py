@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.engine import Pair, plain, speculate
-from specviz.trace import Round, RunConfig
+from specviz.record.trace import Round, RunConfig
 from tests.engine.models import FAMILIES, WINDOW, noisy_copy, pair_of, stir, tiny_model
 
 LENGTH = 200

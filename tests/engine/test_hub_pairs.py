@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 
 from specviz.errors import PairError
-from specviz.pairing import Progress
+from specviz.record.pairs import Progress
 from tests.engine.asking import load, refusal
 from tests.engine.fake_hub import FakeHub
 from tests.engine.models import (

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from specviz.engine.lean import LeanStep, LeanWeights
-from specviz.engine.steps import LibraryStep, Step
+from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.steps import LibraryStep, Step
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 
 LEAN = ("llama", "mistral", "qwen2", "qwen3")

@@ -12,13 +12,13 @@ import torch
 import transformers as hf
 from transformers.utils import logging as hf_logging
 
-from specviz.engine import hardware, sources
-from specviz.engine.lean import LeanStep, LeanWeights
-from specviz.engine.loading import load_pair
-from specviz.engine.pair import Pair
-from specviz.engine.steps import LibraryStep
+from specviz.engine.loading import hardware, sources
+from specviz.engine.loading.loading import load_pair
+from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import LibraryStep
 from specviz.errors import PairError
-from specviz.pairing import Progress
+from specviz.record.pairs import Progress
 from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (
     FAMILIES,

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from specviz.engine import Pair, Speculation, plain, speculate
-from specviz.engine.drafting import Proposal
-from specviz.engine.sampling import draft_slot, inverse_cdf
-from specviz.engine.steps import LibraryStep
-from specviz.engine.verify import Lossless
+from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.sampling import draft_slot, inverse_cdf
+from specviz.engine.decoding.verify import Lossless
+from specviz.engine.model.steps import LibraryStep
 from specviz.errors import PromptError
-from specviz.trace import Round
+from specviz.record.trace import Round
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, timeless, tokens
 from tests.engine.spies import StepSpy, watch
 

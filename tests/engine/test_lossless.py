@@ -12,9 +12,9 @@ import torch
 from scipy import stats
 
 from specviz.engine import Pair, speculate
-from specviz.engine.sampling import Sampler
-from specviz.engine.verify import Lossless, OverAccept, Rule, verify
-from specviz.trace import RunConfig
+from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, verify
+from specviz.record.trace import RunConfig
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 

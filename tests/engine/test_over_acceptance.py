@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.engine.sampling import Sampler
-from specviz.engine.verify import Lossless, OverAccept, Rule, make_rule, verify
-from specviz.trace import RunConfig
+from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, make_rule, verify
+from specviz.record.trace import RunConfig
 from tests.engine import oracle
 from tests.engine.laws import LAST, laws
 

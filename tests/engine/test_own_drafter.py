@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from specviz.engine import Pair, plain, speculate
-from specviz.engine.drafting import Proposal
-from specviz.engine.sampling import one_hot
-from specviz.trace import RunConfig
+from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.sampling import one_hot
+from specviz.record.trace import RunConfig
 from tests.engine.asking import load
 
 GREEDY = RunConfig(temperature=0.0, max_new_tokens=24, ignore_eos=True, gamma=3)

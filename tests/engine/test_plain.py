@@ -11,9 +11,9 @@ import torch
 from scipy import stats
 
 from specviz.engine import Pair, plain
-from specviz.engine.plain import forced_seconds
-from specviz.engine.steps import LibraryStep
-from specviz.trace import RunConfig
+from specviz.engine.decoding.plain import forced_seconds
+from specviz.engine.model.steps import LibraryStep
+from specviz.record.trace import RunConfig
 from tests.engine.models import pair_of, tiny_model
 from tests.engine.spies import watch
 

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from specviz.engine import products
-from specviz.engine.compatibility import take_bodies
-from specviz.engine.products import Product, may_pack, with_products
-from specviz.engine.steps import LibraryStep
+from specviz.engine.loading.compatibility import take_bodies
+from specviz.engine.model import products
+from specviz.engine.model.products import Product, may_pack, with_products
+from specviz.engine.model.steps import LibraryStep
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
 
 ROWS = (1, 2, 6, 17, 64)

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from specviz.engine import speculate
-from specviz.engine.drafting import Proposal
-from specviz.engine.recording import Recorder, top_of
-from specviz.engine.sampling import Sampler, one_hot
-from specviz.engine.text import TokenTable
+from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.recording import Recorder, top_of
+from specviz.engine.decoding.sampling import Sampler, one_hot
+from specviz.engine.model.text import TokenTable
+from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
 from specviz.store import trace_from_json, trace_to_json
-from specviz.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.playing import config, llama_pair, play

@@ -11,10 +11,10 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-from specviz.engine import hardware, sources
-from specviz.engine.chat import encode_prompt
-from specviz.engine.loading import load_pair
-from specviz.engine.steps import LibraryStep
+from specviz.engine.loading import hardware, sources
+from specviz.engine.loading.loading import load_pair
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.steps import LibraryStep
 from specviz.errors import ConfigError, DeviceError, PairError
 from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specviz.engine.sampling import draft_slot, keyed_uniforms, verdict_slot
-from specviz.trace import Round, RunConfig
+from specviz.engine.decoding.sampling import draft_slot, keyed_uniforms, verdict_slot
+from specviz.record.trace import Round, RunConfig
 from tests.engine import oracle
 from tests.engine.playing import config, llama_pair, play
 from tests.engine.spies import watch

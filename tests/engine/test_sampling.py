@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from specviz.engine.sampling import (
+from specviz.engine.decoding.sampling import (
     EXTRA_SLOT,
     Sampler,
     draft_slot,
@@ -20,7 +20,7 @@ from specviz.engine.sampling import (
     keyed_uniforms,
     verdict_slot,
 )
-from specviz.trace import RunConfig
+from specviz.record.trace import RunConfig
 from tests.engine import oracle
 
 SETTINGS: tuple[dict[str, Any], ...] = (

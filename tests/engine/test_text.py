@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from specviz.engine.text import TokenTable, make_token_table
+from specviz.engine.model.text import TokenTable, make_token_table
 from tests.engine.models import END, small_tokenizer
 
 TEXTS = (

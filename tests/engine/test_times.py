@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import costs, speculation
-from specviz.engine.clock import EventClock
-from specviz.engine.costs import measure_step_costs
-from specviz.engine.plain import forced_seconds
-from specviz.engine.sampling import keyed_uniforms
-from specviz.engine.text import TokenTable
-from specviz.trace import RoundTimes
+from specviz.engine.decoding import costs, speculation
+from specviz.engine.decoding.clock import EventClock
+from specviz.engine.decoding.costs import measure_step_costs
+from specviz.engine.decoding.plain import forced_seconds
+from specviz.engine.decoding.sampling import keyed_uniforms
+from specviz.engine.model.text import TokenTable
+from specviz.record.trace import RoundTimes
 from tests.engine.playing import PROMPT, config, llama_pair, play
 
 SLOW = 0.02  # seconds, far more than anything else a tiny pair does

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.engine.sampling import Sampler
-from specviz.engine.verify import Decision, Lossless, Rule, verify
-from specviz.trace import RunConfig
+from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.decoding.verify import Decision, Lossless, Rule, verify
+from specviz.record.trace import RunConfig
 from tests.engine import oracle
 from tests.engine.laws import LAST, UNIFORM, laws
 

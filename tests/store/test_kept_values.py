@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specviz import store
-from specviz.trace import StepCosts
+from specviz.record.trace import StepCosts
 from tests.traces import make_costs
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from specviz.analysis import metrics
 from specviz.errors import StoreError
-from specviz.keeping import keep, summary_of
+from specviz.record.metrics import metrics
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, RunSummary, trace_to_json
-from specviz.trace import RunConfig, Trace
+from specviz.store.keeping import keep, summary_of
 from tests.traces import full_trace, make_trace
 
 STATED_MS = 300

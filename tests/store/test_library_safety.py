@@ -17,9 +17,9 @@ from select import select
 import pytest
 
 from specviz.errors import StoreError
-from specviz.keeping import keep
+from specviz.record.trace import Trace
 from specviz.store import Library, Query, save_trace, schema
-from specviz.trace import Trace
+from specviz.store.keeping import keep
 from tests.traces import full_trace, make_trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -202,7 +202,7 @@ def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
     before = (tmp_path / "runs.db").read_bytes()
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from specviz.keeping import keep; from specviz.store import Library\n"
+        "from specviz.store.keeping import keep; from specviz.store import Library\n"
         "from specviz.errors import StoreError; from tests.traces import full_trace\n"
         "trace = full_trace(); path = Path(sys.argv[1])\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"

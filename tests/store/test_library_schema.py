@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import StoreError
-from specviz.keeping import keep
 from specviz.store import Library, Query
+from specviz.store.keeping import keep
 from specviz.store.schema import MIGRATIONS, VERSION
 from tests.traces import full_trace, make_trace
 

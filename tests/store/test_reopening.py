@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from specviz.comparison.plan import Lane, Plan, SuiteItem, plan_to_json
+from specviz.comparison.reopening import kept_comparison
 from specviz.errors import ConfigError, StoreError
-from specviz.keeping import keep
-from specviz.keeping.reopening import kept_comparison
-from specviz.lanes import Lane, Plan, SuiteItem, plan_to_json
-from specviz.pairing import PairSpec
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library
-from specviz.trace import RunConfig, Trace
+from specviz.store.keeping import keep
 from tests.traces import make_trace
 
 PLAN = Plan(

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from specviz import store
 from specviz.errors import TraceError
-from specviz.trace import Prefill, Trace
+from specviz.record.trace import Prefill, Trace
 from tests.trace_strategies import traces
 from tests.traces import full_trace, make_costs, make_round, make_trace
 
@@ -115,9 +115,9 @@ def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 def test_a_saved_trace_opens_without_models_or_pages(tmp_path: Path) -> None:
     store.save_trace(full_trace(), tmp_path / "run.json")
     program = (
-        "import sys, specviz.store, specviz.analysis\n"
+        "import sys, specviz.store, specviz.record.metrics\n"
         "trace = specviz.store.load_trace(sys.argv[1])\n"
-        "print(specviz.analysis.metrics(trace).tau)\n"
+        "print(specviz.record.metrics.metrics(trace).tau)\n"
         "print({'torch', 'transformers', 'streamlit'} & set(sys.modules))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "run.json")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.keeping import keep
 from specviz.store import Library, load_trace
+from specviz.store.keeping import keep
 
 
 def write(library: Library, trace_file: Path, count: int) -> None:

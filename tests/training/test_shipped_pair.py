@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from specviz.engine import load_pair
-from specviz.engine.fingerprint import weights_sha256
+from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
-from specviz.trace import RunConfig, Trace
 from specviz.training.shipping import FIRST_TRACE, SHIPPED
 
 ROLES = ("target", "draft")

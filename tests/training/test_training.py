@@ -11,7 +11,7 @@ from torch import nn
 
 from specviz.engine import load_pair, speculate
 from specviz.errors import TrainingError
-from specviz.trace import RunConfig
+from specviz.record.trace import RunConfig
 from specviz.training import __main__ as command
 from specviz.training.corpus import draw_batch, encode_documents, read_sources
 from specviz.training.evaluate import agreement, held_out_loss

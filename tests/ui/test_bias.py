@@ -8,13 +8,18 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.tradeoff import Mark
+from specviz.record.trace import RunConfig, Trace
 from specviz.theory import blocks, multidraft
 from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
-from specviz.trace import RunConfig, Trace
-from specviz.ui.bars import MOST_TOKENS
-from specviz.ui.bias import NARROW, Settings, Simulation
-from specviz.ui.bias_words import blocks_in_words, drafts_in_words, plane_in_words, run_dots
+from specviz.ui.theory.bias.bars import MOST_TOKENS
+from specviz.ui.theory.bias.charts import Mark
+from specviz.ui.theory.bias.sections import (
+    blocks_in_words,
+    drafts_in_words,
+    plane_in_words,
+    run_dots,
+)
+from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from tests.traces import make_candidate, make_round, make_trace
 from tests.ui.paging import opened, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words

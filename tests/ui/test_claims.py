@@ -13,16 +13,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.engine import load_pair
-from specviz.engine.pair import Pair
-from specviz.lab.calibration import costs_key
-from specviz.lab.measured import measured_run
-from specviz.pairing import PairSpec
+from specviz.engine.model.pair import Pair
+from specviz.measure.measured_run import measured_run
+from specviz.measure.step_costs import costs_key
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
-from specviz.trace import RunConfig, Trace
-from specviz.ui.claim_runs import EPSILONS, ClaimRuns, Watched, plans
-from specviz.ui.claim_theorems import dots_in_words, plane_of
-from specviz.ui.claim_words import outcome, way_in_words
+from specviz.ui.theory.claims.outcomes import outcome, way_in_words
+from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, Watched, plans
+from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
 from tests.traces import make_costs
 from tests.ui.paging import opened, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words

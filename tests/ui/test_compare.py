@@ -11,15 +11,15 @@ from typing import Any, get_args
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.comparing import Comparison
+from specviz.comparison import Comparison
+from specviz.comparison.plan import Lane, parse_lane, plan_from_json
 from specviz.engine import load_pair
-from specviz.lab.calibration import costs_key
-from specviz.lanes import Lane, parse_lane, plan_from_json
-from specviz.pairing import PairSpec
+from specviz.measure.step_costs import costs_key
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import Library, save_value
-from specviz.trace import DrafterName, RunConfig
-from specviz.ui.compare_lanes import Cards, lane_text
-from specviz.ui.compare_words import first_sentence
+from specviz.ui.compare.lanes import Cards, lane_text
+from specviz.ui.compare.words import first_sentence
 from tests.traces import make_costs
 from tests.ui.paging import opened, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, words

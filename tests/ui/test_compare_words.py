@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.comparing import KindLane, KindResult, Over, Ratio, interval_words
-from specviz.ui.compare_words import kinds_with_intervals
+from specviz.comparison import KindLane, KindResult, Over, Ratio, interval_words
+from specviz.ui.compare.words import kinds_with_intervals
 
 
 def ratio(over: Over, *, count: int = 2) -> Ratio:

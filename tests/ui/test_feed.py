@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.ui.feed import Feed, Wish
+from specviz.ui.session.feed import Feed, Wish
 
 NONE = Wish()
 

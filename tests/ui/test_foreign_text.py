@@ -9,15 +9,15 @@ from tests.ui.syntax import module_of, read_modules
 
 # What the reader cannot know to be our own words or numbers, and why it is.
 OWN = {
-    "specviz.ui.claim_cards: each.source": "one of the three names in a Literal",
-    "specviz.ui.claim_cards: claim.latex": "a formula of the theory's code",
-    "specviz.ui.claim_cards: claim.symbols": "letters of that formula and their meanings",
-    "specviz.ui.compare_results: row.name": "the table's own rows",
-    "specviz.export.lane_table: row.texts": "numbers with their units",
-    "specviz.ui.compare_results: row.target": "a number with its unit",
-    "specviz.ui.compare_running: course.progress": "two numbers",
-    "specviz.ui.compare_running: course.found": "a number",
-    "specviz.ui.misleading_words: place.gpu.name": "of the GPUs that the theory knows",
+    "specviz.ui.theory.claims.cards: each.source": "one of the three names in a Literal",
+    "specviz.ui.theory.claims.cards: claim.latex": "a formula of the theory's code",
+    "specviz.ui.theory.claims.cards: claim.symbols": "letters of that formula and their meanings",
+    "specviz.ui.compare.results: row.name": "the table's own rows",
+    "specviz.comparison.table: row.texts": "numbers with their units",
+    "specviz.ui.compare.results: row.target": "a number with its unit",
+    "specviz.ui.compare.running: course.progress": "two numbers",
+    "specviz.ui.compare.running: course.found": "a number",
+    "specviz.ui.theory.misleading.words: place.gpu.name": "of the GPUs that the theory knows",
     "pages.bias: example.source": "of the examples in the theory's code",
     "pages.bias: example.labels": "of the examples in the theory's code",
 }
@@ -35,7 +35,7 @@ def test_every_word_that_is_drawn_is_own_or_escaped() -> None:
 
 HEAD = """
 import streamlit as st
-from specviz.ui.plain_text import as_text, show_error
+from specviz.ui.widgets.plain_text import as_text, show_error
 NAMES = {"a": "first"}
 
 class Known:

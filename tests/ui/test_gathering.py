@@ -9,8 +9,8 @@ import pytest
 
 from specviz.theory.chains import random_chains
 from specviz.theory.simulation import Simulator, lossless_rule
-from specviz.ui import gathering
-from specviz.ui.gathering import Course
+from specviz.ui.theory import simulating
+from specviz.ui.theory.simulating import Course
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def texts(course: Course, seconds: float) -> int:
 def test_batches_too_short_for_the_clock_double_what_there_is(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "time", SimpleNamespace(thread_time=lambda: 7.0))
+    monkeypatch.setattr(simulating, "time", SimpleNamespace(thread_time=lambda: 7.0))
     assert [texts(course, seconds=0.0) for _ in range(5)] == [32, 64, 128, 256, 512]
 
 
@@ -36,7 +36,7 @@ def test_a_batch_takes_no_longer_than_it_may(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count()  # a second a batch
-    monkeypatch.setattr(gathering, "time", SimpleNamespace(thread_time=lambda: next(clock)))
+    monkeypatch.setattr(simulating, "time", SimpleNamespace(thread_time=lambda: next(clock)))
     assert [texts(course, seconds=9.0) for _ in range(4)] == [32, 64, 128, 256]
     assert texts(course, seconds=0.5) == 256 + 64
     assert texts(course, seconds=0.0) == 256 + 64 + 32

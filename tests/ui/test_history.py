@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from specviz.analysis import metrics
-from specviz.export.payload import Chosen
-from specviz.pairing import PairSpec
+from specviz.player.payload import Chosen
+from specviz.record.metrics import metrics
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import Trace
 from specviz.store import trace_to_json
-from specviz.trace import Trace
-from specviz.ui.history import History
-from specviz.ui.stage import _stage_data
-from specviz.ui.takeaway import show_downloads
-from specviz.worker.client import PairStatus, Run
+from specviz.ui.session.history import History
+from specviz.ui.watch.stage import _stage_data
+from specviz.ui.watch.takeaway import show_downloads
+from specviz.worker.parent.client import PairStatus, Run
 from tests.traces import full_trace
 
 

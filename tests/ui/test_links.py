@@ -8,7 +8,7 @@ import itertools
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.ui.links import WORDS
+from specviz.ui.session.link_values import WORDS
 from tests.ui.paging import ROOT, sound
 from tests.ui.syntax import Module, calls, read_modules
 

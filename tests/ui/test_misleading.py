@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.analysis import metrics
+from specviz.record.metrics import metrics
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.estimates import alpha_from_drafted, wilson_interval
 from specviz.theory.runtime import rounds_law, rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
-from specviz.trace import RunConfig, Trace
-from specviz.ui.misleading_parts import _PAIRS
-from specviz.ui.misleading_words import best_gammas_sentence, tail_sentence
+from specviz.ui.theory.misleading.sections import _PAIRS
+from specviz.ui.theory.misleading.words import best_gammas_sentence, tail_sentence
 from tests.traces import make_trace
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words

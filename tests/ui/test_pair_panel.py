@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from specviz.pairing import PairSpec
+from specviz.record.pairs import PairSpec
 from tests.engine.models import write_pair
 from tests.ui.paging import opened, sent, sound, until_over, until_state
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from specviz.ui.plain_text import as_text
+from specviz.ui.widgets.plain_text import as_text
 
 # By name, so that a failure tells what is obeyed. Each is shown in a browser too.
 HOSTILE = {

@@ -8,8 +8,8 @@ import pytest
 
 from specviz.theory.papers import CHINCHILLA, CHINCHILLA_GAMMA, LEVIATHAN
 from specviz.theory.speed import speedup
-from specviz.ui.history import History, recorded_run
-from specviz.ui.points import (
+from specviz.ui.session.history import History, recorded_run
+from specviz.ui.theory.speed.points import (
     chinchilla_points,
     known_alpha,
     leviathan_points,

@@ -19,7 +19,7 @@ from specviz.theory.rejections import (
     total_rejections,
 )
 from specviz.theory.simulation import Simulator, lossless_rule
-from specviz.ui.gathering import NARROW, Course, Gathering, progress
+from specviz.ui.theory.simulating import NARROW, Course, Gathering, progress
 from tests.ui.paging import sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 

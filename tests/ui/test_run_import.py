@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from specviz.comparing import compare, comparison_to_json
-from specviz.export.replay import replay_html, script_json
-from specviz.keeping import keep
+from specviz.comparison import compare, comparison_to_json
+from specviz.player.replay import replay_html, script_json
 from specviz.store import Library, trace_to_json
-from specviz.ui.run_import import MOST_FILES, Imported, import_files
-from tests.comparing.synthetic import make_plan, runs_of
+from specviz.store.keeping import keep
+from specviz.ui.runs.importing import MOST_FILES, Imported, import_files
+from tests.comparison.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import opened, sent, sound

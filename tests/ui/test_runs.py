@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.analysis import rounds_frame
-from specviz.export.tables import parquet, rounds_of_runs, runs_frame
-from specviz.keeping import keep
-from specviz.lanes import Lane, parse_lane
-from specviz.pairing import PairSpec
+from specviz.comparison.plan import Lane, parse_lane
+from specviz.record.metrics import rounds_frame
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, load_trace
-from specviz.trace import RunConfig, Trace
-from specviz.ui.keeper import Keeper, the_keeper
-from specviz.ui.run_actions import lane_of
-from specviz.ui.run_table import PAGE_ROWS
-from specviz.worker.client import Run
+from specviz.store.keeping import keep
+from specviz.store.tables import parquet, rounds_of_runs, runs_frame
+from specviz.ui.runs.actions import lane_of
+from specviz.ui.runs.table import PAGE_ROWS
+from specviz.ui.session.keeper import Keeper, the_keeper
+from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import ROOT, opened, sent, sound
 from tests.ui.theory_pages import median_ms

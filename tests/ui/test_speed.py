@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.analysis import metrics
-from specviz.figures.speed import MAP_COSTS, RunPoint, speedup_map
+from specviz.record.metrics import metrics
 from specviz.store import load_trace
 from specviz.theory.papers import LEVIATHAN
 from specviz.theory.speed import (
@@ -21,6 +20,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     speedup,
 )
+from specviz.ui.theory.speed.charts import MAP_COSTS, RunPoint, speedup_map
 from tests.ui.paging import ROOT, opened, sound, until_over
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 

@@ -9,9 +9,9 @@ import pytest
 from streamlit.elements.lib import policies
 from streamlit.testing.v1 import AppTest
 
-from specviz.keeping import keep
+from specviz.record.trace import RunConfig
 from specviz.store import Library
-from specviz.trace import RunConfig
+from specviz.store.keeping import keep
 from tests.traces import make_trace
 from tests.ui.paging import opened, sound
 

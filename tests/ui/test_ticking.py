@@ -16,7 +16,7 @@ def page() -> None:
 
     import streamlit as st
 
-    from specviz.ui.ticking import keep_drawn
+    from specviz.ui.session.ticking import keep_drawn
 
     looks = itertools.cycle([st.session_state["first"], not st.session_state["first"]])
     keep_drawn(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.analysis import metrics
-from specviz.pairing import PairSpec
+from specviz.record.metrics import metrics
+from specviz.record.pairs import PairSpec
 from specviz.store import Library, load_trace
 from specviz.worker.status import PairStatus
 from tests.test_houses import MODELS, loaded_by
@@ -98,7 +98,7 @@ def test_the_chat_template_is_asked_of_the_pair_of_this_tab(
 ) -> None:
     """The worker has one pair; another tab may have loaded it."""
     there: list[PairStatus] = [CHAT_PAIR]
-    monkeypatch.setattr("specviz.worker.client.Worker.status", lambda _: there[-1])
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.status", lambda _: there[-1])
     app = opened()
     assert "chat" not in [each.key for each in app.toggle]
     there.append(replace(CHAT_PAIR, spec=PairSpec()))

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from specviz.engine import load_pair
-from specviz.engine.pair import Pair
-from specviz.pairing import PairSpec
-from specviz.worker.client import Worker
+from specviz.engine.model.pair import Pair
+from specviz.record.pairs import PairSpec
+from specviz.worker.parent.client import Worker
 from tests.engine.models import write_pair
 from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.errors import SpecvizError
-from specviz.keeping import keep
-from specviz.lanes import Lane, Plan, SuiteItem
-from specviz.pairing import ModelCheck, PairCheck, PairSpec, Presence
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
+from specviz.record.trace import RunConfig
 from specviz.store import Library
-from specviz.trace import RunConfig
-from specviz.ui.compare_course import Course
-from specviz.worker.client import Worker
-from specviz.worker.runs import Check, Run
+from specviz.store.keeping import keep
+from specviz.ui.compare.session import Course
+from specviz.worker.parent.client import Worker
+from specviz.worker.parent.handles import Check, Run
 from tests.nursery import Called
 from tests.traces import make_baseline, make_trace
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.pair import Pair
+from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, SpecvizError
-from specviz.lanes import Lane, Plan, SuiteItem
-from specviz.pairing import ModelCheck, PairCheck, PairSpec
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
+from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
-from specviz.trace import RunConfig
-from specviz.ui.compare_course import Course, Courses
-from specviz.worker.client import Check, Run, Worker
+from specviz.ui.compare.session import Course, Courses
+from specviz.worker.parent.client import Check, Run, Worker
 from tests.step_costs import place_step_costs
 
 pytestmark = pytest.mark.timeout(180)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from specviz.pairing import PairSpec
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
-from specviz.worker.deaths import death, is_device_fault
+from specviz.worker.parent.client import Worker
+from specviz.worker.parent.deaths import death, is_device_fault
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -61,8 +61,8 @@ def test_killed_in_mid_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> No
 
 FAULTY = """#!{python} -P
 import sys
-from specviz.lab.measured import MeasuredRun
-from specviz.worker.process import main
+from specviz.measure.measured_run import MeasuredRun
+from specviz.worker.child.process import main
 
 play = MeasuredRun.__next__
 
@@ -158,8 +158,8 @@ def test_a_process_that_cannot_start_is_not_tried_for_ever(
 def test_the_process_goes_with_its_parent(home: Path) -> None:
     code = """
 import time
-from specviz.pairing import PairSpec
-from specviz.worker.client import Worker
+from specviz.record.pairs import PairSpec
+from specviz.worker.parent.client import Worker
 worker = Worker()
 worker.prepare(PairSpec(name="tinystories", threads=1))
 while worker.status().state != "loading":

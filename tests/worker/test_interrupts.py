@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from specviz.worker.interrupts import Interrupted, Interrupts
+from specviz.worker.child.interrupts import Interrupted, Interrupts
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.pairing import PairSpec
-from specviz.trace import RunConfig
-from specviz.worker.client import Run, Worker
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.worker.parent.client import Run, Worker
 from tests.worker.waiting import wait_until
 
 PROMPT = "Once upon a time"

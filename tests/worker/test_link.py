@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.worker.link import Link
 from specviz.worker.messages import Event
+from specviz.worker.parent.link import Link
 
 IN_MID_MESSAGE = """#!{python}
 import os

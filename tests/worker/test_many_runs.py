@@ -16,12 +16,12 @@ from statistics import median
 
 import pytest
 
-from specviz.engine.pair import Pair
-from specviz.lab.calibration import costs_key
-from specviz.pairing import PairSpec
+from specviz.engine.model.pair import Pair
+from specviz.measure.step_costs import costs_key
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 from specviz.store import save_value
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
+from specviz.worker.parent.client import Worker
 from tests.traces import make_costs
 from tests.worker.waiting import finish
 

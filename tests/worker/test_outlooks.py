@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.engine.pair import Pair
-from specviz.lab.calibration import costs_key
-from specviz.lab.forecast import Profile, TextOdds, forecast, profile_key
-from specviz.pairing import PairSpec
-from specviz.presets import read_presets
+from specviz.engine.model.pair import Pair
+from specviz.measure.forecast import Profile, TextOdds, forecast, profile_key
+from specviz.measure.step_costs import costs_key
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig
 from specviz.store import save_value
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
+from specviz.worker.parent.client import Worker
 from tests.traces import make_costs
 from tests.worker.waiting import finish, wait_until
 

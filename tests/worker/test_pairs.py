@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from specviz.engine import load_pair
-from specviz.engine.pair import Pair
+from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
-from specviz.lab.calibration import costs_key, step_costs
-from specviz.lab.forecast import kept_profile
-from specviz.pairing import PairSpec
+from specviz.measure.forecast import kept_profile
+from specviz.measure.step_costs import costs_key, step_costs
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import data_folder, load_value, save_value
-from specviz.trace import RunConfig, StepCosts
-from specviz.worker.client import Worker
+from specviz.worker.parent.client import Worker
 from tests.traces import make_costs
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 

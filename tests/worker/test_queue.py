@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from specviz.engine import speculate
-from specviz.engine.pair import Pair
-from specviz.pairing import PairSpec
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
+from specviz.engine.model.pair import Pair
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.worker.parent.client import Worker
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)

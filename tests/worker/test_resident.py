@@ -6,15 +6,15 @@ from typing import cast
 
 import pytest
 
-from specviz.engine.pair import Pair
+from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
-from specviz.lab import kept_pairs
-from specviz.pairing import PairSpec, Tell
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
-from specviz.worker.inbox import Inbox
+from specviz.measure import loaded_pairs
+from specviz.record.pairs import PairSpec, Tell
+from specviz.record.trace import RunConfig
+from specviz.worker.child.inbox import Inbox
+from specviz.worker.child.resident import Resident
 from specviz.worker.messages import Event, PairGone, PairLoading, PairReady
-from specviz.worker.resident import Resident
+from specviz.worker.parent.client import Worker
 from tests.worker.waiting import finish
 
 A, B = PairSpec(name="a"), PairSpec(name="b")
@@ -34,9 +34,9 @@ def told(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
 
     check = type("Check", (), {"memory_needed": 1})
     monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _tell: check)
-    monkeypatch.setattr(kept_pairs, "load", load)
-    monkeypatch.setattr(kept_pairs, "free_memory", lambda _spec: 10**15)
-    monkeypatch.setattr(kept_pairs, "release_memory", lambda: None)
+    monkeypatch.setattr(loaded_pairs, "load", load)
+    monkeypatch.setattr(loaded_pairs, "free_memory", lambda _spec: 10**15)
+    monkeypatch.setattr(loaded_pairs, "release_memory", lambda: None)
     return []
 
 

@@ -11,16 +11,16 @@ from typing import cast
 import pytest
 
 from specviz.engine import speculate
-from specviz.engine.pair import Pair
+from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
-from specviz.export.playback import prompt_texts
-from specviz.lab.measured import measured_run
-from specviz.pairing import PairSpec
+from specviz.measure.measured_run import measured_run
+from specviz.player.playback import prompt_texts
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
-from specviz.trace import RunConfig
-from specviz.worker.client import Worker
+from specviz.worker.child.process import Process
 from specviz.worker.messages import Event, RunRequest, RunRound
-from specviz.worker.process import Process
+from specviz.worker.parent.client import Worker
 from tests.traces import make_costs
 from tests.worker.waiting import finish, untimed, wait_for_rounds, wait_until
 

@@ -9,12 +9,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import PromptError
-from specviz.pairing import PairSpec
-from specviz.trace import RunConfig
-from specviz.ui import device
-from specviz.ui.device import Tab
-from specviz.ui.series import Planned, Series
-from specviz.worker.client import Worker
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.ui.session import worker as device
+from specviz.ui.session.worker import Tab
+from specviz.worker.parent.client import Worker
+from specviz.worker.series import Planned, Series
 from tests.test_houses import MODELS, loaded_by
 from tests.worker.waiting import finish, wait_for_rounds
 
@@ -134,7 +134,7 @@ def test_the_tab_keeps_and_releases_its_series(
 
 
 def page_of_a_tab() -> None:
-    from specviz.ui import device
+    from specviz.ui.session import worker as device
 
     device._the_tab.clear()  # as Streamlit does when a session's connection breaks off
     device.this_tab()
@@ -150,4 +150,4 @@ def test_a_tab_whose_connection_broke_off_is_the_same_when_it_comes_back(
 
 
 def test_it_loads_no_models() -> None:
-    assert not loaded_by("specviz.ui.series") & MODELS
+    assert not loaded_by("specviz.worker.series") & MODELS

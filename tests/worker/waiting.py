@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from specviz.trace import Round, RoundTimes
-from specviz.worker.client import Run
+from specviz.record.trace import Round, RoundTimes
+from specviz.worker.parent.client import Run
 
 _NO_TIMES = RoundTimes(draft=0.0, verify=0.0, other=0.0)
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.export.payload import Plain, Status, payload, payload_of_trace
-from specviz.trace import Trace
-from specviz.ui.feed import Feed
-from specviz.ui.player import player_wish, show_player
+from specviz.player.payload import Plain, Status, payload, payload_of_trace
+from specviz.record.trace import Trace
+from specviz.ui.session.feed import Feed
+from specviz.ui.widgets.player import player_wish, show_player
 from tests.browser.long_runs import FED_RATE, fed_run, recorded
 
 _TICK = 0.25  # seconds, as the Watch page has it

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from specviz.export.payload import Plain, payload_of_trace
-from specviz.export.racing import race_payload
+from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.racing import race_payload
 from specviz.store import load_trace
-from specviz.ui.player import show_player
+from specviz.ui.widgets.player import show_player
 
 _KEY = "player"
 _ASSETS = Path(__file__).parent.parent.parent.parent / "assets"

@@ -1,0 +1,1 @@
+"""Rivals side by side: this engine against transformers on the same pair."""

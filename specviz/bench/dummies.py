@@ -1,0 +1,65 @@
+"""A tiny pair with random weights, for costs that do not depend on what is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from specviz.record.trace import ModelInfo, PairInfo
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
+}
+
+
+def random_pair(*, vocabulary: int) -> Pair:
+    """Four layers and one, on the lean path, in float32 on the CPU."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from specviz.engine.loading.compatibility import take_bodies
+    from specviz.engine.loading.hardware import describe
+    from specviz.engine.model.pair import Pair
+    from specviz.engine.model.text import TokenTable
+
+    def model(layers: int) -> LlamaForCausalLM:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            config = LlamaConfig(vocab_size=vocabulary, num_hidden_layers=layers, **_SHAPE)
+            return LlamaForCausalLM(config).eval().requires_grad_(False)
+
+    def info(name: str, parameters: int) -> ModelInfo:
+        return ModelInfo(
+            name=name, family="llama", parameters=parameters, weights_sha256="random", step="lean"
+        )
+
+    target, draft = model(4), model(1)
+    bodies, _ = take_bodies({"target": target, "draft": draft}, vocabulary, "lean")
+    cpu = torch.device("cpu")
+    return Pair(
+        name="random",
+        target=target,
+        draft=draft,
+        tokenizer=None,
+        vocabulary=vocabulary,
+        token_table=TokenTable((b"",) * vocabulary, ("",) * vocabulary),
+        eos_ids=frozenset(),
+        max_context=512,
+        device=cpu,
+        info=PairInfo(
+            name="random",
+            target=info("random target", target.num_parameters()),
+            draft=info("random draft", draft.num_parameters()),
+            vocabulary=vocabulary,
+        ),
+        environment=describe(cpu, torch.float32),
+        target_body=bodies["target"],
+        draft_body=bodies["draft"],
+    )

@@ -1,0 +1,119 @@
+"""How far the accounting and the forecast hold, and what speculation gains on stories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from specviz.measure.forecast import Profile, forecast, measure_profile
+from specviz.measure.measured_run import measured_run
+from specviz.measure.step_costs import step_costs
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.prompts import Preset, read_presets
+from specviz.record.trace import RunConfig, StepCosts
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_FORECAST_GAMMAS = (2, 4, 8)
+_STORY = "story"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    accounting: float | None  # median of observed / accounted
+    forecast_error: float | None  # median of |observed / forecast - 1|
+    story_gamma: int  # chosen on other prompts than the stories it is measured on
+    story_speedup: float | None
+    alpha_by_kind: dict[str, float | None]
+    c: float | None
+    v: float | None
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "story_gamma": self.story_gamma,
+            "story_speedup": self.story_speedup,
+            "alpha_by_kind": self.alpha_by_kind,
+            "c": self.c,
+            "v": self.v,
+        }
+
+
+def judge_speed(
+    pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
+) -> Judgement:
+    """Step costs and profiles first, then the runs they are held against."""
+    say("step costs")
+    costs = step_costs(pair, config, fresh=True)
+    say("acceptance on other texts")
+    kinds = [preset.kind for preset in prompts]
+    profiles = {kind: measure_profile(pair, config, kind) for kind in kinds}
+    for kind in kinds:  # kept for the runs of others, which end at the end of the text
+        measure_profile(pair, replace(config, ignore_eos=False), kind)
+    say("accounting")
+    runs = {preset.kind: _measured(pair, preset, config) for preset in prompts}
+    say("forecasts")
+    errors = [
+        _forecast_error(pair, preset, replace(config, gamma=gamma))
+        for preset in prompts
+        for gamma in _FORECAST_GAMMAS
+    ]
+    say("stories")
+    gamma = _best_gamma(profiles[_STORY], costs, config, _held_back())
+    stories = [_measured(pair, preset, replace(config, gamma=gamma)) for preset in _held_back()]
+    first = next(iter(runs.values()))
+    return Judgement(
+        accounting=_median(
+            _quotient(m.speedup_observed, m.speedup_accounted) for m in runs.values()
+        ),
+        forecast_error=_median(errors),
+        story_gamma=gamma,
+        story_speedup=_median(m.speedup_observed for m in stories),
+        alpha_by_kind={kind: m.alpha_observed for kind, m in runs.items()},
+        c=first.c,
+        v=first.v,
+    )
+
+
+def _measured(pair: Pair, preset: Preset, config: RunConfig) -> Metrics:
+    run = measured_run(pair, preset.text, config)
+    for _ in run:
+        pass
+    return metrics(run.trace())
+
+
+def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | None:
+    result = _measured(pair, preset, config)
+    ratio = _quotient(result.speedup_observed, result.speedup_forecast)
+    return None if ratio is None else abs(ratio - 1.0)
+
+
+def _held_back() -> list[Preset]:
+    """Every second story: gamma is chosen on the others."""
+    return [preset for preset in read_presets() if preset.kind == _STORY][::2]
+
+
+def _best_gamma(
+    profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
+) -> int:
+    """The gamma with the best forecast from the stories that are not measured."""
+    held_back = {preset.text for preset in measured}
+    others = tuple(text for text in profile.texts if text.prompt not in held_back)
+    known = replace(profile, texts=others)
+
+    def foretold(gamma: int) -> float:
+        made = forecast(known, costs, replace(config, gamma=gamma), "", 20)
+        return made.speedup if made else 0.0
+
+    return max(range(1, 13), key=foretold)
+
+
+def _quotient(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _median(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

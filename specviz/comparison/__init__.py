@@ -1,0 +1,36 @@
+"""What the runs of a plan say about its lanes: figures, intervals, a verdict in words.
+
+Pure: a plan and its measured runs in, values out. Rates are compared as paired log-ratios, so
+that what a prompt or a seed does to every lane alike falls out. The interval is Student's t,
+over seeds for one prompt, and over prompts (each the mean of its seeds) where there are
+several; it says which. One repeat of one prompt gives no interval and no verdict.
+"""
+
+from specviz.comparison.lane_results import LaneResult, Measured, TargetResult, is_whole
+from specviz.comparison.results import Comparison, KindLane, KindResult, compare
+from specviz.comparison.statistics import Over, Ratio, Spread, t_quantile
+from specviz.comparison.to_json import comparison_to_json
+from specviz.comparison.verdict import Verdict
+from specviz.comparison.words import basis, interval_units, interval_words, num_runs, settings_of
+
+__all__ = [
+    "Comparison",
+    "KindLane",
+    "KindResult",
+    "LaneResult",
+    "Measured",
+    "Over",
+    "Ratio",
+    "Spread",
+    "TargetResult",
+    "Verdict",
+    "basis",
+    "compare",
+    "comparison_to_json",
+    "interval_units",
+    "interval_words",
+    "is_whole",
+    "num_runs",
+    "settings_of",
+    "t_quantile",
+]

@@ -1,0 +1,153 @@
+"""The kept runs of a plan, in generations: the runs of one are fit to be compared.
+
+They were made with the same weights, on the same machine, with the same versions. A generation
+that no longer fits what is here stays as it is, and another is begun: old runs are never mixed
+with new ones. A run is refused before it is kept, not after.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Literal
+
+from specviz.comparison import Measured, is_whole
+from specviz.comparison.plan import Job, Plan, plan_to_json
+from specviz.errors import SpecvizError, StoreError
+from specviz.record.pairs import PairSpec, Presence
+from specviz.record.trace import Environment, PairInfo, Trace
+from specviz.store import Library
+from specviz.store.keeping import keep
+
+Reuse = Literal["any", "unfinished", "restarted", "none"]
+"""Which newest generation is gone on with: any; one with runs to make; one such, unless it is
+the first, which a restart never begins; or none, and a new one is begun."""
+
+Place = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
+
+
+class KeptRuns:
+    """``open_next`` while ``opening``; then ``runs`` are there, and ``keep`` adds to them.
+
+    ``present`` tells of each pair what would be loaded now. ``changed``: kept runs were left
+    aside, for they were made with other models, on another machine or with other versions.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        library: Library,
+        present: Mapping[PairSpec, Presence],
+        *,
+        title: str,
+        reuse: Reuse = "any",
+    ) -> None:
+        self.runs: list[Measured] = []
+        self.changed = False
+        self._plan, self._library, self._title = plan, library, title
+        self._present = {lane: present[each.spec] for lane, each in enumerate(plan.lanes)}
+        self._made_with: dict[int, tuple[PairInfo, Place]] = {}  # by lane
+        self._begun = False
+        self._waiting = deque[tuple[Job, str]]()
+        newest = max(_generations(plan, library), default=0)
+        self._generation = max(newest + 1, 2 if reuse == "restarted" else 1)
+        if newest and reuse != "none":
+            self._look_into(newest, reuse)
+
+    @property
+    def key(self) -> str:
+        return _key(self._plan, self._generation)
+
+    @property
+    def opening(self) -> bool:
+        return bool(self._waiting)
+
+    def open_next(self) -> None:
+        """A run that cannot be opened any more, or was stopped, is made again."""
+        job, run_id = self._waiting.popleft()
+        try:
+            trace = self._library.open(run_id)
+            memory = self._library.row(run_id).memory_bytes
+        except StoreError:
+            return
+        if trace.config != job.config(self._plan) or not is_whole(self._plan, trace):
+            return
+        run = Measured(job=job, trace=trace, memory_bytes=memory)
+        if self._is_of_now(run) and self._fits(run):
+            self.runs.append(run)
+        else:
+            self._leave_aside()
+
+    def keep(self, run: Measured, *, run_id: str | None = None) -> None:
+        """Durable when this returns; raises SpecvizError for a run that does not fit the others."""
+        if not self._fits(run):
+            raise SpecvizError(
+                "The models of a lane have changed since its first runs were kept, or the machine.",
+                remedy="Compare again: all lanes are measured anew.",
+            )
+        if not self._begun:
+            self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
+            self._begun = True
+        keep(
+            self._library,
+            run.trace,
+            run_id=run_id,
+            name=self._plan.labels[run.job.lane],
+            comparison=self.key,
+            job=run.job.key,
+            memory_bytes=run.memory_bytes,
+        )
+        self.runs.append(run)
+
+    def _look_into(self, newest: int, reuse: Reuse) -> None:
+        jobs = {job.key: job for job in self._plan.jobs()}
+        kept = self._library.comparison_jobs(_key(self._plan, newest))
+        whole = jobs.keys() <= kept.keys()
+        if reuse == "any" or not (whole or (reuse == "restarted" and newest == 1)):
+            self._generation = newest
+            self._waiting.extend((jobs[key], kept[key]) for key in jobs if key in kept)
+
+    def _leave_aside(self) -> None:
+        self._generation += 1
+        self._waiting.clear()
+        self._made_with.clear()
+        self.runs.clear()
+        self.changed = True
+
+    def _is_of_now(self, run: Measured) -> bool:
+        now, pair = self._present[run.job.lane], run.trace.pair
+        draft = pair.draft.weights_sha256 if pair.draft else None
+        return (
+            now.target_sha256 in (None, pair.target.weights_sha256)
+            and now.draft_sha256 in (None, draft)
+            and _place(now.environment) == _place(run.trace.environment)
+        )
+
+    def _fits(self, run: Measured) -> bool:
+        own = _made_with(run.trace)
+        return self._made_with.setdefault(run.job.lane, own) == own
+
+
+def _made_with(trace: Trace) -> tuple[PairInfo, Place]:
+    return trace.pair, _place(trace.environment)
+
+
+def _place(environment: Environment) -> Place:
+    """Without the threads, which each load may choose anew; the verdict says if they differ."""
+    each = environment
+    versions = tuple(sorted(each.versions.items()))
+    return each.device, each.device_name, each.cpu, each.dtype, versions
+
+
+def _key(plan: Plan, generation: int) -> str:
+    return plan.key if generation == 1 else f"{plan.key}.{generation}"
+
+
+def _generations(plan: Plan, library: Library) -> list[int]:
+    """The numbers of those that were begun."""
+    begun: list[int] = []
+    for row in library.comparisons():
+        key, _, number = row.key.partition(".")
+        if key == plan.key and (not number or number.isdecimal()):
+            begun.append(int(number or 1))
+    return begun

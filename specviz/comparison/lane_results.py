@@ -1,0 +1,172 @@
+"""The figures of each lane, and of the target alone, over the runs that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from specviz.comparison.plan import Job, Lane, Plan
+from specviz.comparison.statistics import Place, Ratio, Spread, Values, mean_of, ratio_of, spread
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.trace import Environment, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room."""
+
+    job: Job
+    trace: Trace
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figured:
+    """A measured run and its figures, worked out once."""
+
+    run: Measured
+    figures: Metrics
+
+    @property
+    def place(self) -> Place:
+        return self.run.job.item, self.run.job.repeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneResult:
+    """A lane's figures as medians of its runs; None where no run knows them.
+
+    ``alpha`` and ``expected`` are means with their intervals, ``speedup_ratio`` the speedup
+    over the target alone, from its log-ratios, with its interval. ``environments``: where the
+    runs were made, each once.
+    """
+
+    label: str
+    lane: Lane
+    count: int
+    noisy: int  # runs on a machine that drifted by more than 5 % meanwhile
+    representative: Measured | None  # the run nearest the median rate
+    environments: tuple[Environment, ...]
+    alpha: Ratio | None
+    expected: Ratio | None
+    speedup_ratio: Ratio | None
+    alpha_observed: Spread | None
+    alpha_expected: Spread | None
+    tau: Spread | None
+    c: Spread | None
+    v: Spread | None
+    tokens_per_second: Spread | None
+    target_tokens_per_second: Spread | None
+    speedup: Spread | None
+    end_to_end: Spread | None
+    wasted_share: Spread | None
+    memory_bytes: Spread | None
+    ttft_ms: Spread | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetResult:
+    """The target alone, over all runs of the lanes that have the first lane's target."""
+
+    label: str
+    count: int
+    tokens_per_second: Spread | None
+    ttft_ms: Spread | None
+
+
+def is_whole(plan: Plan, trace: Trace) -> bool:
+    """Whether a kept run is all that the plan asks of it: not stopped, with its target alone."""
+    held = trace.baseline is not None or not plan.baseline or not trace.rounds
+    return trace.finish != "stopped" and held
+
+
+def figured(runs: Sequence[Measured]) -> list[Figured]:
+    return [Figured(run=run, figures=metrics(run.trace, intervals=False)) for run in runs]
+
+
+def lane_result(label: str, lane: Lane, runs: Sequence[Figured]) -> LaneResult:
+    def over(name: str) -> Spread | None:
+        return spread(getattr(each.figures, name) for each in runs)
+
+    return LaneResult(
+        label=label,
+        lane=lane,
+        count=len(runs),
+        noisy=sum(each.figures.noisy is True for each in runs),
+        representative=_representative(runs),
+        environments=_environments(runs),
+        alpha=_share(values(runs, lambda figures: figures.alpha_observed)),
+        expected=_share(values(runs, lambda figures: figures.alpha_expected)),
+        speedup_ratio=ratio_of(log_values(runs, lambda figures: figures.speedup_observed)),
+        alpha_observed=over("alpha_observed"),
+        alpha_expected=over("alpha_expected"),
+        tau=over("tau"),
+        c=over("c"),
+        v=over("v"),
+        tokens_per_second=over("tokens_per_second"),
+        target_tokens_per_second=over("baseline_tokens_per_second"),
+        speedup=over("speedup_observed"),
+        end_to_end=over("speedup_end_to_end"),
+        wasted_share=over("wasted_share"),
+        memory_bytes=spread(each.run.memory_bytes for each in runs),
+        ttft_ms=over("ttft_ms"),
+    )
+
+
+def target_result(runs: Sequence[Figured]) -> TargetResult | None:
+    """None where the target alone was not measured."""
+    known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
+    if not known:
+        return None
+    first = known[0].run.trace.pair.target
+    same = [each for each in known if each.run.trace.pair.target == first]
+    return TargetResult(
+        label=first.name,
+        count=len(same),
+        tokens_per_second=spread(each.figures.baseline_tokens_per_second for each in same),
+        ttft_ms=spread(each.figures.baseline_ttft_ms for each in same),
+    )
+
+
+def values(
+    runs: Sequence[Figured], figure: Callable[[Metrics], float | None]
+) -> dict[Place, float]:
+    """A figure by prompt and repeat, where it is known."""
+    found = ((each.place, figure(each.figures)) for each in runs)
+    return {place: value for place, value in found if value is not None}
+
+
+def log_values(
+    runs: Sequence[Figured], figure: Callable[[Metrics], float | None]
+) -> dict[Place, float]:
+    return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
+
+
+def log_rates(runs: Sequence[Figured]) -> dict[Place, float]:
+    return log_values(runs, lambda figures: figures.tokens_per_second)
+
+
+def _share(known: Values) -> Ratio | None:
+    """A mean share; its interval ends where shares do."""
+    found = mean_of(known)
+    if found is None or found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def _environments(runs: Sequence[Figured]) -> tuple[Environment, ...]:
+    each_once: list[Environment] = []
+    for run in runs:
+        if run.run.trace.environment not in each_once:
+            each_once.append(run.run.trace.environment)
+    return tuple(each_once)
+
+
+def _representative(runs: Sequence[Figured]) -> Measured | None:
+    rated = [(each.figures.tokens_per_second, each.run) for each in runs]
+    known = [(rate, run) for rate, run in rated if rate is not None]
+    middle = spread(rate for rate, _ in known)
+    if middle is None:
+        return runs[0].run if runs else None
+    return min(known, key=lambda each: abs(each[0] - middle.median))[1]

@@ -1,0 +1,365 @@
+"""What is to be compared: lanes on the same prompts, and the order in which their runs are made.
+
+A lane is a pair with its settings. A plan holds two to four lanes, the prompts, and how often
+each is repeated; repeat r of every lane has the seed of the plan's lanes plus r. Values alone:
+nothing here runs, and a plan's key names it wherever its runs are kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from specviz.errors import ConfigError
+from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
+from specviz.record.suites import MAX_ITEMS, SuiteItem, preset_suite, read_suite
+from specviz.record.trace import RunConfig
+
+__all__ = [
+    "Job",
+    "Lane",
+    "Order",
+    "Plan",
+    "SuiteItem",
+    "lane_labels",
+    "order_that_fits",
+    "parse_lane",
+    "plan_from_json",
+    "plan_to_json",
+    "preset_suite",
+    "read_suite",
+]
+
+Order = Literal["interleaved", "blocks"]
+
+MIN_LANES, MAX_LANES = 2, 4
+MAX_REPEATS = 100
+MAX_RUNS = 20_000
+MAX_NAME = 60
+SHARED = ("seed", "max_new_tokens", "ignore_eos", "stop", "chat", "record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A pair and its settings; ``name`` is the user's word for it."""
+
+    spec: PairSpec
+    config: RunConfig
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.name) > MAX_NAME or not self.name.isprintable():
+            raise ConfigError(
+                "A lane's name is too long or has control characters.",
+                remedy=f"Give at most {MAX_NAME} printable characters.",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of a plan, by the places of its lane and its prompt."""
+
+    lane: int
+    item: int
+    repeat: int
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.lane, self.item, self.repeat
+
+    def config(self, plan: Plan) -> RunConfig:
+        config = plan.lanes[self.lane].config
+        return dataclasses.replace(config, seed=config.seed + self.repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Lanes, prompts and repeats; ``baseline`` measures the target alone with every run.
+
+    ``interleaved`` runs all lanes on a prompt before the next, the first lane changing each
+    time; ``blocks`` finishes all runs of one pair before the next pair's, as where two pairs
+    do not fit into memory together.
+    """
+
+    lanes: tuple[Lane, ...]
+    items: tuple[SuiteItem, ...]
+    repeats: int = 5
+    baseline: bool = True
+    order: Order = "interleaved"
+
+    def __post_init__(self) -> None:
+        _between("lanes", len(self.lanes), MIN_LANES, MAX_LANES)
+        _between("prompts", len(self.items), 1, MAX_ITEMS)
+        _between("repeats", self.repeats, 1, MAX_REPEATS)
+        _between("runs", len(self.lanes) * len(self.items) * self.repeats, 1, MAX_RUNS)
+        if self.order not in get_args(Order):
+            raise ConfigError(
+                f"order is {self.order!r}.", remedy=f"Choose one of {', '.join(get_args(Order))}."
+            )
+        _check_shared([lane.config for lane in self.lanes])
+
+    @property
+    def key(self) -> str:
+        """The same for the same work: settings, prompts, repeats, but no names and no order.
+
+        Settings at their default are left out, so that a setting added later with a default
+        of its own changes no key.
+        """
+        content = _plan_plain(self)
+        del content["order"]
+        for lane in content["lanes"]:
+            del lane["name"]
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return lane_labels(self.lanes)
+
+    @property
+    def kinds(self) -> tuple[str | None, ...]:
+        """The kinds of the prompts, each once, in the order they come."""
+        return tuple(dict.fromkeys(item.kind for item in self.items))
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Every run, in the order they are made."""
+        jobs = tuple(self._interleaved())
+        if self.order == "interleaved":
+            return jobs
+        specs = tuple(dict.fromkeys(lane.spec for lane in self.lanes))
+        return tuple(job for spec in specs for job in jobs if self.lanes[job.lane].spec == spec)
+
+    def _interleaved(self) -> Iterator[Job]:
+        count = len(self.lanes)
+        for repeat in range(self.repeats):
+            for item in range(len(self.items)):
+                for place in range(count):
+                    lane = (place + repeat + item) % count
+                    yield Job(lane=lane, item=item, repeat=repeat)
+
+
+def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
+    """Blocks unless all pairs, ``needed`` bytes of weights each, fit into what is free."""
+    fits = free is not None and memory_margin(sum(needed)) <= free
+    return "interleaved" if len(needed) == 1 or fits else "blocks"
+
+
+# Labels
+
+
+def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
+    """Their names, else what tells them apart; no two are the same."""
+    words = [_words(lane) for lane in lanes]
+    apart = [i for i in range(len(words[0])) if len({each[i] for each in words}) > 1]
+    labels = [
+        lane.name.strip() or _label(words, apart, own)
+        for lane, own in zip(lanes, words, strict=True)
+    ]
+    return _distinct(labels, ["".join(f" · {each[i]}" for i in apart) for each in words])
+
+
+def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...]) -> str:
+    """What more than half of the lanes share goes without saying."""
+    if not apart:
+        return own[0]
+    telling = [own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)]
+    return " · ".join(word for word in telling or [own[i] for i in apart] if word)
+
+
+def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
+    """Those alike get all that sets them apart, and a number if that is nothing."""
+    longer = [
+        label + extra if labels.count(label) > 1 else label
+        for label, extra in zip(labels, more, strict=True)
+    ]
+    made: list[str] = []
+    for label in longer:
+        tried, number = label, 2
+        while tried in made:
+            tried, number = f"{label} ({number})", number + 1
+        made.append(tried)
+    return tuple(made)
+
+
+def _words(lane: Lane) -> tuple[str, ...]:
+    spec, config = lane.spec, lane.config
+    return (
+        spec.label,
+        "prompt lookup" if config.drafter == "prompt-lookup" else "draft model",
+        f"γ {config.gamma}",
+        f"T {config.temperature:g}",
+        f"top-k {config.top_k}" if config.top_k else "no top-k",
+        f"top-p {config.top_p:g}" if config.top_p < 1 else "no top-p",
+        config.rule,
+        f"ε {config.epsilon:g}",
+        f"residual {config.residual}",
+        f"on {spec.device}",
+        spec.dtype,
+        f"{spec.step} step",
+        f"{spec.threads or 'chosen'} threads",
+    )
+
+
+# Lanes as typed
+
+
+def parse_lane(text: str, default: Lane) -> Lane:
+    """A lane from ``key=value,…``; what it leaves out is the default's.
+
+    ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own, and a
+    ``draft`` alone stands beside the default's target, the embedded pair's too.
+    """
+    typed = _typed(text)
+    spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
+    name = typed.pop("name", default.name)
+    config = dataclasses.replace(default.config, **_settings(typed))
+    lane = Lane(spec=_spec(spec, default.spec, config), config=config, name=name)
+    if config.lossless and (config.epsilon > 0 or config.residual != "leftover"):
+        raise ConfigError(
+            f"Lane {_short(text)}: epsilon and residual act only on the over-acceptance rule.",
+            remedy="Add rule=over-accept, or leave them out.",
+        )
+    return lane
+
+
+def _typed(text: str) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key or not value.strip() or key in made:
+            raise ConfigError(
+                f"Lane {_short(text)} is not key=value,… with each key once.",
+                remedy="Write it like gamma=8,temperature=0.7.",
+            )
+        made[key] = value.strip()
+    return made
+
+
+def _settings(typed: dict[str, str]) -> dict[str, Any]:
+    known = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+    for key in typed:
+        if key not in known:
+            names = ", ".join(["pair", "draft", "target", "name", *known])
+            raise ConfigError(f"A lane has no setting {_short(key)}.", remedy=f"Use {names}.")
+    return {key: _value(key, value, known[key]) for key, value in typed.items()}
+
+
+def _value(key: str, text: str, like: object) -> object:
+    try:
+        if isinstance(like, bool):
+            return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
+        if isinstance(like, int | float):
+            return type(like)(text)
+    except (ValueError, KeyError):
+        kinds = {bool: "yes or no", int: "a whole number", float: "a number"}
+        raise ConfigError(
+            f"A lane's {key} is {_short(text)}.", remedy=f"Give {kinds[type(like)]}."
+        ) from None
+    return (text,) if isinstance(like, tuple) else text
+
+
+def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSpec:
+    pair, draft, target = (typed.get(key) for key in ("pair", "draft", "target"))
+    if pair is not None and (draft is not None or target is not None):
+        raise ConfigError(
+            "A lane has a pair and a draft or target.",
+            remedy="Give a pair by name, or its two models.",
+        )
+    if pair is not None:
+        return dataclasses.replace(default, name=pair, draft=None, target=None)
+    spec = default
+    if draft is not None or target is not None:
+        target = target or default.target or _embedded_target(default)
+        spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
+    if spec.target is not None and spec.draft is None and config.drafter == "model":
+        raise ConfigError(
+            "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
+        )
+    return spec
+
+
+def _embedded_target(default: PairSpec) -> str:
+    """The embedded pair's, by its folder: a draft of one's own may stand beside it."""
+    return str(pairs_folder() / (default.name or DEFAULT_PAIR) / "target")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= MAX_NAME else text[:MAX_NAME] + "…")
+
+
+# Plans as text
+
+
+def plan_to_json(plan: Plan) -> str:
+    return json.dumps(_plan_plain(plan), ensure_ascii=True)
+
+
+def plan_from_json(text: str) -> Plan:
+    """Raises ConfigError for what is no plan."""
+    try:
+        return _plan_of(json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ConfigError("This is no saved plan.", remedy="Compare again.") from None
+
+
+def _plan_of(plain: dict[str, Any]) -> Plan:
+    return Plan(
+        lanes=tuple(_lane_of(each) for each in plain["lanes"]),
+        items=tuple(SuiteItem(**each) for each in plain["items"]),
+        repeats=plain["repeats"],
+        baseline=plain["baseline"],
+        order=plain["order"],
+    )
+
+
+def _lane_of(plain: dict[str, Any]) -> Lane:
+    settings = dict(plain["settings"])
+    settings["stop"] = tuple(settings.get("stop", ()))
+    return Lane(
+        spec=PairSpec(**plain["pair"]), config=RunConfig(**settings), name=plain.get("name", "")
+    )
+
+
+def _plan_plain(plan: Plan) -> dict[str, Any]:
+    return {
+        "lanes": [
+            {"pair": _changed(lane.spec), "settings": _changed(lane.config), "name": lane.name}
+            for lane in plan.lanes
+        ],
+        "items": [_changed(item) for item in plan.items],
+        "repeats": plan.repeats,
+        "baseline": plan.baseline,
+        "order": plan.order,
+    }
+
+
+def _changed(value: PairSpec | RunConfig | SuiteItem) -> dict[str, Any]:
+    """The fields that are not at their default."""
+    return {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+        if getattr(value, field.name) != field.default
+    }
+
+
+# Limits
+
+
+def _between(name: str, count: object, low: int, high: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:
+        raise ConfigError(
+            f"The number of {name} is {count}.", remedy=f"Give from {low} to {high:,}."
+        )
+
+
+def _check_shared(configs: Sequence[RunConfig]) -> None:
+    for name in SHARED:
+        if len({getattr(config, name) for config in configs}) > 1:
+            raise ConfigError(
+                f"The lanes differ in {name}.", remedy="Give all lanes the same, or leave it out."
+            )

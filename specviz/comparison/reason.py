@@ -1,0 +1,127 @@
+"""Why one lane is faster than another, from acceptance and step costs alone.
+
+In steps of the target a round costs gamma c + v and emits tau tokens. What helps the faster
+lane is told first, what hinders it after "though", each with its figures; where these figures
+do not account for the difference, the words say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specviz.comparison.lane_results import LaneResult
+
+_SMALL = 0.02  # parts of the log-ratio that are not worth a word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Means:
+    """Medians of a lane; ``step`` is the target's, in seconds, or 1 where both have the same."""
+
+    gamma: int
+    alpha: float
+    tau: float
+    c: float
+    v: float
+    step: float
+    drafter: str
+
+    @property
+    def drafting(self) -> float:
+        return self.gamma * self.c
+
+    @property
+    def cost(self) -> float:
+        return self.drafting + self.v
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one cause adds to the logarithm of the ratio, and its words."""
+
+    weight: float
+    words: str
+
+
+def reason(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
+    """A clause that ends the sentence; empty where the figures are not known."""
+    ours, theirs = _means(first, same_target), _means(second, same_target)
+    if ours is None or theirs is None:
+        return ""
+    parts = sorted(_parts(ours, theirs), key=lambda part: -abs(part.weight))
+    helps = [part.words for part in parts if part.weight > _SMALL]
+    hinders = [part.words for part in parts if part.weight < -_SMALL]
+    if not helps or math.fsum(part.weight for part in parts) <= 0:
+        return "its acceptance and step costs do not explain this."
+    though = f", though {' and '.join(hinders)}" if hinders else ""
+    return f"{' and '.join(helps)}{though}."
+
+
+def _means(result: LaneResult, same_target: bool) -> _Means | None:
+    figures = (result.alpha_observed, result.tau, result.c, result.v)
+    if any(each is None or not math.isfinite(each.median) for each in figures):
+        return None
+    alpha, tau, c, v = (each.median for each in figures if each is not None)
+    rate = result.target_tokens_per_second
+    if tau <= 0 or v <= 0 or not (same_target or rate):
+        return None
+    return _Means(
+        gamma=result.lane.config.gamma,
+        alpha=alpha,
+        tau=tau,
+        c=c,
+        v=v,
+        step=1.0 if same_target or rate is None else 1 / rate.median,
+        drafter="draft" if result.lane.config.drafter == "model" else "lookup",
+    )
+
+
+def _parts(ours: _Means, theirs: _Means) -> Iterator[_Part]:
+    yield _Part(math.log(ours.tau / theirs.tau), _acceptance(ours, theirs))
+    drafting, verifying = theirs.drafting - ours.drafting, theirs.v - ours.v
+    # The difference of the logarithms of the costs, shared by the differences themselves.
+    per_step = _log_slope(ours.cost, theirs.cost)
+    yield _Part(drafting * per_step, _drafting(ours, theirs))
+    yield _Part(verifying * per_step, _verifying(ours, theirs))
+    yield _Part(math.log(theirs.step / ours.step), _stepping(ours, theirs))
+
+
+def _log_slope(first: float, second: float) -> float:
+    if math.isclose(first, second):
+        return 1 / first
+    return (math.log(second) - math.log(first)) / (second - first)
+
+
+def _acceptance(ours: _Means, theirs: _Means) -> str:
+    more = "more" if ours.tau > theirs.tau else "less"
+    if ours.gamma == theirs.gamma and (ours.alpha > theirs.alpha) == (ours.tau > theirs.tau):
+        return f"its {ours.drafter} is accepted {more}, {ours.alpha:.2f} against {theirs.alpha:.2f}"
+    fewer = "more" if ours.tau > theirs.tau else "fewer"
+    return f"{fewer} tokens come out of a round, {ours.tau:.1f} against {theirs.tau:.1f}"
+
+
+def _drafting(ours: _Means, theirs: _Means) -> str:
+    if ours.drafting == 0:
+        return f"drafting costs it nothing, against {theirs.drafting:.2f} target steps a round"
+    if theirs.drafting == 0:
+        return f"drafting costs it {ours.drafting:.2f} target steps a round, against nothing"
+    if ours.gamma != theirs.gamma:
+        costs = f"{ours.drafting:.2f} target steps a round against {theirs.drafting:.2f}"
+        return f"drafting costs it {costs}"
+    cheaper = "cheaper" if ours.c < theirs.c else "dearer"
+    times = max(ours.c, theirs.c) / min(ours.c, theirs.c)
+    if times < 1.1:
+        return f"its draft is {100 * (times - 1):.0f} % {cheaper}"
+    return f"its draft is {times:.1f} times {cheaper}"
+
+
+def _verifying(ours: _Means, theirs: _Means) -> str:
+    return f"verifying costs it {ours.v:.2f} target steps against {theirs.v:.2f}"
+
+
+def _stepping(ours: _Means, theirs: _Means) -> str:
+    faster = "faster" if ours.step < theirs.step else "slower"
+    times = max(ours.step, theirs.step) / min(ours.step, theirs.step)
+    return f"its target alone is {times:.1f} times {faster}"

@@ -1,0 +1,210 @@
+"""A comparison held against one that was saved: is a lane slower than it was?
+
+Speedups over the target alone are compared, for they carry from machine to machine better than
+rates do; rates only if asked for. Lanes are matched by their labels, and must have done the same
+work: the same settings, models and prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.comparison.plan import Lane, Plan
+from specviz.errors import ConfigError
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.store.text_files import read_text
+
+DEFAULT_SHARE = 0.95
+MAX_SAVED_BYTES = 16 * 2**20
+_PLACE = ("device", "device_name", "cpu", "threads", "dtype")
+_MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What was saved, and how small a share of it passes."""
+
+    path: Path
+    saved: dict[str, dict[str, Any]]  # lanes by label
+    share: float
+    figure: str  # of the medians
+
+    @staticmethod
+    def of(options: argparse.Namespace, plan: Plan) -> Allowance | None:
+        """None without --against; raises ConfigError for a file that cannot be held against."""
+        if options.against is None:
+            if options.fail_below is not None or options.against_rate:
+                raise ConfigError(
+                    "--fail-below and --against-rate have nothing to compare with.",
+                    remedy="Add --against SAVED.json.",
+                )
+            return None
+        share = DEFAULT_SHARE if options.fail_below is None else options.fail_below
+        if not (math.isfinite(share) and 0 < share <= 10):
+            raise ConfigError(f"--fail-below is {share}.", remedy="Give a number above 0, to 10.")
+        figure = "tokens_per_second" if options.against_rate else "speedup"
+        if figure == "speedup" and not options.baseline:
+            raise ConfigError(
+                "--against compares speedups, and --no-baseline measures none.",
+                remedy="Leave one out, or add --against-rate.",
+            )
+        record, saved = _saved_comparison(options.against)
+        _check_lanes(options.against, saved, plan.labels, figure)
+        _check_work(options.against, record, saved, plan)
+        return Allowance(path=options.against, saved=saved, share=share, figure=figure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """``record`` is for JSON, ``lines`` for people."""
+
+    failed: bool
+    record: dict[str, Any]
+    lines: tuple[str, ...]
+
+
+def check_against(record: dict[str, Any], allowance: Allowance) -> Checked:
+    rows = [_row(lane, allowance) for lane in record["lanes"]]
+    elsewhere = any(
+        _place(lane) != _place(allowance.saved[lane["label"]]) for lane in record["lanes"]
+    )
+    lines = [_line(row, allowance) for row in rows]
+    if elsewhere:
+        lines.append("The saved comparison was made on another machine or with other settings.")
+    return Checked(
+        failed=any(row["below"] for row in rows),
+        record={
+            "file": str(allowance.path),
+            "figure": allowance.figure,
+            "fail_below": allowance.share,
+            "same_machine": not elsewhere,
+            "lanes": rows,
+        },
+        lines=tuple(lines),
+    )
+
+
+def _row(lane: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
+    now = lane["medians"][allowance.figure]
+    before = allowance.saved[lane["label"]]["medians"][allowance.figure]
+    share = now / before if now is not None else 0.0
+    return {
+        "label": lane["label"],
+        "now": now,
+        "saved": before,
+        "ratio": share,
+        "below": share < allowance.share,
+    }
+
+
+def _line(row: dict[str, Any], allowance: Allowance) -> str:
+    name = "tokens/s" if allowance.figure == "tokens_per_second" else allowance.figure
+    now = "–" if row["now"] is None else f"{row['now']:.3f}"
+    words = f"{row['label']}: {name} {now}, saved {row['saved']:.3f}, ratio {row['ratio']:.3f}"
+    limit = f"{allowance.share:g}"
+    return f"{words}: below {limit}" if row["below"] else f"{words}: at least {limit}"
+
+
+def _place(lane: dict[str, Any]) -> list[Any]:
+    environment = lane.get("environment")
+    known = environment if isinstance(environment, dict) else {}
+    return [known.get(name) for name in _PLACE]
+
+
+# The saved file
+
+
+def _saved_comparison(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The whole object, and its lanes by label."""
+    text = read_text(path, "--against", MAX_SAVED_BYTES)
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _no_comparison(path) from None
+    lanes = record.get("lanes") if isinstance(record, dict) else None
+    if not isinstance(lanes, list) or not all(_is_lane(lane) for lane in lanes):
+        raise _no_comparison(path)
+    return record, {lane["label"]: lane for lane in lanes}
+
+
+def _is_lane(lane: object) -> bool:
+    if not isinstance(lane, dict):
+        return False
+    return isinstance(lane.get("label"), str) and isinstance(lane.get("medians"), dict)
+
+
+def _check_lanes(
+    path: Path, saved: dict[str, dict[str, Any]], labels: Sequence[str], figure: str
+) -> None:
+    for label in labels:
+        if label not in saved:
+            raise ConfigError(
+                f"--against: {path} has no lane {label!r}.",
+                remedy="Compare the same lanes, or give them the names they had.",
+            )
+        if not _is_figure(saved[label]["medians"].get(figure)):
+            raise ConfigError(
+                f"--against: lane {label!r} of {path} has no {figure}.",
+                remedy="Save a comparison that measured it.",
+            )
+
+
+def _is_figure(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value) and value > 0
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _check_work(
+    path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
+) -> None:
+    """Figures of other work are no measure, though the lanes be called the same."""
+    for label, lane in zip(plan.labels, plan.lanes, strict=True):
+        for name in _differing(saved[label], lane):
+            raise ConfigError(
+                f"--against: lane {label!r} of {path} has another {name}.",
+                remedy="Compare with the settings that were saved.",
+            )
+    prompts = record.get("prompts")
+    rows = prompts if isinstance(prompts, list) else []
+    texts = [each.get("prompt") for each in rows if isinstance(each, dict)]
+    if texts != [item.prompt for item in plan.items]:
+        raise ConfigError(
+            f"--against: {path} was made on other prompts.",
+            remedy="Compare on the prompts that were saved.",
+        )
+
+
+def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
+    """Settings that were added later count as what they are by default."""
+    models, settings = saved.get("pair"), saved.get("settings")
+    if not isinstance(models, dict) or not isinstance(settings, dict):
+        return ["kind of record"]
+    asked = dataclasses.asdict(lane.config) | {"stop": list(lane.config.stop)}
+    usual = {each.name: each.default for each in dataclasses.fields(RunConfig)} | {"stop": []}
+    pair = dataclasses.asdict(lane.spec)
+    return [
+        *(name for name in _MODELS if models.get(name, _usual_model(name)) != pair[name]),
+        *(name for name in asked if settings.get(name, usual[name]) != asked[name]),
+    ]
+
+
+def _usual_model(name: str) -> object:
+    return getattr(PairSpec(), name)
+
+
+def _no_comparison(path: Path) -> ConfigError:
+    return ConfigError(
+        f"--against: {path} is no saved comparison.", remedy="Name a file of compare --out."
+    )

@@ -1,0 +1,121 @@
+"""A plan's runs, compared: whole, and by the kind of prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.comparison.lane_results import (
+    Figured,
+    LaneResult,
+    Measured,
+    TargetResult,
+    figured,
+    lane_result,
+    log_rates,
+    target_result,
+)
+from specviz.comparison.plan import Plan
+from specviz.comparison.statistics import Ratio, Spread, ratio
+from specviz.comparison.verdict import Pairs, Verdict, verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindLane:
+    """A lane on the prompts of one kind; ``over_first`` is its rate over the first lane's."""
+
+    label: str
+    count: int
+    alpha: Ratio | None
+    expected: Ratio | None
+    tau: Spread | None
+    speedup: Spread | None
+    speedup_ratio: Ratio | None
+    tokens_per_second: Spread | None
+    over_first: Ratio | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindResult:
+    """All lanes on the prompts of one kind; None is the kind of prompts that name none."""
+
+    kind: str | None
+    num_prompts: int  # with at least one run
+    lanes: tuple[KindLane, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """``target`` is the target alone; where lanes have several, the first lane's, and each
+    lane's own is in its result. ``kinds`` is empty unless prompts differ in kind."""
+
+    plan: Plan
+    lanes: tuple[LaneResult, ...]
+    target: TargetResult | None
+    verdict: Verdict
+    kinds: tuple[KindResult, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(lane.count for lane in self.lanes)
+
+    @property
+    def complete(self) -> bool:
+        plan = self.plan
+        return self.count == len(plan.lanes) * len(plan.items) * plan.repeats
+
+    @property
+    def ratios(self) -> Pairs:
+        return self.verdict.ratios
+
+
+def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
+    """The runs may be some of the plan's only; of runs for one job the last counts."""
+    runs = figured(list({run.job: run for run in measured}.values()))
+    by_lane = [[run for run in runs if run.run.job.lane == lane] for lane in range(len(plan.lanes))]
+    results = tuple(
+        lane_result(label, lane, own)
+        for label, lane, own in zip(plan.labels, plan.lanes, by_lane, strict=True)
+    )
+    return Comparison(
+        plan=plan,
+        lanes=results,
+        target=target_result([run for own in by_lane for run in own]),
+        verdict=verdict(results, [log_rates(own) for own in by_lane]),
+        kinds=_kinds(plan, by_lane),
+    )
+
+
+def _kinds(plan: Plan, by_lane: Sequence[Sequence[Figured]]) -> tuple[KindResult, ...]:
+    if len(plan.kinds) < 2:
+        return ()
+    return tuple(_kind(plan, kind, by_lane) for kind in plan.kinds)
+
+
+def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[Figured]]) -> KindResult:
+    of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
+    own = [[run for run in runs if run.place[0] in of_kind] for runs in by_lane]
+    lanes = zip(plan.labels, plan.lanes, own, strict=True)
+    results = [lane_result(label, lane, runs) for label, lane, runs in lanes]
+    return KindResult(
+        kind=kind,
+        num_prompts=len({run.place[0] for runs in own for run in runs}),
+        lanes=tuple(
+            _kind_lane(result, ratio(log_rates(runs), log_rates(own[0])) if place else None)
+            for place, (result, runs) in enumerate(zip(results, own, strict=True))
+        ),
+    )
+
+
+def _kind_lane(result: LaneResult, over_first: Ratio | None) -> KindLane:
+    return KindLane(
+        label=result.label,
+        count=result.count,
+        alpha=result.alpha,
+        expected=result.expected,
+        tau=result.tau,
+        speedup=result.speedup,
+        speedup_ratio=result.speedup_ratio,
+        tokens_per_second=result.tokens_per_second,
+        over_first=over_first,
+    )

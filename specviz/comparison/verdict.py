@@ -1,0 +1,210 @@
+"""Which lane is faster, in words with their statistics, and why.
+
+A difference is told only if the 95 % interval of the paired ratio leaves out 1; with three
+lanes or four it is the best against the next. The reason is the runs' own arithmetic: tokens a
+round, tau, against what a round costs in steps of the target, gamma c + v (Leviathan et al.
+2023, with verification at its measured cost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from specviz.comparison.lane_results import LaneResult
+from specviz.comparison.reason import reason
+from specviz.comparison.statistics import Place, Ratio, Values, ratio
+from specviz.record.trace import NOISE_LIMIT
+
+Pairs = Mapping[tuple[int, int], Ratio]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first is shown
+    to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of lane j."""
+
+    text: str
+    winner: int | None
+    ranking: tuple[int, ...]
+    ratios: Pairs
+    same_question: bool
+    notes: tuple[str, ...] = ()
+
+
+def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
+    """``rates``: of each lane, the logarithms of its tokens a second."""
+    ranking, ratios = _ranking(rates), _ratios(rates)
+    lead = _lead(ranking, ratios)
+    winner = ranking[0] if lead is not None and lead.differs else None
+    notes = _notes(results)
+    same = _same_target(results)
+    main = _main_sentence(results, ranking, lead, winner)
+    return Verdict(
+        text=" ".join([main, *_against_target(results), *notes]),
+        winner=winner,
+        ranking=ranking,
+        ratios=ratios,
+        same_question=same,
+        notes=notes,
+    )
+
+
+def _ratios(rates: Sequence[Values]) -> Pairs:
+    lanes = range(len(rates))
+    found = {(i, j): ratio(rates[i], rates[j]) for i in lanes for j in lanes if i != j}
+    return {pair: value for pair, value in found.items() if value is not None}
+
+
+def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
+    """Lanes with runs, by mean log rate where all of them have one; fastest first."""
+    known = [lane for lane, each in enumerate(rates) if each]
+    common = (
+        set[Place].intersection(*(set(rates[lane]) for lane in known)) if known else set[Place]()
+    )
+    if not common:
+        return ()
+    means = {lane: _mean_over_prompts(rates[lane], common) for lane in known}
+    return tuple(sorted(known, key=lambda lane: -means[lane]))
+
+
+def _lead(ranking: tuple[int, ...], ratios: Pairs) -> Ratio | None:
+    return ratios.get((ranking[0], ranking[1])) if len(ranking) > 1 else None
+
+
+def _mean_over_prompts(rates: Values, places: set[Place]) -> float:
+    items = {item for item, _ in places}
+    return fmean(fmean(rates[place] for place in places if place[0] == item) for item in items)
+
+
+# Words
+
+
+def _main_sentence(
+    results: Sequence[LaneResult], ranking: tuple[int, ...], lead: Ratio | None, winner: int | None
+) -> str:
+    if len(ranking) < 2 or lead is None:
+        return "Too few runs to compare, so no verdict."
+    first, second = results[ranking[0]], results[ranking[1]]
+    rest = _rest(results, ranking)
+    if lead.low is None or lead.high is None:
+        return f"{_without_interval(first, second)}{rest}"
+    if winner is None:
+        range_ = f"{times(lead.low)}–{times(lead.high)}, {_over(lead)}"
+        return (
+            f"No difference that these runs can show: {first.label} ran {times(lead.value)} times "
+            f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
+        )
+    what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
+    why = reason(first, second, same_target=_same_target(results))
+    because = f": {why}" if why else "."
+    return f"{first.label} {what} {_by(lead)}{because}{rest}"
+
+
+def _without_interval(first: LaneResult, second: LaneResult) -> str:
+    if first.count == second.count == 1:
+        return "One run of each lane gives no interval, so no verdict."
+    return "Only one pair of runs with the same seed, so no interval and no verdict."
+
+
+def _narrowing(lead: Ratio) -> str:
+    """Of two units Student's interval is mostly wide, whatever the lanes do."""
+    what = "repeats" if lead.over == "seeds" else "prompts"
+    return f" More {what} would narrow this." if lead.count < 3 else ""
+
+
+def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
+    if len(ranking) < 3:
+        return ""
+    return f" By mean rate: {', '.join(results[lane].label for lane in ranking)}."
+
+
+def _by(lead: Ratio) -> str:
+    assert lead.low is not None
+    assert lead.high is not None
+    if lead.value >= 2:
+        range_ = f"{times(lead.low)}–{times(lead.high)}"
+        return f"by a factor of {times(lead.value)} ({range_}, {_over(lead)})"
+    digits = 0 if lead.low >= 1.02 else 1
+    value, low, high = (
+        f"{100 * (each - 1):.{digits}f}" for each in (lead.value, lead.low, lead.high)
+    )
+    return f"by {value} % ({low}–{high} %, {_over(lead)})"
+
+
+def _over(found: Ratio) -> str:
+    return f"over {found.count} {found.over}"
+
+
+def times(value: float) -> str:
+    return f"{value:.1f}" if value >= 1.95 else f"{value:.2f}"
+
+
+def _against_target(results: Sequence[LaneResult]) -> list[str]:
+    known = [each for each in results if each.speedup_ratio is not None]
+    if not known:
+        return ["The target alone was not measured."]
+    return [_beside_target(each, each.speedup_ratio) for each in known if each.speedup_ratio]
+
+
+def _beside_target(result: LaneResult, speedup: Ratio) -> str:
+    value = f"{times(speedup.value)} times"
+    if speedup.low is None or speedup.high is None:
+        return f"{result.label} ran at {value} the rate of the target alone."
+    value = f"{value}, {times(speedup.low)}–{times(speedup.high)}"
+    if not speedup.differs:
+        return f"{result.label} shows no difference from the target alone ({value})."
+    faster = "faster" if speedup.value > 1 else "slower"
+    return f"{result.label} is {faster} than the target alone ({value})."
+
+
+# What a reader must know besides
+
+
+def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
+    notes: list[str] = []
+    if not _same_target(results):
+        notes.append(
+            "The lanes have different targets: that is a different question, for they do not "
+            "write the same texts."
+        )
+    if not _same_law(results):
+        notes.append("The lanes do not sample alike, so their texts follow different laws.")
+    if not _same_place(results):
+        notes.append("Not all runs were made on the same machine with the same settings.")
+    noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
+    if noisy:
+        limit = f"{100 * NOISE_LIMIT:.0f} %"
+        notes.append(
+            f"In {noisy} of {count} runs the machine was noisy: the same work drifted by more "
+            f"than {limit}."
+        )
+    return tuple(notes)
+
+
+def _same_target(results: Sequence[LaneResult]) -> bool:
+    """By its weights where there are runs, else by what was asked for."""
+    runs = [each.representative for each in results]
+    known = [each.trace.pair.target for each in runs if each is not None]
+    if len(known) == len(results):
+        return len({(each.name, each.weights_sha256) for each in known}) == 1
+    return len({(each.lane.spec.name, each.lane.spec.target) for each in results}) == 1
+
+
+def _same_law(results: Sequence[LaneResult]) -> bool:
+    """A lossless lane writes what its target would; a lossy one has a law of its own."""
+    configs = [each.lane.config for each in results]
+    sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
+    lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.lossless}
+    return len(sampling) == 1 and (not lossy or all(not each.lossless for each in configs))
+
+
+def _same_place(results: Sequence[LaneResult]) -> bool:
+    """Of all runs: also those of one lane may have been made in two places."""
+    places = {
+        (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
+        for result in results
+        for each in result.environments
+    }
+    return len(places) <= 1

@@ -1,0 +1,77 @@
+"""What a comparison rests on, in words: its prompt and settings, and how many runs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specviz.comparison.plan import Plan
+from specviz.comparison.results import Comparison
+from specviz.comparison.statistics import Ratio
+
+_HEAD = 60  # characters of a prompt
+
+
+def num_runs(plan: Plan) -> int:
+    """Planned, of all lanes."""
+    return len(plan.lanes) * len(plan.items) * plan.repeats
+
+
+def basis(comparison: Comparison) -> str:
+    """How many runs of what."""
+    plan, wanted = comparison.plan, num_runs(comparison.plan)
+    count = f"{comparison.count} runs" if comparison.complete else (
+        f"{comparison.count} of {wanted} runs"
+    )  # fmt: skip
+    prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
+    return f"{count}: {prompts}, {_repeats(plan)}, {_length(plan)} each, one at a time."
+
+
+def settings_of(plan: Plan) -> str:
+    """Prompt, temperature, seeds, length and repeats, in a line; lanes tell what they differ in."""
+    parts = (_prompts(plan), _temperature(plan), _seeds(plan), _length(plan), _repeats(plan))
+    return " · ".join(part for part in parts if part)
+
+
+def interval_words(ratios: Iterable[Ratio | None]) -> str:
+    """To follow "the mean": units of another sort would be another claim."""
+    match interval_units(ratios):
+        case ["prompts"]:
+            return "with its 95 % interval over prompts"
+        case ["seeds"]:
+            return "with its 95 % interval over seeds"
+        case []:
+            return "of too few runs for an interval"
+        case _:
+            return "with its 95 % interval over prompts, of a lane with one prompt over seeds"
+
+
+def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
+    """What the intervals go over; none of what has no interval."""
+    return sorted({each.over for each in ratios if each is not None and each.low is not None})
+
+
+def _prompts(plan: Plan) -> str:
+    first, *others = plan.items
+    if others:
+        return f"{len(plan.items)} prompts"
+    words = " ".join(first.prompt.split())
+    return f"“{words if len(words) <= _HEAD else words[: _HEAD - 1] + '…'}”"
+
+
+def _temperature(plan: Plan) -> str:
+    """Empty where the lanes differ: their names say it."""
+    found = {lane.config.temperature for lane in plan.lanes}
+    return "" if len(found) > 1 else f"T {found.pop():g}"
+
+
+def _seeds(plan: Plan) -> str:
+    first = plan.lanes[0].config.seed
+    return f"seed {first}" if plan.repeats == 1 else f"seeds {first}–{first + plan.repeats - 1}"
+
+
+def _length(plan: Plan) -> str:
+    return f"{plan.lanes[0].config.max_new_tokens} tokens"
+
+
+def _repeats(plan: Plan) -> str:
+    return "one repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"

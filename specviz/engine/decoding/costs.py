@@ -1,0 +1,319 @@
+"""Step costs: what each kind of step takes, measured before any run is judged.
+
+The steps are timed as a run makes them: draft steps and a verification in turn, so that
+each finds the processor's caches as the other left them; and between their rows, plain
+target steps in a row: c and v are quotients, whose parts should be of one time. Each includes
+its processors, its draw, and the host's wait where the loop waits. A round draws all its
+uniforms at once, within its draft phase; so does the phase that is timed here.
+
+There is a limit of time, looked at between any two steps, the reading of the contexts among
+them. So the table is filled breadth first: every kind of step once, then rows of them, each row
+at every context, so that all rest on about as many samples. A table that was cut short says on
+how many, and which of its verifications lie between their neighbours for want of a sample of
+their own; a context that did not come to the ends of its column is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+
+from specviz.engine.decoding.drafting import ModelDrafter, Proposal
+from specviz.engine.decoding.plain import PlainLane
+from specviz.engine.decoding.sampling import Sampler, keyed_uniforms, one_hot
+from specviz.engine.decoding.target_pass import TargetPass
+from specviz.engine.decoding.verify import make_rule
+from specviz.engine.model.memory import memory_errors
+from specviz.engine.model.pair import Pair
+from specviz.record.pairs import Progress, Tell
+from specviz.record.trace import RunConfig, StepCosts
+
+MAX_TOKENS = 17
+SECONDS = 10.0  # for a whole table
+_LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a later one costs
+_PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
+_PARTS = 4  # of the plain steps, to see whether the machine held still
+_ROWS = (1, 3, 4)  # turns that verify the same number, one after the other; the last again
+_PLAIN_ROW = 2  # plain steps after each row, and one before them that is not counted
+_FIRST_CHUNK = 32  # tokens of a context, read at once; twice as many after a quick one
+_QUICK = 0.1
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+def measure_step_costs(
+    pair: Pair,
+    config: RunConfig,
+    *,
+    contexts: Sequence[int],
+    repeats: int = 12,
+    seconds: float = SECONDS,
+    tell: Tell | None = None,
+) -> StepCosts | None:
+    """The table for this pair under this sampling, at the given context lengths.
+
+    ``tell`` hears of every tenth of the work or of the time, and may raise to stop it. None if
+    the time did not do for a single column.
+    """
+    order, rows = _order(config.gamma + 1), tuple(_rows(repeats))
+    pace = _Pace(seconds, len(contexts) * _steps(len(order), rows), tell)
+    columns: list[_Column] = []
+    with memory_errors(pair.device), suppress(_OutOfTimeError):
+        for context in contexts:
+            columns.append(_Column(pair, config, context, pace))
+            columns[-1].begin(order)
+        for turns in rows:
+            for tokens in order:
+                for column in columns:
+                    column.row(tokens, turns)
+    return _table([each for each in columns if each.usable], cut_short=pace.out_of_time)
+
+
+def _order(wanted: int) -> tuple[int, ...]:
+    """The ends first, the number that is wanted, then what halves the gaps."""
+    halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
+    order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
+    return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
+
+
+def _rows(repeats: int) -> Iterator[int]:
+    left, index = repeats, 0
+    while left:
+        turns = min(left, _ROWS[min(index, len(_ROWS) - 1)])
+        yield turns
+        left, index = left - turns, index + 1
+
+
+def _steps(numbers: int, rows: Sequence[int]) -> int:
+    """What a whole column is made of, so that its share can be told."""
+    return 1 + 2 * numbers + sum(2 * (turns + 1) + _PLAIN_ROW + 1 for turns in rows) * numbers
+
+
+class _Pace:
+    """Asked before each step: tells how far the work is, and ends it when the time is over."""
+
+    def __init__(self, seconds: float, steps: int, tell: Tell | None) -> None:
+        self.out_of_time = False
+        self._seconds = seconds
+        self._steps = steps
+        self._tell = tell
+        self._began = time.perf_counter()
+        self._done = 0
+        self._told = -1
+
+    def look(self) -> None:
+        spent = (time.perf_counter() - self._began) / self._seconds
+        self._tell_share(max(spent, self._done / self._steps))
+        if spent >= 1.0:
+            self.out_of_time = True
+            raise _OutOfTimeError
+
+    def step(self) -> None:
+        self.look()
+        self._done += 1
+
+    def _tell_share(self, share: float) -> None:
+        tenths = min(10, int(10 * share))
+        if self._tell is not None and tenths > self._told:
+            self._told = tenths
+            self._tell(Progress(stage="measuring", text=f"measuring step costs: {10 * tenths} %"))
+
+
+@dataclass(slots=True)
+class _Cell:
+    """Times of one kind of step. One that does not count stands in as long as none does."""
+
+    counted: list[float] = field(default_factory=list)
+    stand_in: float | None = None
+
+    def add(self, seconds: float, *, counts: bool) -> None:
+        if counts:
+            self.counted.append(seconds)
+        else:
+            self.stand_in = seconds
+
+    @property
+    def known(self) -> bool:
+        return bool(self.counted) or self.stand_in is not None
+
+    @property
+    def seconds(self) -> float:
+        found = median(self.counted) if self.counted else self.stand_in
+        assert found is not None
+        return found
+
+
+class _Column:
+    """Both models with caches of a given length, stepping without getting longer."""
+
+    def __init__(self, pair: Pair, config: RunConfig, context: int, pace: _Pace) -> None:
+        generator = torch.Generator().manual_seed(0)
+        ids = torch.randint(pair.vocabulary, (context + MAX_TOKENS,), generator=generator)
+        self.context = context
+        self.plain = _Cell()
+        self.phases = [_Cell() for _ in _PHASES]
+        self.verifications = {tokens: _Cell() for tokens in range(2, MAX_TOKENS + 1)}
+        self._pace = pace
+        self._ids: list[int] = ids.tolist()
+        self._device = pair.device
+        self._turns = 0
+        capacity = context + MAX_TOKENS + 1
+        sampler = Sampler(config)
+        self._lane = PlainLane(pair, self._ids[:1], config, capacity)
+        self._pass = TargetPass(pair.target_step(capacity), sampler, make_rule(config), pair.device)
+        self._draft_step = self._drafter = None
+        if pair.draft is not None and config.drafter == "model":
+            self._draft_step = pair.draft_step(capacity)
+            self._drafter = ModelDrafter(self._draft_step, sampler)
+        self._proposals = {
+            tokens: self._proposal(tokens - 1, pair.vocabulary) for tokens in self.verifications
+        }
+
+    def begin(self, order: Sequence[int]) -> None:
+        """Read the context; then every kind of step once, none of which counts."""
+        self._read(self._lane.read)
+        steps = (self._pass.step, self._draft_step)
+        for step in [each for each in steps if each is not None]:
+            self._read(lambda ids, step=step: step.feed(torch.tensor(ids, device=step.device), 0))
+        self._plain_row(0)
+        for tokens in order:
+            self._turn(tokens, counts=False)
+
+    def row(self, tokens: int, turns: int) -> None:
+        """A draft phase and a verification, in turn; each kind of phase meets each verification.
+
+        A run verifies the same number again and again. So does each row here, and its first
+        turn, which finds the caches as another number left them, is not counted. The same holds
+        of the plain steps, which come last.
+        """
+        for turn in range(turns + 1):
+            self._turn(tokens, counts=turn > 0)
+        self._plain_row(_PLAIN_ROW)
+
+    @property
+    def cells(self) -> list[_Cell]:
+        phases = self.phases if self._drafter else []
+        return [self.plain, *phases, *self.verifications.values()]
+
+    @property
+    def usable(self) -> bool:
+        """What is not known lies between two that are."""
+        ends = (self.verifications[2], self.verifications[MAX_TOKENS])
+        phases = self.phases if self._drafter else []
+        return all(cell.known for cell in (self.plain, *phases, *ends))
+
+    @property
+    def unknown(self) -> list[int]:
+        return [tokens for tokens, cell in self.verifications.items() if not cell.known]
+
+    @property
+    def draft_costs(self) -> list[float]:
+        """First steps of one and of two tokens, and later ones; none without a draft model."""
+        if self._drafter is None:
+            return []
+        one, two, longer = (cell.seconds for cell in self.phases)
+        return [one, two, max(1e-9, (longer - one) / _LATER_STEPS)]
+
+    @property
+    def target_costs(self) -> list[float]:
+        known = {n: cell.seconds for n, cell in self.verifications.items() if cell.known}
+        return [self.plain.seconds, *(_between(known, tokens) for tokens in self.verifications)]
+
+    def _read(self, feed: Callable[[list[int]], object]) -> None:
+        """The context, in pieces, for the limit of time holds here too."""
+        at, size = 0, _FIRST_CHUNK
+        while at < self.context:
+            self._pace.look()
+            piece = self._ids[at : min(at + size, self.context)]
+            seconds = self._time(lambda piece=piece: feed(piece))
+            at += size
+            size *= 2 if seconds < _QUICK else 1
+
+    def _turn(self, tokens: int, *, counts: bool) -> None:
+        kind = self._turns % len(_PHASES)
+        self._turns += 1
+        self._pace.step()
+        drafting = self._draft_phase(*_PHASES[kind])
+        self.phases[kind].add(drafting, counts=counts)
+        self._pace.step()
+        self.verifications[tokens].add(self._verification(tokens), counts=counts)
+
+    def _plain_row(self, steps: int) -> None:
+        for index in range(steps + 1):
+            self._pace.step()
+            seconds = self._time(lambda: self._lane.step(self._ids[self.context], 0))
+            self._lane.forget(1)
+            self.plain.add(seconds, counts=index > 0)
+
+    def _draft_phase(self, tokens: int, count: int) -> float:
+        if self._drafter is None:
+            return 0.0
+        drafter, history = self._drafter, self._ids[: self.context + tokens]
+        drafter.settle(self.context)
+        with torch.inference_mode():
+            return self._time(lambda: drafter.propose(history, count, self._uniforms(count), None))
+
+    def _verification(self, tokens: int) -> float:
+        proposal, uniforms = self._proposals[tokens], self._uniforms(tokens - 1)
+        pending = self._ids[self.context]
+        seconds = self._time(lambda: self._pass.check(pending, proposal, uniforms))
+        self._pass.step.forget(tokens)
+        return seconds
+
+    def _proposal(self, count: int, vocabulary: int) -> Proposal:
+        ids = torch.tensor(self._ids[self.context + 1 :][:count], device=self._device)
+        return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 1)
+
+    def _uniforms(self, count: int) -> torch.Tensor:
+        return torch.from_numpy(keyed_uniforms(0, 0, count)).to(self._device)
+
+    def _time(self, work: Callable[[], object]) -> float:
+        self._wait()
+        began = time.perf_counter()
+        work()
+        self._wait()
+        return time.perf_counter() - began
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _table(columns: Sequence[_Column], *, cut_short: bool) -> StepCosts | None:
+    if not columns:
+        return None
+    draft_rows = tuple(zip(*(each.draft_costs for each in columns), strict=True))
+    least = min(len(cell.counted) for each in columns for cell in each.cells)
+    return StepCosts(
+        contexts=tuple(each.context for each in columns),
+        draft=draft_rows[:2],
+        target=tuple(zip(*(each.target_costs for each in columns), strict=True)),
+        draft_next=draft_rows[2] if draft_rows else (),
+        drift=max(_drift(each.plain.counted) for each in columns),
+        samples=least if cut_short else None,
+        interpolated=tuple(sorted({tokens for each in columns for tokens in each.unknown})),
+    )
+
+
+def _between(known: dict[int, float], tokens: int) -> float:
+    """The cost of so many tokens, on the line between its nearest neighbours if need be."""
+    if tokens in known:
+        return known[tokens]
+    left = max(each for each in known if each < tokens)
+    right = min(each for each in known if each > tokens)
+    share = (tokens - left) / (right - left)
+    return known[left] + share * (known[right] - known[left])
+
+
+def _drift(seconds: Sequence[float]) -> float:
+    """The slowest part of a measurement over its fastest, less 1, by their medians."""
+    size = max(1, len(seconds) // _PARTS)
+    parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
+    return max(parts) / min(parts) - 1.0 if parts else 0.0

@@ -1,0 +1,142 @@
+"""Drafters: whatever proposes candidates, and keeps its own cache in step.
+
+The draft model is one; prompt lookup, which copies what followed the same words earlier
+(Saxena 2023), is another and needs no model. A drafter is handed the target's last hidden
+states, so that heads which read them (EAGLE, Medusa) can be drafters too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from specviz.engine.decoding.sampling import Sampler, draft_slot, one_hot
+from specviz.engine.model.steps import Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """Candidates and the very distributions they were drawn from."""
+
+    token_ids: torch.Tensor  # [num_candidates]
+    probs: torch.Tensor  # [num_candidates, vocabulary]
+    logits: torch.Tensor | None  # the same before the processors; None without a model
+    catch_up: int  # tokens the first step was fed
+
+
+class Drafter(Protocol):
+    wants_hidden: bool
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        """Read the prompt up to its last token."""
+        ...
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        uniforms: torch.Tensor,  # the slots of this round
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        """At most ``count`` candidates to follow the history."""
+        ...
+
+    def settle(self, valid: int) -> None:
+        """Only the first ``valid`` tokens of what was fed stand; forget the rest."""
+        ...
+
+
+class ModelDrafter:
+    """A small model of the target's family, drafting token by token.
+
+    After a round whose candidates all stood, the last of them was never fed; so the next
+    first step catches up on two tokens.
+    """
+
+    wants_hidden = False
+
+    def __init__(self, step: Step, sampler: Sampler) -> None:
+        self._step = step
+        self._sampler = sampler
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        if len(prompt_ids) > 1:
+            self._step.feed(torch.tensor(prompt_ids[:-1], device=self._step.device), 0)
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        uniforms: torch.Tensor,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del hidden
+        catch_up = len(history) - self._step.length
+        fed = torch.tensor(history[-catch_up:], device=self._step.device)
+        rows: list[torch.Tensor] = []
+        probs: list[torch.Tensor] = []
+        tokens: list[torch.Tensor] = []
+        for position in range(count):
+            logits = self._step.feed(fed, 1)
+            slot = draft_slot(position)
+            fed, law = self._sampler.choose(logits, uniforms[slot : slot + 1])
+            rows.append(logits)
+            probs.append(law)
+            tokens.append(fed)
+        return Proposal(torch.cat(tokens), torch.cat(probs), torch.cat(rows), catch_up)
+
+    def settle(self, valid: int) -> None:
+        self._step.forget(max(0, self._step.length - valid))
+
+
+class PromptLookupDrafter:
+    """Copies what followed the latest earlier occurrence of the last words.
+
+    Certain of itself: its distributions are one-hots, so the lossless rule accepts with the
+    target's own probability. Often it finds nothing and proposes nothing.
+    """
+
+    wants_hidden = False
+    longest = 3
+
+    def __init__(self, vocabulary: int, device: torch.device) -> None:
+        self._vocabulary = vocabulary
+        self._device = device
+        self._seen: dict[tuple[int, ...], int] = {}
+        self._indexed = 0
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        self._index(prompt_ids)
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        uniforms: torch.Tensor,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del uniforms, hidden
+        self._index(history)
+        copied = self._continuation(history, count)
+        ids = torch.tensor(copied, dtype=torch.int64, device=self._device)
+        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
+
+    def settle(self, valid: int) -> None:
+        """Nothing is fed, so nothing is forgotten: the history itself only grows."""
+
+    def _index(self, history: Sequence[int]) -> None:
+        """Remember where each short run of tokens was last followed by something."""
+        for end in range(max(1, self._indexed), len(history)):
+            for size in range(1, min(self.longest, end) + 1):
+                self._seen[tuple(history[end - size : end])] = end
+        self._indexed = len(history)
+
+    def _continuation(self, history: Sequence[int], count: int) -> list[int]:
+        for size in range(min(self.longest, len(history)), 0, -1):
+            start = self._seen.get(tuple(history[-size:]))
+            if start is not None:
+                return list(history[start : start + count])
+        return []

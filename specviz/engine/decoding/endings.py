@@ -1,0 +1,101 @@
+"""Where a text ends: end-of-text token, stop string, length limit, context limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.engine.model.pair import Pair
+from specviz.errors import PromptError
+from specviz.record.trace import CutReason, Finish, RunConfig
+
+_STOP_MARGIN = 4  # tokens looked back for each token of a stop string: a byte may be a token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a round emits once the endings have had their say."""
+
+    emitted: tuple[int, ...]
+    num_accepted: int  # candidates that stay in the text
+    has_extra: bool
+    cut: CutReason | None
+    finish: Finish | None
+
+
+class Endings:
+    """Judges every round of one run."""
+
+    def __init__(self, pair: Pair, config: RunConfig, prompt_length: int) -> None:
+        self._table = pair.token_table
+        self._eos = frozenset[int]() if config.ignore_eos else pair.eos_ids
+        self._stop = config.stop
+        self._prompt_length = prompt_length
+        limit = prompt_length + config.max_new_tokens
+        short = pair.max_context is not None and limit > pair.max_context
+        self.limit_reason: CutReason = "context" if short else "length"
+
+    def judge(
+        self,
+        history: Sequence[int],
+        token_ids: Sequence[int],
+        num_accepted: int,
+        extra_id: int,
+        room: int,
+    ) -> Ending:
+        """Accepted candidates and the extra token, up to the first ending among them."""
+        full = (*token_ids[:num_accepted], extra_id)
+        kept = full[:room]
+        length, reason = self._first_ending(history, kept)
+        if reason is None and len(kept) == room:
+            reason = self.limit_reason
+        lost = length < len(full) and reason in ("eos", "stop")
+        return Ending(
+            emitted=kept[:length],
+            num_accepted=min(num_accepted, length),
+            has_extra=length == len(full),
+            cut=reason if lost else None,
+            finish=reason,
+        )
+
+    def text(self, history: Sequence[int]) -> str:
+        """What was written, without the end-of-text token and from a stop string on."""
+        emitted = [token for token in history[self._prompt_length :] if token not in self._eos]
+        text = self._table.join(emitted)
+        ends = [text.find(stop) for stop in self._stop]
+        return text[: min((end for end in ends if end >= 0), default=len(text))]
+
+    def _first_ending(
+        self, history: Sequence[int], kept: Sequence[int]
+    ) -> tuple[int, CutReason | None]:
+        for position, token in enumerate(kept):
+            if token in self._eos:
+                return position + 1, "eos"
+            if self._stop and self._completes_stop(history, kept[: position + 1]):
+                return position + 1, "stop"
+        return len(kept), None
+
+    def _completes_stop(self, history: Sequence[int], tokens: Sequence[int]) -> bool:
+        longest = max(len(stop) for stop in self._stop)
+        before = history[self._prompt_length :][-_STOP_MARGIN * longest :]
+        text = self._table.join((*before, *tokens))
+        return any(stop in text for stop in self._stop)
+
+
+def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[int, int]:
+    """Cache capacity, and the length at which the text must end; refuses what cannot fit."""
+    context = pair.max_context
+    check_room(context, len(prompt_ids))
+    limit = len(prompt_ids) + config.max_new_tokens
+    if context is not None:
+        limit = min(limit, context)
+    return limit + 1, limit
+
+
+def check_room(context: int | None, length: int) -> None:
+    """Raise PromptError for a prompt of so many tokens that nothing can follow it."""
+    if context is not None and length >= context:
+        raise PromptError(
+            f"The prompt has {length} tokens; the pair's context holds {context}.",
+            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with a longer one.",
+        )

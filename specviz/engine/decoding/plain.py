@@ -1,0 +1,116 @@
+"""Plain decoding by the target: the baseline, and the same forced along known words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from specviz.engine.decoding.endings import Endings, room_for
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.memory import memory_errors
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import Step
+from specviz.record.trace import RunConfig
+
+_WARM_UP_STEPS = 3
+
+
+class PlainRun(Iterator[int]):
+    """Token ids that the target emits by itself; the prompt is read on construction."""
+
+    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
+        capacity, self._limit = room_for(pair, prompt_ids, config)
+        self._endings = Endings(pair, config, len(prompt_ids))
+        self._device = pair.device
+        self._history = list(prompt_ids)
+        self._first = len(prompt_ids)
+        self._done = False
+        with memory_errors(pair.device):
+            self._lane = PlainLane(pair, prompt_ids, config, capacity)
+
+    def __iter__(self) -> PlainRun:
+        return self
+
+    def __next__(self) -> int:
+        length = len(self._history)
+        if self._done or length >= self._limit:
+            raise StopIteration
+        self._done = True  # should the step break off, its cache is half-way: never go on
+        with memory_errors(self._device):
+            token = self._lane.step(self._history[-1], length - self._first)
+        ending = self._endings.judge(self._history, (), 0, token, self._limit - length)
+        self._history.append(token)
+        self._done = ending.finish is not None
+        return token
+
+
+def plain(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
+    """Plain decoding of a prompt by the target alone: an iterator of token ids."""
+    return PlainRun(pair, prompt, config)
+
+
+def forced_seconds(
+    pair: Pair, prompt_ids: Sequence[int], emitted: Sequence[int], config: RunConfig
+) -> tuple[float, tuple[float, ...]]:
+    """Seconds of the prefill, then of each step along the emitted tokens.
+
+    Each step is what plain decoding does, its draw and the wait for it included; the token
+    drawn is thrown away and the known one is fed instead.
+    """
+    capacity = len(prompt_ids) + len(emitted) + 1
+    with memory_errors(pair.device):
+        began = time.perf_counter()
+        lane = PlainLane(pair, prompt_ids, config, capacity)
+        lane.settle()
+        prefill = time.perf_counter() - began
+        for index in range(_WARM_UP_STEPS):
+            lane.step(prompt_ids[-1], index)
+            lane.forget(1)  # one at a time: the context may have room for no more
+        seconds = tuple(
+            _timed_step(lane, token, index)
+            for index, token in enumerate((prompt_ids[-1], *emitted[:-1]))
+        )
+    return prefill, seconds
+
+
+class PlainLane:
+    """The target with its cache, one token at a time."""
+
+    def __init__(
+        self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
+    ) -> None:
+        self._device = pair.device
+        self._seed = config.seed
+        self._sampler = Sampler(config)
+        self._target: Step = pair.target_step(capacity)
+        if len(prompt_ids) > 1:
+            self.read(prompt_ids[:-1])
+
+    def read(self, token_ids: Sequence[int]) -> None:
+        """Append to the context without a draw."""
+        self._target.feed(torch.tensor(token_ids, device=self._target.device), 0)
+
+    @torch.inference_mode()
+    def step(self, token_id: int, index: int) -> int:
+        fed = torch.tensor([token_id], device=self._target.device)
+        uniform = torch.from_numpy(keyed_uniforms(self._seed, index, 0)).to(self._device)
+        logits = self._target.feed(fed, 1).to(self._device)
+        token, _ = self._sampler.choose(logits, uniform[EXTRA_SLOT : EXTRA_SLOT + 1])
+        return int(token)
+
+    def forget(self, count: int) -> None:
+        self._target.forget(count)
+
+    def settle(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _timed_step(lane: PlainLane, token_id: int, index: int) -> float:
+    began = time.perf_counter()
+    lane.step(token_id, index)
+    return time.perf_counter() - began

@@ -1,0 +1,198 @@
+"""The record of a round: what both models thought at every candidate's position.
+
+All positions are handled at once, and one transfer brings the result to the host.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.verify import Lossless, Rule
+from specviz.engine.model.text import TokenTable
+from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight
+
+_COLUMN = 32  # entries
+_COLUMNS_FROM = 512  # below this many, sorting a row at once is as fast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the record adds to one candidate; nothing with the record off."""
+
+    insight: Insight | None = None
+    overlap: float | None = None
+    bias: float | None = None
+
+
+class Recorder:
+    """Makes the insights of a run's rounds in one workspace, so that no round allocates its own.
+
+    The workspace holds the draft's rows, then the target's, then the residual's.
+    """
+
+    def __init__(self, table: TokenTable, temperature: float) -> None:
+        self._table = table
+        self._temperature = temperature
+        self._space: torch.Tensor | None = None
+
+    @torch.inference_mode()
+    def sights(
+        self,
+        rule: Rule,
+        proposal: Proposal,
+        target_logits: torch.Tensor,
+        target_probs: torch.Tensor,
+    ) -> list[Sight]:
+        """One a candidate; a lossy rule is held against the run's own distributions."""
+        insights = self.insights(proposal, target_logits, target_probs)
+        losses = _losses(rule, proposal.probs, target_probs[: len(insights)])
+        if losses is None:
+            return [Sight(insight=each) for each in insights]
+        return [
+            Sight(insight=insight, overlap=min(1.0, overlap), bias=bias)
+            for insight, overlap, bias in zip(insights, *losses, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def insights(
+        self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
+    ) -> list[Insight]:
+        """One insight a candidate: the run's own distributions, at temperature 0 those at 1."""
+        count = proposal.token_ids.shape[0]
+        # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
+        certain = proposal.logits is None
+        draft_logits = proposal.probs if proposal.logits is None else proposal.logits
+        logits = (draft_logits, target_logits[:count])
+        rows = self._rows(3 * count, target_probs)
+        draft, target, residual = rows[:count], rows[count : 2 * count], rows[2 * count :]
+        if self._temperature > 0.0 or certain:
+            draft.copy_(proposal.probs)
+        else:
+            torch.softmax(draft_logits, -1, out=draft)
+        if self._temperature > 0.0:
+            target.copy_(target_probs[:count])
+        else:
+            torch.softmax(logits[1], -1, out=target)
+        torch.sub(target, draft, out=residual).clamp_(min=0.0)
+        return self._write_down(proposal.token_ids, rows, logits)
+
+    def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
+        if self._space is None or self._space.shape[0] < count:
+            self._space = torch.empty(
+                count, like.shape[-1], dtype=torch.float32, device=like.device
+            )
+        return self._space[:count]
+
+    def _write_down(
+        self,
+        candidates: torch.Tensor,
+        rows: torch.Tensor,
+        logits: tuple[torch.Tensor, torch.Tensor],
+    ) -> list[Insight]:
+        """Bring over what explains each row; what is left to the host saves device calls."""
+        count = candidates.shape[0]
+        top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
+        own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])
+        scales = [1.0] * (2 * count) + totals
+        tops = [
+            _alternatives(ids, probs, scale, self._table.texts)
+            for ids, probs, scale in zip(top_ids.tolist(), top_probs.tolist(), scales, strict=True)
+        ]
+        temperature = self._temperature or 1.0
+        entropies = [
+            _entropy(likeliest[i], mean[i], temperature, tops[i].probs[0]) for i in range(2 * count)
+        ]
+        return [
+            Insight(
+                draft_prob=own[i],
+                target_prob=own[count + i],
+                draft_entropy=entropies[i],
+                target_entropy=entropies[count + i],
+                draft_top=tops[i],
+                target_top=tops[count + i],
+                residual_top=tops[2 * count + i],
+            )
+            for i in range(count)
+        ]
+
+
+def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> list[list[float]] | None:
+    """Overlap and bias [2][count] of a lossy rule's positions."""
+    bias = rule.bias(draft, target)
+    if bias is None:
+        return None
+    return torch.stack((Lossless().expected(draft, target), bias)).tolist()
+
+
+def _facts(
+    rows: torch.Tensor,
+    logits: tuple[torch.Tensor, torch.Tensor],
+    candidates: torch.Tensor,
+    likeliest: torch.Tensor,
+) -> tuple[list[float], list[float], list[float], list[float]]:
+    """In one transfer: of draft and target rows the candidates' probabilities, the likeliest
+    tokens' logits and the mean logits, [2 * count] each; and the residuals' totals."""
+    count = candidates.shape[0]
+    pair = 2 * count
+    both = torch.cat((candidates, candidates))
+    parts = (
+        rows[:pair].gather(-1, both[:, None])[:, 0],
+        logits[0].gather(-1, likeliest[:count])[:, 0],
+        logits[1].gather(-1, likeliest[count:pair])[:, 0],
+        torch.linalg.vecdot(rows[:count], logits[0]),
+        torch.linalg.vecdot(rows[count:pair], logits[1]),
+        rows[pair:].sum(-1),
+    )
+    values: list[float] = torch.cat(parts).tolist()
+    return values[:pair], values[pair : 2 * pair], values[2 * pair : 3 * pair], values[3 * pair :]
+
+
+def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
+    """Nats, from a few numbers instead of a logarithm of every entry.
+
+    Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
+    likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
+    """
+    return max(0.0, (likeliest - mean) / temperature - math.log(top_prob))
+
+
+def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest values [num_rows, count] of each row and where they stand.
+
+    A row is read once as a grid. Its ``count`` largest values lie in the ``count`` columns with
+    the largest maxima, so few are ever sorted.
+    """
+    size = rows.shape[-1]
+    columns = size // _COLUMN
+    if columns < _COLUMNS_FROM:
+        top = rows.topk(min(count, size), dim=-1)
+        return top.values, top.indices
+    even = columns * _COLUMN
+    grid = rows[:, :even].unflatten(-1, (_COLUMN, columns))
+    best = grid.amax(1).topk(count, dim=-1, sorted=False).indices
+    picked = grid.gather(2, best[:, None].expand(-1, _COLUMN, -1)).flatten(1)
+    starts = torch.arange(0, even, columns, device=rows.device)
+    where = (starts[:, None] + best[:, None]).flatten(1)
+    if even < size:
+        tail = torch.arange(even, size, device=rows.device).expand(rows.shape[0], -1)
+        picked = torch.cat((picked, rows[:, even:]), -1)
+        where = torch.cat((where, tail), -1)
+    top = picked.topk(count, dim=-1)
+    return top.values, where.gather(-1, top.indices)
+
+
+def _alternatives(
+    ids: list[int], probs: list[float], scale: float, texts: tuple[str, ...]
+) -> Alternatives:
+    if probs[-1] <= 0.0:
+        kept = probs.index(0.0)
+        ids, probs = ids[:kept], probs[:kept]
+    if scale != 1.0:
+        probs = [prob / scale for prob in probs]
+    return Alternatives(
+        token_ids=tuple(ids), texts=tuple(map(texts.__getitem__, ids)), probs=tuple(probs)
+    )

@@ -1,0 +1,112 @@
+"""From logits to one distribution, and from a distribution and a uniform to a token.
+
+The same sampler serves draft and target, so both sides see the same temperature, top-k and
+top-p. Greedy decoding is a one-hot through the same functions. Randomness is keyed by
+(seed, round, slot): a slot's uniform does not depend on how many others are drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from specviz.record.trace import RunConfig
+
+EXTRA_SLOT = 0
+_COLDEST = 1e-30  # any lower, and a logit over the temperature is no float32
+_UNIFORM_BITS = 24  # a product of two such numbers and a float32 is exact in double precision
+
+
+def draft_slot(position: int) -> int:
+    """The slot that draws the candidate at this position of a round."""
+    return 1 + 2 * position
+
+
+def verdict_slot(position: int) -> int:
+    """The slot that decides on the candidate at this position of a round."""
+    return 2 + 2 * position
+
+
+def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarray:
+    """Uniforms in [0, 1) for the slots of one round, [2 * num_candidates + 1] float32."""
+    generator = np.random.Philox(key=seed, counter=[0, round_index, 0, 0])
+    raw = generator.random_raw(2 * num_candidates + 1)
+    return ((raw >> np.uint64(64 - _UNIFORM_BITS)) * 2.0**-_UNIFORM_BITS).astype(np.float32)
+
+
+class Sampler:
+    """The processors of a run, applied to logits of any number of rows."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._temperature = max(config.temperature, _COLDEST)
+        self._top_k = config.top_k
+        self._top_p = config.top_p
+        self.greedy = config.greedy
+
+    def probs(self, logits: torch.Tensor) -> torch.Tensor:
+        """Distributions [..., vocabulary] in float32."""
+        if self.greedy:
+            return one_hot(logits.argmax(-1, keepdim=True), logits.shape[-1])
+        probs = (logits / self._temperature).softmax(-1)
+        if 0 < self._top_k < logits.shape[-1]:
+            probs = _keep_top_k(probs, self._top_k)
+        if self._top_p < 1.0:
+            probs = _keep_top_p(probs, self._top_p)
+        return probs
+
+    def choose(
+        self, logits: torch.Tensor, uniforms: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens [...] drawn from logits [..., vocabulary], and the distributions drawn from."""
+        if self.greedy:
+            index = logits.argmax(-1, keepdim=True)
+            return index[..., 0], one_hot(index, logits.shape[-1])
+        probs = self.probs(logits)
+        return inverse_cdf(probs, uniforms), probs
+
+    def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+        """Token ids [...] for distributions [..., vocabulary] and uniforms [...]."""
+        return probs.argmax(-1) if self.greedy else inverse_cdf(probs, uniforms)
+
+
+def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
+    """Rows [..., size] with a one at index [..., 1]."""
+    rows = torch.zeros(*index.shape[:-1], size, dtype=torch.float32, device=index.device)
+    return rows.scatter_(-1, index, 1.0)
+
+
+def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """The first token whose cumulated probability exceeds the uniform's share.
+
+    Cumulated in double precision, a uniform below 1 stays below the total; so a token of
+    probability zero is never drawn. A device without it leaves this to the host.
+    """
+    if wide(probs) != torch.float64:
+        return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
+    cumulated = probs.cumsum(-1, dtype=torch.float64)
+    levels = uniforms[..., None].to(cumulated) * cumulated[..., -1:]
+    index = torch.searchsorted(cumulated, levels, right=True)[..., 0]
+    return index.clamp_(max=probs.shape[-1] - 1)
+
+
+def wide(like: torch.Tensor) -> torch.dtype:
+    """Double precision where the device has it."""
+    return torch.float32 if like.device.type == "mps" else torch.float64
+
+
+def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
+    top = probs.topk(count, dim=-1)
+    kept = torch.zeros_like(probs).scatter_(-1, top.indices, top.values)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
+    """The smallest set of likeliest tokens whose mass reaches the share, the likeliest always.
+
+    A share too small for float32 is compared as 0, which the mass before the first token reaches.
+    """
+    ordered, order = probs.sort(dim=-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    kept = ordered.masked_fill((before >= share) & (before > 0.0), 0.0)
+    kept = torch.zeros_like(probs).scatter_(-1, order, kept)
+    return kept / kept.sum(-1, keepdim=True)

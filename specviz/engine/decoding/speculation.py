@@ -1,0 +1,262 @@
+"""The loop: draft, one target pass, verdicts, rollback; one ``Round`` a turn.
+
+Invariants, asserted: before a round the target's cache holds every token but the last;
+every round is one target pass. The host waits for the device once a round (once more for
+the record). A run owns its caches, so a run that breaks off in mid-round is over and leaves
+nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from specviz.engine.decoding.clock import make_clock
+from specviz.engine.decoding.drafting import Drafter, ModelDrafter, PromptLookupDrafter, Proposal
+from specviz.engine.decoding.endings import Ending, Endings, room_for
+from specviz.engine.decoding.recording import Recorder, Sight
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
+from specviz.engine.decoding.target_pass import Checked, Outcome, TargetPass
+from specviz.engine.decoding.verify import Rule, make_rule
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.memory import memory_errors
+from specviz.engine.model.pair import Pair
+from specviz.errors import PairError
+from specviz.record.trace import (
+    Candidate,
+    CutReason,
+    Extra,
+    Finish,
+    Prefill,
+    Prompt,
+    Round,
+    RoundTimes,
+    RunConfig,
+    Verdict,
+)
+
+
+class Speculation(Iterator[Round]):
+    """A run that yields its rounds. Iterate it; ``stop`` ends it after the present round."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompt: str | Sequence[int],
+        config: RunConfig,
+        *,
+        drafter: Drafter | None = None,
+        rule: Rule | None = None,
+    ) -> None:
+        self.pair = pair
+        self.config = config
+        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
+        self.prompt = describe_prompt(pair, prompt, prompt_ids)
+        self.finish: Finish = "stopped"
+        self._capacity, self._limit = room_for(pair, prompt_ids, config)
+        self._history = list(prompt_ids)
+        self._endings = Endings(pair, config, len(prompt_ids))
+        self._sampler = Sampler(config)
+        self._rule = rule or make_rule(config)
+        self._recorder = Recorder(pair.token_table, config.temperature)
+        self._clock = make_clock(pair.device)
+        self._index = 0
+        self._done = False
+        with memory_errors(pair.device):
+            self._drafter = drafter or _make_drafter(pair, config, self._capacity, self._sampler)
+            self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
+            self._pass = TargetPass(self._target, self._sampler, self._rule, pair.device)
+            self.prefill = self._read_prompt(prompt_ids)
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        return tuple(self._history[len(self.prompt.token_ids) :])
+
+    @property
+    def text(self) -> str:
+        return self._endings.text(self._history)
+
+    def stop(self) -> None:
+        """End after the round that is under way."""
+        self._done = True
+
+    def __iter__(self) -> Speculation:
+        return self
+
+    def __next__(self) -> Round:
+        if self._done:
+            raise StopIteration
+        try:
+            with memory_errors(self.pair.device):
+                return self._play_round()
+        except BaseException:
+            self._done = True  # the caches are half-way through a round: never go on
+            raise
+
+    def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
+        self._clock.start()
+        if len(prompt_ids) > 1:
+            self._target.feed(torch.tensor(prompt_ids[:-1], device=self._target.device), 0)
+        self._clock.mark()
+        self._drafter.prefill(prompt_ids)
+        self._clock.mark()
+        target, draft = self._clock.seconds()
+        if self._target.length != len(prompt_ids) - 1:
+            raise PairError(
+                f"The cache of {self.pair.info.target.name} did not take the prompt.",
+                remedy="Its family cannot roll back; use another target.",
+            )
+        return Prefill(target=target, draft=draft)
+
+    def _play_round(self) -> Round:
+        before = len(self._history)
+        assert self._target.length == before - 1
+        self._clock.start()
+        room = self._limit - before
+        count = min(self.config.gamma, room)
+        # A plain step's time holds its draw. Drawn before the clock, a round's would be free,
+        # and every speedup too high by its share.
+        uniforms = keyed_uniforms(self.config.seed, self._index, count)
+        outcome, sights, catch_up = self._decide(count, uniforms)
+        ending = self._endings.judge(
+            self._history, outcome.token_ids, outcome.num_accepted, outcome.extra_id, room
+        )
+        self._settle(ending, before + ending.num_accepted)
+        candidates = self._candidates(outcome, ending, uniforms, sights)
+        extra = self._extra(outcome, ending, uniforms)
+        self._clock.mark()
+
+        draft, check, record, other = self._clock.seconds()
+        entry = Round(
+            index=self._index,
+            context_length=before,
+            candidates=candidates,
+            extra=extra,
+            emitted=ending.emitted,
+            cut=_cut(ending, self.config.gamma, room, self._endings.limit_reason),
+            draft_catch_up=catch_up,
+            times=RoundTimes(draft=draft, verify=check, other=other, record=record),
+        )
+        self._index += 1
+        return entry
+
+    @torch.inference_mode()
+    def _decide(self, count: int, uniforms: np.ndarray) -> tuple[Outcome, list[Sight], int]:
+        """Draft, verify, look: host values, and how many tokens the draft was first fed.
+
+        What is left on the device is freed on return, while the clock still runs, as a plain
+        step frees its own.
+        """
+        drawn = torch.from_numpy(uniforms).to(self.pair.device)
+        proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
+        self._clock.mark()
+        checked = self._pass.check(self._history[-1], proposal, drawn)
+        self._clock.mark()
+        sights = self._look(proposal, checked)
+        self._clock.mark()
+        return checked.outcome, sights, proposal.catch_up
+
+    def _look(self, proposal: Proposal, checked: Checked) -> list[Sight]:
+        """What both models thought, with the record on."""
+        count = proposal.token_ids.shape[0]
+        if not self.config.record or not count:
+            return [Sight()] * count
+        return self._recorder.sights(self._rule, proposal, checked.logits, checked.probs)
+
+    def _settle(self, ending: Ending, valid: int) -> None:
+        """Keep what was emitted; of what the models were fed, only the first ``valid`` stand."""
+        self._history.extend(ending.emitted)
+        self._target.forget(self._target.length - valid)
+        self._drafter.settle(valid)
+        if ending.finish is not None:
+            self.finish = ending.finish
+            self._done = True
+
+    def _candidates(
+        self,
+        outcome: Outcome,
+        ending: Ending,
+        uniforms: np.ndarray,
+        sights: list[Sight],
+    ) -> tuple[Candidate, ...]:
+        draws = uniforms[verdict_slot(0) :: 2].tolist()
+        return tuple(
+            Candidate(
+                token_id=token_id,
+                text=self.pair.token_table.text(token_id),
+                verdict=_verdict(i, ending, outcome.num_accepted),
+                draft_prob=outcome.draft_probs[i],
+                target_prob=outcome.target_probs[i],
+                uniform=draws[i],
+                expected_acceptance=min(1.0, outcome.expected[i]),
+                insight=sights[i].insight,
+                overlap=sights[i].overlap,
+                bias=sights[i].bias,
+            )
+            for i, token_id in enumerate(outcome.token_ids)
+        )
+
+    def _extra(self, outcome: Outcome, ending: Ending, uniforms: np.ndarray) -> Extra | None:
+        if not ending.has_extra:
+            return None
+        bonus = outcome.num_accepted == len(outcome.token_ids)
+        return Extra(
+            token_id=outcome.extra_id,
+            text=self.pair.token_table.text(outcome.extra_id),
+            kind="bonus" if bonus else "recovered",
+            target_prob=outcome.extra_target_prob,
+            draft_prob=None if bonus else outcome.extra_draft_prob,
+            uniform=float(uniforms[EXTRA_SLOT]),
+        )
+
+
+def speculate(
+    pair: Pair,
+    prompt: str | Sequence[int],
+    config: RunConfig,
+    *,
+    drafter: Drafter | None = None,
+    rule: Rule | None = None,
+) -> Speculation:
+    """Speculative decoding of a prompt: an iterator of rounds.
+
+    The configuration names the drafter and the rule; one of the caller's own goes before it.
+    """
+    return Speculation(pair, prompt, config, drafter=drafter, rule=rule)
+
+
+def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
+    text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
+    return Prompt(
+        text=text,
+        token_ids=tuple(prompt_ids),
+        token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
+    )
+
+
+def _make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler) -> Drafter:
+    if config.drafter == "prompt-lookup":
+        return PromptLookupDrafter(pair.vocabulary, pair.device)
+    if pair.draft is None:
+        raise PairError(
+            "This pair has no draft model.",
+            remedy="Load it with a draft, or choose the prompt-lookup drafter.",
+        )
+    return ModelDrafter(pair.draft_step(capacity), sampler)
+
+
+def _verdict(position: int, ending: Ending, num_accepted: int) -> Verdict:
+    if position < ending.num_accepted:
+        return "accepted"
+    if position == num_accepted and ending.has_extra:
+        return "rejected"
+    return "discarded"
+
+
+def _cut(ending: Ending, gamma: int, room: int, limit_reason: CutReason) -> CutReason | None:
+    """Why this round could not emit what it might have; None for a whole round."""
+    if ending.cut is not None:
+        return ending.cut
+    return limit_reason if room < gamma + 1 else None

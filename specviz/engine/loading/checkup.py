@@ -1,0 +1,94 @@
+"""Check a pair before loading it: will it work, how large is it, what is still to fetch?
+
+Configurations, tokenizers and the headers of weights that are here; more is read only if it is
+asked for, and no weights are fetched. What is wrong with a pair is told as ``load_pair`` tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specviz.engine.decoding.endings import check_room
+from specviz.engine.loading import hardware, sources
+from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.engine.loading.libraries import quiet_libraries
+from specviz.engine.loading.opening import OpenPair, Side, open_pair, tell_nobody
+from specviz.engine.model.chat import Reader, prompt_ids
+from specviz.errors import PromptError
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, Tell
+
+
+def check_pair(
+    spec: PairSpec,
+    tell: Tell | None = None,
+    *,
+    present: bool = False,
+    prompts: Sequence[str] = (),
+    chat: bool = False,
+) -> PairCheck:
+    """What the pair would be; an exception raised by ``tell`` stops the check.
+
+    With ``present`` the weights that are here are read for their digests. ``prompts`` that the
+    pair cannot continue are refused, by their numbers.
+    """
+    tell = tell or tell_nobody
+    with quiet_libraries():
+        opened = open_pair(spec, spec.needs_draft, tell)
+        target, *drafts = [_check_model(side, tell) for side in opened.sides]
+    _check_prompts(opened, prompts, chat)
+    return PairCheck(
+        target=target,
+        draft=drafts[0] if drafts else None,
+        vocabulary=opened.vocabulary,
+        memory_needed=_memory_needed(opened),
+        memory_free=hardware.free_memory(opened.device),
+        notices=opened.notices,
+        present=_presence(opened) if present else None,
+    )
+
+
+def _check_prompts(opened: OpenPair, prompts: Sequence[str], chat: bool) -> None:
+    target = opened.sides[0]
+    reader = Reader(
+        tokenizer=target.tokenizer,
+        vocabulary=opened.vocabulary,
+        target_name=target.source.name,
+    )
+    for number, prompt in enumerate(prompts, 1):
+        try:
+            check_room(opened.max_context, len(prompt_ids(reader, prompt, chat)))
+        except PromptError as error:
+            if len(prompts) == 1:
+                raise
+            which = f"Prompt {number} of {len(prompts)}"
+            raise PromptError(f"{which}: {error.culprit}", remedy=error.remedy) from error
+
+
+def _presence(opened: OpenPair) -> Presence:
+    target, *drafts = [_digest(side) for side in opened.sides]
+    return Presence(
+        target_sha256=target,
+        draft_sha256=drafts[0] if drafts else None,
+        environment=hardware.describe(opened.device, opened.dtype),
+    )
+
+
+def _digest(side: Side) -> str | None:
+    here = sources.bytes_to_fetch(side.source, tell_nobody) == 0
+    return weights_sha256(sources.weight_files(side.source)) if here else None
+
+
+def _check_model(side: Side, tell: Tell) -> ModelCheck:
+    missing = sources.bytes_to_fetch(side.source, tell)
+    if not missing:
+        sources.weight_files(side.source)
+    return ModelCheck(
+        name=side.source.name,
+        family=side.source.family,
+        parameters=side.parameters,
+        bytes_to_fetch=missing,
+    )
+
+
+def _memory_needed(opened: OpenPair) -> int:
+    return sum(side.parameters for side in opened.sides) * opened.dtype.itemsize

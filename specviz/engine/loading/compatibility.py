@@ -1,0 +1,300 @@
+"""Whether two models can work together, and by which step: proved on probes, not assumed.
+
+Tokenizers are compared token by token; each model must roll its cache back exactly; the
+lean step must give the library's logits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from specviz.engine.loading.hardware import is_out_of_memory
+from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.pair import Body
+from specviz.engine.model.products import may_pack, with_products
+from specviz.engine.model.steps import LibraryStep, Step
+from specviz.errors import PairError
+
+_PROBE_TOKENS = 6
+_WALK_TOKENS = 12
+_TOLERANCES = {torch.float32: 1e-3}  # of the logits' spread
+_HALF_TOLERANCE = 5e-2
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Words:
+    """A model's name, its tokenizer and the rows of its output."""
+
+    name: str
+    tokenizer: Any
+    rows: int
+
+
+def common_vocabulary(target: Words, draft: Words | None) -> tuple[int, tuple[str, ...]]:
+    """The ids that mean the same to both, and notices about what is left out."""
+    own = _real_ids(target)
+    if draft is None:
+        return own, ()
+    vocabulary = min(own, _real_ids(draft))
+    _require_same_tokens(target, draft, vocabulary)
+    _require_end(target, vocabulary)
+    return vocabulary, (*_left_out(target, draft, own, vocabulary), *_other_end(target, draft))
+
+
+def _real_ids(words: Words) -> int:
+    """Rows of the output that some token stands for; the rest is padding."""
+    return min(words.rows, max(words.tokenizer.get_vocab().values()) + 1)
+
+
+def _require_same_tokens(target: Words, draft: Words, vocabulary: int) -> None:
+    theirs = draft.tokenizer.convert_ids_to_tokens(range(vocabulary))
+    ours = target.tokenizer.convert_ids_to_tokens(range(vocabulary))
+    if ours == theirs:
+        return
+    differing = [i for i in range(vocabulary) if ours[i] != theirs[i]]
+    first = differing[0]
+    raise PairError(
+        f"{draft.name} and {target.name} have different tokenizers: token {first} is "
+        f"{theirs[first]!r} to the draft and {ours[first]!r} to the target, "
+        f"and {len(differing)} of {vocabulary} differ.",
+        remedy="Choose a draft of the target's own family.",
+    )
+
+
+def _require_end(target: Words, vocabulary: int) -> None:
+    end = target.tokenizer.eos_token_id
+    if end is not None and end >= vocabulary:
+        raise PairError(
+            f"The target's end token {target.tokenizer.eos_token!r} (id {end}) is unknown to "
+            f"the draft, which shares {vocabulary} tokens with it.",
+            remedy="Choose a draft of the target's own family.",
+        )
+
+
+def _left_out(target: Words, draft: Words, own: int, vocabulary: int) -> tuple[str, ...]:
+    if own == vocabulary:
+        return ()
+    first = target.tokenizer.convert_ids_to_tokens(vocabulary)
+    return (
+        f"{own - vocabulary} tokens of {target.name} are unknown to {draft.name} and are never "
+        f"written, the first of them {first!r} (id {vocabulary}).",
+    )
+
+
+def _other_end(target: Words, draft: Words) -> tuple[str, ...]:
+    ours, theirs = target.tokenizer.eos_token_id, draft.tokenizer.eos_token_id
+    if ours == theirs:
+        return ()
+    return (
+        f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
+        f"{target.tokenizer.eos_token!r}: the target's counts.",
+    )
+
+
+def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
+    """By what the family says of itself; the proof is ``check_rollback``, on real weights."""
+    if skeleton._is_stateful:
+        raise _cannot_roll_back(skeleton, name)
+
+
+def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
+    """Feed 6 tokens, take 3 back, feed 3 others: the logits must be those of a fresh pass."""
+    ids = _probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
+    kept, others = ids[:3], ids[_PROBE_TOKENS:]
+    try:
+        rolled, held = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
+        fresh = _fresh_logits(model, torch.cat((kept, others)), vocabulary)[-3:]
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise _cannot_roll_back(model, name) from error
+    _require_finite(fresh, model, name)
+    if held != _PROBE_TOKENS or not _close(rolled, fresh, model.dtype):
+        raise _cannot_roll_back(model, name)
+
+
+def _roll(
+    model: PreTrainedModel, vocabulary: int, ids: torch.Tensor, others: torch.Tensor
+) -> tuple[torch.Tensor, int]:
+    step = LibraryStep(model, vocabulary)
+    step.feed(ids, 0)
+    held = step.length
+    step.forget(3)
+    return step.feed(others, 3), held
+
+
+@torch.inference_mode()
+def _fresh_logits(model: PreTrainedModel, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+    return model(ids[None], use_cache=False).logits[0, :, :vocabulary].float()
+
+
+def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
+    return PairError(
+        f"{name}: {model.config.model_type} models cannot roll their cache back, which "
+        "speculative decoding needs after each rejection.",
+        remedy="Use another family, such as Llama, Qwen, Gemma, GPT-2 or Mistral.",
+    )
+
+
+def require_numbers(model: PreTrainedModel, name: str) -> None:
+    """Refuse weights that are not numbers, or that are infinite in the number type in use."""
+    for weight, values in model.named_parameters():
+        if not torch.isfinite(values.sum(dtype=torch.float32)):
+            _refuse_weight(values, weight, model, name)
+
+
+def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, name: str) -> None:
+    if torch.isnan(values).any() or (torch.isinf(values).any() and _widest(model)):
+        raise PairError(
+            f"The weights of {name} are broken: {weight} holds values that are not numbers.",
+            remedy="Copy or download the model again, or choose another copy of it.",
+        )
+    if torch.isinf(values).any():
+        _refuse_overflow(model, name)
+
+
+def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> None:
+    if torch.isfinite(logits).all():
+        return
+    if not _widest(model):
+        _refuse_overflow(model, name)
+    raise PairError(
+        f"{name} gives numbers that are not finite, though its weights are.",
+        remedy="Its config.json does not fit its weights: copy or download it again.",
+    )
+
+
+def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
+    dtype = str(model.dtype).removeprefix("torch.")
+    raise PairError(
+        f"{name} gives numbers that are not finite in {dtype}.",
+        remedy="Use the number type float32.",
+    )
+
+
+def _widest(model: PreTrainedModel) -> bool:
+    return model.dtype == torch.float32
+
+
+def take_bodies(
+    models: dict[str, PreTrainedModel], vocabulary: int, step: str
+) -> tuple[dict[str, Body], tuple[str, ...]]:
+    """What runs each model's steps, by name, lean for all or none; and notices."""
+    lean, notices = _take_lean(models, vocabulary, step)
+    if lean:
+        return lean, notices
+    return {name: _library_body(model, vocabulary) for name, model in models.items()}, notices
+
+
+def _take_lean(
+    models: dict[str, PreTrainedModel], vocabulary: int, step: str
+) -> tuple[dict[str, Body], tuple[str, ...]]:
+    if step == "library":
+        return {}, ()
+    taken: dict[str, Body] = {}
+    for name, model in models.items():
+        weights = LeanWeights.take(model)
+        if weights is None:
+            return _without_lean(step, f"the lean step does not know {model.config.model_type}")
+        if not _agrees(LeanStep(weights, vocabulary, _WALK_TOKENS), model, vocabulary):
+            return _without_lean(step, f"the lean step gives other logits for {name}", tell=True)
+        taken[name] = weights
+    return taken, ()
+
+
+def _without_lean(
+    step: str, reason: str, *, tell: bool = False
+) -> tuple[dict[str, Body], tuple[str, ...]]:
+    if step == "lean":
+        raise PairError(f"The pair cannot run lean: {reason}.", remedy="Use `--step library`.")
+    return {}, (f"The library step is used: {reason}.",) if tell else ()
+
+
+def _library_body(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
+    """The model with faster products where it gains from them and gives the same logits."""
+    if not may_pack(model):
+        return model
+    twin = with_products(model)
+    return twin if _agrees(LibraryStep(twin, vocabulary), model, vocabulary) else model
+
+
+def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
+    ids = _probe_ids(model, vocabulary, _WALK_TOKENS)
+    library = _walk(LibraryStep(model, vocabulary), ids)
+    try:
+        ours = _walk(step, ids)
+    except (RuntimeError, AttributeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        return False
+    return _close(ours, library, model.dtype) and _same_choice(ours, library, model.dtype)
+
+
+def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
+    """Logits of a prefill, a step, a verification, and a feed after a rollback."""
+    prefill = step.feed(ids[:5], 1).clone()
+    single = step.feed(ids[5:6], 1).clone()
+    verify = step.feed(ids[6:10], 4).clone()
+    step.forget(2)
+    return torch.cat((prefill, single, verify, step.feed(ids[10:12], 2)))
+
+
+def _close(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Within the tolerance, as a share of the spread: a common offset says nothing."""
+    difference = (ours - reference).abs().max()
+    return bool(difference <= _allowed(reference, dtype))
+
+
+def _same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
+    """The same likeliest token wherever the library's own is clear."""
+    if reference.shape[-1] < 2:
+        return True
+    top = reference.topk(2).values
+    clear = top[:, 0] - top[:, 1] > 2 * _allowed(reference, dtype)
+    return bool((ours.argmax(-1) == reference.argmax(-1))[clear].all())
+
+
+def _allowed(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
+    return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
+
+
+def _probe_ids(model: PreTrainedModel, vocabulary: int, count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(vocabulary, (count,), generator=generator)
+    return ids.to(input_device(model))
+
+
+def input_device(model: PreTrainedModel) -> torch.device:
+    """Where token ids go in; the model itself may be spread over several devices."""
+    embedding: Any = model.get_input_embeddings()
+    return embedding.weight.device
+
+
+def context_limits(
+    configs: dict[str, PreTrainedConfig],
+) -> tuple[int | None, tuple[str, ...]]:
+    """The shortest context, and a notice where the models differ."""
+    limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
+    if not limits:
+        return None, ()
+    shortest = min(limits, key=lambda name: limits[name])
+    if len(set(limits.values())) == 1:
+        return limits[shortest], ()
+    return limits[shortest], (
+        f"The context is {limits[shortest]} tokens, the limit of {shortest}; "
+        f"the other model reads {max(limits.values())}.",
+    )
+
+
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
+def _context(config: PreTrainedConfig) -> int | None:
+    text = config.get_text_config()
+    values = (getattr(text, name, None) for name in _CONTEXT_NAMES)
+    return next((int(value) for value in values if isinstance(value, int) and value > 0), None)

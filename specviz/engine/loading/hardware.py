@@ -1,0 +1,190 @@
+"""Where a pair runs: device, number type, threads, and the record of all that."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import specviz
+from specviz.engine.model.steps import Step
+from specviz.errors import DeviceError
+from specviz.record.pairs import MAX_THREADS
+from specviz.record.trace import Environment
+
+_MAX_CALIBRATED_THREADS = 8
+# More threads must earn it: where another process wants a core, they wait for each other.
+_THREAD_GAIN = 1.25
+_VERIFY_TOKENS = 6
+_SECONDS_A_CANDIDATE = 0.02
+_MIN_REPEATS = 2
+_LONG_TIMING = 0.25  # seconds
+_LARGE_MODEL = 100_000_000  # parameters
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` is the best there is: cuda, then mps, then cpu."""
+    if name == "auto":
+        return torch.device(_best_kind())
+    device = torch.device(name)
+    _require(device)
+    return device
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """``auto`` is bfloat16 on GPUs that have it, float16 on other GPUs, float32 on a CPU."""
+    return _native_dtype(device) if name == "auto" else getattr(torch, name)
+
+
+def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
+    """Time one token and a verification on each count; set the fewest that are nearly as fast."""
+    seconds: dict[int, float] = {}
+    undisturbed = math.inf
+    for count in sorted(set(candidates)):
+        torch.set_num_threads(count)
+        product = _product_seconds()
+        if product > 2 * undisturbed:
+            break
+        undisturbed = min(undisturbed, product)
+        seconds[count] = _time_steps(fresh_step, min(seconds.values(), default=math.inf))
+    chosen = fewest_within(seconds)
+    torch.set_num_threads(chosen)
+    return chosen
+
+
+def fewest_within(seconds: dict[int, float]) -> int:
+    best = min(seconds.values())
+    return min(count for count, spent in seconds.items() if spent <= _THREAD_GAIN * best)
+
+
+def thread_candidates(parameters: int) -> list[int]:
+    """One, half and all of the cores; a large model is spared the long trial on one.
+
+    Never more than ``OMP_NUM_THREADS`` allows, where it is set: whoever set it meant it.
+    """
+    most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
+    fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
+    return sorted({fewest, max(1, most // 2), most})
+
+
+def _allowed_threads() -> int:
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(told) if told.isdecimal() and int(told) > 0 else MAX_THREADS
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes free on a GPU, or in the machine; None where nobody can say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    if device.type != "cpu" or not meminfo.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    kilobytes = (lines.get(key, "0 kB").split()[0] for key in ("MemAvailable", "SwapFree"))
+    return 1024 * sum(int(amount) for amount in kilobytes)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    )
+
+
+def describe(device: torch.device, dtype: torch.dtype) -> Environment:
+    cpu = _cpu_name()
+    packages = ("torch", "transformers", "tokenizers")
+    return Environment(
+        device=str(device),
+        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
+        dtype=str(dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        cpu=cpu,
+        versions={
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+            "specviz": specviz.__version__,
+        },
+    )
+
+
+def _best_kind() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _require(device: torch.device) -> None:
+    if device.type == "cpu":
+        return
+    if device.type == "mps":
+        there = torch.backends.mps.is_available()
+    else:
+        there = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    if not there:
+        raise DeviceError(
+            f"This machine has no device {device}.",
+            remedy=f"Choose {_best_kind()}, or auto to take the best there is.",
+        )
+
+
+def _native_dtype(device: torch.device) -> torch.dtype:
+    if device.type == "cpu":
+        return torch.float32
+    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return torch.bfloat16
+    return torch.float16
+
+
+def _product_seconds() -> float:
+    """Mean seconds of a small matrix product, in a trial of bounded length.
+
+    Beside a busy process threads wait for each other, 8 ms at a time, and a step of many
+    products can take a second: better learnt here than from the model.
+    """
+    rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
+    begin = time.perf_counter()
+    spent, repeats = 0.0, 0
+    while repeats < 200 and spent < _SECONDS_A_CANDIDATE:
+        F.linear(rows, matrix)
+        spent = time.perf_counter() - begin
+        repeats += 1
+    return spent / repeats
+
+
+def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
+    """Median seconds of one token plus a verification; of a long one, the warm-up itself."""
+    step = fresh_step(16)
+    ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)
+    warm_up = _one_timing(step, ids)
+    if warm_up > min(3 * best, _LONG_TIMING):
+        return warm_up
+    spent: list[float] = []
+    while sum(spent) < _SECONDS_A_CANDIDATE or len(spent) < _MIN_REPEATS:
+        spent.append(_one_timing(step, ids))
+    return statistics.median(spent)
+
+
+def _one_timing(step: Step, ids: torch.Tensor) -> float:
+    begin = time.perf_counter()
+    step.feed(ids[:1], 1)
+    step.feed(ids, _VERIFY_TOKENS)
+    spent = time.perf_counter() - begin
+    step.forget(1 + _VERIFY_TOKENS)
+    return spent
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

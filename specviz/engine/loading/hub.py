@@ -1,0 +1,187 @@
+"""The Hub: what of a model is still to be fetched, and fetching it, with a cancel.
+
+The Hub's client downloads in threads of its own; the caller's thread watches them, and it
+alone calls ``tell``, four times a second. An exception raised by ``tell`` stops the download
+and comes out as it is. Files that were whole by then stay in the cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from threading import Event
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+import httpx2
+from huggingface_hub import errors, snapshot_download
+from huggingface_hub.file_download import DryRunFileInfo
+from huggingface_hub.utils._xet import abort_xet_session  # there is no public way to stop Xet
+from tqdm.asyncio import tqdm_asyncio
+
+from specviz.errors import PairError
+from specviz.record.pairs import Progress, Tell
+
+_SMALL_FILES = ("*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken")
+_WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
+_TICK = 0.25  # seconds between two words about a download
+_PATIENCE = 2.0  # seconds for the threads of a stopped download to end
+
+_Say = Callable[[int], Progress]  # what to tell, from the bytes received
+
+
+def fetch_small_files(hub_id: str, tell: Tell) -> Path:
+    """The folder in the local cache, named by the commit, with all but the weights."""
+    say = _looking(hub_id)
+    return Path(_watched(hub_id, say, tell, allow_patterns=[*_SMALL_FILES]))
+
+
+def list_weights(hub_id: str, commit: str, tell: Tell) -> list[DryRunFileInfo]:
+    """The safetensors files there are, in the cache or not; nothing is downloaded."""
+    return _watched(
+        hub_id,
+        _looking(hub_id),
+        tell,
+        revision=commit,
+        allow_patterns=[*_WEIGHT_FILES],
+        dry_run=True,
+    )
+
+
+def fetch_weights(hub_id: str, commit: str, total: int, tell: Tell) -> None:
+    """Of the commit of the small files; ``total`` bytes of them are not in the cache yet."""
+    say = _downloading(hub_id, total)
+    _watched(hub_id, say, tell, revision=commit, allow_patterns=[*_WEIGHT_FILES])
+    tell(say(total))
+
+
+def _looking(hub_id: str) -> _Say:
+    progress = Progress(stage="looking", text=f"looking up {hub_id} on the Hub")
+    return lambda _received: progress
+
+
+def _downloading(hub_id: str, total: int) -> _Say:
+    def say(received: int) -> Progress:
+        done = min(received, total)
+        percent = 10 * (10 * done // max(total, 1))
+        text = f"downloading {hub_id}: {percent} % of {total / 1e6:,.1f} MB"
+        return Progress(stage="downloading", text=text, done_bytes=done, total_bytes=total)
+
+    return say
+
+
+def _watched(hub_id: str, say: _Say, tell: Tell, **what: Any) -> Any:
+    """``snapshot_download``, told about while it runs."""
+    meter = _Meter()
+    executor = ThreadPoolExecutor(1, thread_name_prefix="hub")
+    task = executor.submit(_snapshot, hub_id, meter, what)
+    executor.shutdown(wait=False)
+    try:
+        tell(say(0))
+        while not wait([task], _TICK).done:
+            tell(say(meter.received()))
+    except BaseException:
+        _stop(task, meter)
+        raise
+    with _hub_errors(hub_id):
+        return task.result()
+
+
+def _snapshot(hub_id: str, meter: _Meter, what: dict[str, Any]) -> Any:
+    return snapshot_download(hub_id, ignore_patterns=["*/*"], tqdm_class=meter.bar_class(), **what)
+
+
+def _stop(task: Future[Any], meter: _Meter) -> None:
+    """Wait a moment for the end; a thread whose network hangs is left to its own timeout."""
+    meter.stopped.set()
+    deadline = time.monotonic() + _PATIENCE
+    while not task.done() and time.monotonic() < deadline:
+        abort_xet_session()  # again and again: a thread may only now have come to its download
+        wait([task], 0.1)
+
+
+class _StoppedError(Exception):
+    """Ends the client's own threads."""
+
+
+class _Meter:
+    """Progress bars that draw nothing: they count bytes, and raise once ``stopped`` is set."""
+
+    def __init__(self) -> None:
+        self.stopped = Event()
+        self._bars: list[tqdm_asyncio] = []
+        self._most = 0
+
+    def received(self) -> int:
+        """From the network or on the disk, whichever is ahead; each has a bar. Never less."""
+        self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
+        return self._most
+
+    def bar_class(self) -> type[tqdm_asyncio]:
+        meter = self
+
+        class Bar(tqdm_asyncio):
+            monitor_interval = 0  # no thread that refreshes bars,
+            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # nor that of other bars
+
+            def __init__(self, *args: Any, **settings: Any) -> None:
+                super().__init__(*args, **(settings | {"file": StringIO()}))
+                if self.unit == "B":
+                    meter._bars.append(self)
+
+            def update(self, n: float | None = 1) -> bool | None:
+                meter._go_on()
+                return super().update(n)
+
+            def refresh(self, *args: Any, **settings: Any) -> None:
+                meter._go_on()  # the client refreshes a bar before each file
+                super().refresh(*args, **settings)
+
+        return Bar
+
+    def _go_on(self) -> None:
+        if self.stopped.is_set():
+            raise _StoppedError
+
+
+@contextmanager
+def _hub_errors(hub_id: str) -> Iterator[None]:
+    try:
+        yield
+    except errors.HFValidationError:
+        raise PairError(
+            f"{hub_id!r} is neither a folder nor a Hub id.", remedy="Check the spelling."
+        ) from None
+    except errors.GatedRepoError as error:  # before its parent, RepositoryNotFoundError
+        raise PairError(
+            f"{hub_id} is gated on the Hub.",
+            remedy="Ask for access on its page, then log in with `hf auth login` or set HF_TOKEN.",
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise PairError(
+            f"The Hub has no model {hub_id}, or it is private.",
+            remedy="Check the spelling; for a private model log in with `hf auth login`.",
+        ) from error
+    except (
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+        errors.DryRunError,
+    ) as error:
+        raise PairError(
+            f"{hub_id} is not in the local cache and the Hub cannot be reached.",
+            remedy="Connect to the network, or give a local folder.",
+        ) from error
+    except (errors.HfHubHTTPError, httpx2.HTTPError, ConnectionError, TimeoutError) as error:
+        raise PairError(
+            f"The Hub failed to send {hub_id} ({type(error).__name__}).",
+            remedy="Try again later, or give a local folder.",
+        ) from error
+    except OSError as error:
+        raise PairError(
+            f"{hub_id} could not be stored in the Hub cache ({error.strerror or error}).",
+            remedy="Free some disk space, or set HF_HOME to another place.",
+        ) from error

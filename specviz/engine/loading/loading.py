@@ -1,0 +1,202 @@
+"""Load a pair that is opened and compared: fetch its weights, read them, prove the models.
+
+Probes come last: each model must roll its cache back, and the lean step must give the
+library's logits. All that a user can have got wrong is a ``SpecvizError`` of one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from specviz.engine.loading import compatibility, hardware, sources
+from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
+from specviz.engine.loading.opening import (
+    DRAFT,
+    LOCAL,
+    TARGET,
+    OpenPair,
+    Side,
+    open_pair,
+    tell_nobody,
+)
+from specviz.engine.model.lean import LeanWeights
+from specviz.engine.model.pair import Body, Pair
+from specviz.engine.model.text import make_token_table
+from specviz.errors import PairError
+from specviz.record.pairs import PairSpec, Progress, Tell
+from specviz.record.trace import ModelInfo, PairInfo
+
+
+def load_pair(
+    name: str | None = None,
+    *,
+    draft: str | None = None,
+    target: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    step: str = "auto",
+    threads: int | None = None,
+    needs_draft: bool = True,
+    progress: Tell | None = None,
+) -> Pair:
+    """An embedded pair by ``name``, or two models by Hub id or folder.
+
+    ``threads`` counts on a CPU only; without it a short calibration chooses. ``progress``
+    is told what is being done; an exception that it raises stops the load, also in the
+    middle of a download, and comes out as it is.
+    """
+    spec = PairSpec(
+        name=name,
+        draft=draft,
+        target=target,
+        device=device,
+        dtype=dtype,
+        step=step,
+        threads=threads,
+    )
+    tell = progress or tell_nobody
+    with quiet_libraries():
+        opened = open_pair(spec, needs_draft, tell)
+        files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
+        candidates = [threads] if threads else hardware.thread_candidates(_largest(opened))
+        if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
+            torch.set_num_threads(candidates[0])
+        models = _load_models(opened, device, tell)
+    bodies, notices = _prove(opened, models, step, tell)
+    pair = _assemble(opened, models, files, bodies)
+    pair.notices = (*opened.notices, *notices)
+    if opened.device.type == "cpu" and len(candidates) > 1:
+        chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
+        pair.environment = replace(pair.environment, threads=chosen_threads)
+    return pair
+
+
+def _largest(opened: OpenPair) -> int:
+    return max(side.parameters for side in opened.sides)
+
+
+def _load_models(opened: OpenPair, asked: str, tell: Tell) -> dict[str, PreTrainedModel]:
+    """By role; the draft first, so that the room left is known when the target comes."""
+    models: dict[str, PreTrainedModel] = {}
+    for side in reversed(opened.sides):
+        tell(_loading("loading", side))
+        size = side.parameters * opened.dtype.itemsize
+        spread = side.role == TARGET and asked in ("auto", "cuda")
+        placement = _placement(side.source.name, size, opened.device, may_spread=spread)
+        models[side.role] = _load_model(side, opened.dtype, placement)
+    return models
+
+
+def _loading(doing: str, side: Side) -> Progress:
+    return Progress(stage="loading", text=f"{doing} {side.role} {side.source.name}")
+
+
+def _placement(name: str, size: int, device: torch.device, *, may_spread: bool) -> Any:
+    """What transformers calls a device map; None leaves the model on the CPU."""
+    free = hardware.free_memory(device)
+    if free is not None and size > free:
+        if device.type == "cuda" and may_spread:
+            return "auto"
+        raise out_of_memory(name)
+    return None if device.type == "cpu" else {"": device}
+
+
+def _load_model(side: Side, dtype: torch.dtype, placement: Any) -> PreTrainedModel:
+    with explained(side.source.name, "model"):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            side.source.folder,
+            config=side.config,
+            dtype=dtype,
+            device_map=placement,
+            use_safetensors=True,
+            output_loading_info=True,
+            **LOCAL,
+        )
+    model, report = loaded
+    _require_all_weights(side.source.name, report)
+    if placement != "auto" and hasattr(model, "hf_device_map"):
+        del model.hf_device_map  # it stands for a model spread over devices; this one is not
+    return model.eval().requires_grad_(False)
+
+
+def _require_all_weights(name: str, report: dict[str, Any]) -> None:
+    """Transformers fills what a file lacks with random numbers."""
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise PairError(
+            f"The weights of {name} lack {missing[0]} and {len(missing) - 1} others."
+            if len(missing) > 1
+            else f"The weights of {name} lack {missing[0]}.",
+            remedy="Give a complete causal language model; copy or download it again.",
+        )
+
+
+def _prove(
+    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
+) -> tuple[dict[str, Body], tuple[str, ...]]:
+    vocabulary = opened.vocabulary
+    for side in opened.sides:
+        tell(_loading("checking", side))
+        with explained(side.source.name, "model"):
+            compatibility.require_numbers(models[side.role], side.source.name)
+            compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
+    with explained(opened.sides[0].source.name, "step"):
+        return compatibility.take_bodies(models, vocabulary, step)
+
+
+def _assemble(
+    opened: OpenPair,
+    models: dict[str, PreTrainedModel],
+    files: dict[str, tuple[Path, ...]],
+    bodies: dict[str, Body],
+) -> Pair:
+    infos = {
+        side.role: _model_info(side, models[side.role], files[side.role], bodies[side.role])
+        for side in opened.sides
+    }
+    target, tokenizer, vocabulary = models[TARGET], opened.sides[0].tokenizer, opened.vocabulary
+    return Pair(
+        name=opened.name,
+        target=target,
+        draft=models.get(DRAFT),
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        token_table=make_token_table(tokenizer, vocabulary),
+        eos_ids=_end_ids(target, tokenizer, vocabulary),
+        max_context=opened.max_context,
+        device=compatibility.input_device(target),
+        info=PairInfo(
+            name=opened.name,
+            target=infos[TARGET],
+            draft=infos.get(DRAFT),
+            vocabulary=vocabulary,
+        ),
+        environment=hardware.describe(opened.device, opened.dtype),
+        target_body=bodies[TARGET],
+        draft_body=bodies.get(DRAFT),
+    )
+
+
+def _model_info(
+    side: Side, model: PreTrainedModel, files: tuple[Path, ...], body: Body
+) -> ModelInfo:
+    return ModelInfo(
+        name=side.source.name,
+        family=side.source.family,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        weights_sha256=weights_sha256(files),
+        step="lean" if isinstance(body, LeanWeights) else "library",
+    )
+
+
+def _end_ids(target: PreTrainedModel, tokenizer: Any, vocabulary: int) -> frozenset[int]:
+    settings = target.generation_config
+    named = settings.eos_token_id if settings is not None else None
+    ids = {*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id}
+    return frozenset(int(i) for i in ids if i is not None and 0 <= i < vocabulary)

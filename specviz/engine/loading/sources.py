@@ -1,0 +1,206 @@
+"""Where a model comes from: an embedded pair, a local folder or the Hub; made a folder.
+
+Whatever can be wrong with a source is told here, before any weights are read: a missing
+folder, a broken configuration, a pickle-only checkpoint, a truncated file, the network.
+Only safetensors files are read, and no code that comes with a model is ever run.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from safetensors import SafetensorError, safe_open
+
+from specviz.engine.loading import hub
+from specviz.engine.loading.model_config import read_config, read_object
+from specviz.errors import PairError
+from specviz.record.pairs import DEFAULT_PAIR, Tell, pairs_folder
+
+_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A folder with a model's small files; of a Hub model the weights may not be there yet."""
+
+    name: str  # as the user wrote it
+    folder: Path
+    config: dict[str, Any]
+    hub_id: str | None = None
+
+    @property
+    def family(self) -> str:
+        return str(self.config["model_type"])
+
+    @property
+    def commit(self) -> str:
+        """Of a Hub model's small files: its weights must be of the same."""
+        return self.folder.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What was asked for: the pair's name, and where its models are."""
+
+    name: str
+    target: str
+    draft: str | None
+    target_name: str
+    draft_name: str | None
+
+
+def choose(name: str | None, draft: str | None, target: str | None, needs_draft: bool) -> Chosen:
+    """Exactly one of an embedded pair's name and a target; a draft only beside a target."""
+    if target is None:
+        if draft is not None:
+            raise PairError("A draft is given without a target.", remedy="Name a target too.")
+        return _embedded(name or DEFAULT_PAIR, needs_draft)
+    if name is not None:
+        raise PairError(
+            f"Both the pair {name!r} and the target {target!r} are given.", remedy="Give one."
+        )
+    if draft is None and needs_draft:
+        raise PairError(
+            f"The target {target!r} has no draft.",
+            remedy="Name a draft of the same family, or use the prompt-lookup drafter.",
+        )
+    draft = draft if needs_draft else None
+    label = target if draft is None else f"{target} + {draft}"
+    return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
+
+
+def _embedded(name: str, needs_draft: bool) -> Chosen:
+    folder = pairs_folder()
+    there = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
+    if name not in there:
+        _refuse_embedded(name, there)
+    return Chosen(
+        name=name,
+        target=str(folder / name / "target"),
+        draft=str(folder / name / "draft") if needs_draft else None,
+        target_name=f"{name}/target",
+        draft_name=f"{name}/draft" if needs_draft else None,
+    )
+
+
+def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
+    if name == DEFAULT_PAIR:
+        raise PairError(
+            f"The embedded pair is not here: assets/pairs/{name} is missing.",
+            remedy="Fetch it with the rest of the project, or give a draft and a target.",
+        )
+    known = ", ".join(there) or "none"
+    raise PairError(
+        f"There is no embedded pair {name!r}.",
+        remedy=f"Those there are: {known}. Or give a draft and a target.",
+    )
+
+
+def open_source(place: str, name: str, tell: Tell) -> Source:
+    """Find a model's folder, and check that it can be a causal language model at all."""
+    path = os.path.expanduser(place)  # unlike pathlib's, it takes any string there is
+    if place and os.path.isdir(path):
+        return Source(name=name, folder=Path(path), config=read_config(Path(path), name))
+    if os.path.isfile(path):
+        raise PairError(f"{name} is a file.", remedy="Give the folder that holds the model.")
+    if not place.strip() or _looks_like_path(place):
+        raise PairError(
+            f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
+        )
+    folder = hub.fetch_small_files(place, tell)
+    return Source(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
+
+
+def bytes_to_fetch(source: Source, tell: Tell) -> int:
+    """Bytes of the weights that are not on this machine yet; refuses a Hub model with none."""
+    if source.hub_id is None or _has_weights(source):
+        return 0
+    files = hub.list_weights(source.hub_id, source.commit, tell)
+    if not files:
+        _refuse_without_safetensors(source)
+    return sum(file.file_size or 0 for file in files if file.will_download)
+
+
+def fetch_weights(source: Source, tell: Tell) -> tuple[Path, ...]:
+    """The safetensors files of a model, each one whole."""
+    if source.hub_id is not None and not _has_weights(source):
+        missing = bytes_to_fetch(source, tell)
+        hub.fetch_weights(source.hub_id, source.commit, missing, tell)
+    return weight_files(source)
+
+
+def weight_files(source: Source) -> tuple[Path, ...]:
+    """The safetensors files on this machine, each one whole by its header."""
+    files = _named_weights(source)
+    for file in files:
+        _check_whole(source.name, file)
+    return files
+
+
+def require_tokenizer_files(source: Source) -> None:
+    """Transformers would make up an empty tokenizer for a folder that holds none."""
+    if not any(any(source.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
+        raise PairError(
+            f"{source.name} has no tokenizer files.",
+            remedy="Put its tokenizer.json and tokenizer_config.json beside the weights.",
+        )
+
+
+def _looks_like_path(place: str) -> bool:
+    return place.startswith((".", "/", "~")) or place.count("/") > 1 or "\\" in place
+
+
+def _has_weights(source: Source) -> bool:
+    try:
+        return all(file.is_file() for file in _named_weights(source))
+    except PairError:
+        return False
+
+
+def _named_weights(source: Source) -> tuple[Path, ...]:
+    single, index = source.folder / "model.safetensors", source.folder / _INDEX
+    if single.is_file():
+        return (single,)
+    if not index.is_file():
+        _refuse_without_safetensors(source)
+    try:
+        names = sorted(set(read_object(index)["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise PairError(
+            f"The {_INDEX} of {source.name} is broken.", remedy="Copy or download it again."
+        ) from None
+    return tuple(source.folder / str(name) for name in names)
+
+
+def _refuse_without_safetensors(source: Source) -> NoReturn:
+    pickles = sorted(source.folder.glob("pytorch_model*.bin*"))
+    if pickles:
+        raise PairError(
+            f"{source.name} holds a pickle checkpoint ({pickles[0].name}), which could run code "
+            "and is never loaded.",
+            remedy="Convert it to safetensors, or choose a copy that is.",
+        )
+    raise PairError(
+        f"{source.name} has no weights in safetensors files.",
+        remedy="Give a model that has model.safetensors; convert other checkpoints to it.",
+    )
+
+
+def _check_whole(name: str, file: Path) -> None:
+    if not file.is_file():
+        raise PairError(
+            f"{name} lacks its weights file {file.name}.",
+            remedy="Copy or download the model again.",
+        )
+    try:
+        with safe_open(file, framework="np"):  # torch would ask for memory of the file's size
+            pass
+    except (SafetensorError, OSError) as error:
+        raise PairError(
+            f"The weights file {file.name} of {name} is truncated or broken.",
+            remedy="Copy or download it again.",
+        ) from error

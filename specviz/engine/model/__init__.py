@@ -1,0 +1,1 @@
+"""A loaded pair: its steps, matrix products, texts and chat templates."""

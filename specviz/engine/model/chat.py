@@ -1,0 +1,66 @@
+"""From what the user typed to token ids, with or without the target's chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.engine.loading.libraries import explained
+from specviz.engine.model.chat_template import render_chat
+from specviz.engine.model.pair import Pair
+from specviz.errors import PromptError
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reader:
+    """What reads prompts for a pair; its weights are not needed for that."""
+
+    tokenizer: Any
+    vocabulary: int
+    target_name: str
+
+
+def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[int]:
+    """Token ids of a text, or the given ids themselves once they are known to mean something."""
+    return prompt_ids(_reader(pair), prompt, chat)
+
+
+def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[int]:
+    """The same before the pair is loaded."""
+    if not isinstance(prompt, str):
+        return _checked_ids(reader, prompt)
+    if not (prompt.strip() if chat else prompt):
+        raise PromptError("The prompt is empty.", remedy="Type at least one word.")
+    if chat:
+        prompt = _in_template(reader, prompt)
+    with explained(reader.target_name, "tokenizer"):
+        ids = list(reader.tokenizer(prompt, add_special_tokens=not chat)["input_ids"])
+    return _checked_ids(reader, ids)
+
+
+def _reader(pair: Pair) -> Reader:
+    return Reader(
+        tokenizer=pair.tokenizer, vocabulary=pair.vocabulary, target_name=pair.info.target.name
+    )
+
+
+def _in_template(reader: Reader, text: str) -> str:
+    if not getattr(reader.tokenizer, "chat_template", None):
+        raise PromptError(
+            f"{reader.target_name} has no chat template.",
+            remedy="Turn the chat template off, or choose an instruct model as the target.",
+        )
+    return render_chat(reader.tokenizer, reader.target_name, text)
+
+
+def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:
+    if not len(ids):
+        raise PromptError("The prompt is empty.", remedy="Give at least one token.")
+    for token_id in ids:
+        if not 0 <= token_id < reader.vocabulary:
+            raise PromptError(
+                f"The prompt holds the id {token_id}, outside the pair's vocabulary.",
+                remedy=f"Give ids from 0 to {reader.vocabulary - 1}.",
+            )
+    return [int(token_id) for token_id in ids]

@@ -1,0 +1,54 @@
+"""A draft and a target that can work together, loaded and ready to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from transformers import PreTrainedModel
+
+from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.text import TokenTable
+from specviz.record.trace import Environment, PairInfo
+
+Body: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Pair:
+    """Two models, one vocabulary. ``draft`` is None for drafters that are no model.
+
+    ``vocabulary`` is the common size: logits are cut to it on both sides, ids beyond it
+    are padding and mean nothing. ``max_context`` is the shorter of the two contexts.
+    """
+
+    name: str
+    target: PreTrainedModel
+    draft: PreTrainedModel | None
+    tokenizer: Any  # a transformers tokenizer, fast or slow
+    vocabulary: int
+    token_table: TokenTable
+    eos_ids: frozenset[int]
+    max_context: int | None
+    device: torch.device  # where token ids go in
+    info: PairInfo
+    environment: Environment
+    notices: tuple[str, ...] = ()
+    target_body: Body = field(repr=False)
+    draft_body: Body | None = field(default=None, repr=False)
+
+    def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
+        """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
+        return _step(self.target_body, self.vocabulary, capacity, keep_hidden=keep_hidden)
+
+    def draft_step(self, capacity: int) -> Step:
+        assert self.draft_body is not None
+        return _step(self.draft_body, self.vocabulary, capacity)
+
+
+def _step(body: Body, vocabulary: int, capacity: int, *, keep_hidden: bool = False) -> Step:
+    if isinstance(body, LeanWeights):
+        return LeanStep(body, vocabulary, capacity)
+    return LibraryStep(body, vocabulary, keep_hidden=keep_hidden)

@@ -1,1 +1,0 @@
-"""What leaves the project: tables, and recordings that play elsewhere."""

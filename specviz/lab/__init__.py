@@ -1,1 +1,0 @@
-"""Engine runs judged by analysis: step costs, forecasts, measured runs, the bench."""

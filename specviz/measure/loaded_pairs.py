@@ -1,0 +1,140 @@
+"""Pairs that stay loaded while they fit: the one used longest ago is let go first.
+
+A pair fits if 1.3 times its weights and a GiB to work in are free, on its device, before it is
+loaded. Where nobody can say what is free, one pair is kept at a time. What a run takes of the
+memory is measured here too.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING, Any
+
+from specviz.errors import DeviceError
+from specviz.record.pairs import PairSpec, Tell, memory_margin
+from specviz.record.trace import RunConfig
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+
+_MOST_PAIRS = 4  # as many as a comparison has lanes
+
+
+class KeptPairs:
+    def __init__(self) -> None:
+        self._pairs: dict[PairSpec, Pair] = {}  # the one used last at the end
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def get(self, spec: PairSpec) -> Pair | None:
+        """The pair, if it is loaded; its thread count is set anew, for that is the process's."""
+        pair = self._pairs.get(spec)
+        if pair is not None:
+            _restore_threads(pair)
+        return pair
+
+    def load(self, spec: PairSpec, tell: Tell) -> Pair:
+        """The pair, loaded unless it is there; an exception of ``tell`` breaks that off."""
+        pair = self.get(spec)
+        if pair is not None:
+            self._pairs[spec] = self._pairs.pop(spec)
+            return pair
+        self._make_room(spec, tell)
+        self._pairs[spec] = pair = self._loaded(spec, tell)
+        return pair
+
+    def clear(self) -> None:
+        """Frees the models, and what a loading that broke off may have left."""
+        self._pairs.clear()
+        release_memory()
+
+    def _make_room(self, spec: PairSpec, tell: Tell) -> None:
+        release_memory()
+        if not self._pairs:
+            return
+        from specviz.engine import check_pair
+
+        needed = memory_margin(check_pair(spec, tell).memory_needed)
+        while self._pairs and not self._has_room(spec, needed):
+            del self._pairs[next(iter(self._pairs))]
+            release_memory()
+
+    def _has_room(self, spec: PairSpec, needed: int) -> bool:
+        free = free_memory(spec)
+        return len(self._pairs) < _MOST_PAIRS and free is not None and needed <= free
+
+    def _loaded(self, spec: PairSpec, tell: Tell) -> Pair:
+        try:
+            return load(spec, tell)
+        except DeviceError:
+            if not self._pairs:
+                raise
+        self.clear()  # outside of the handler: its traceback holds what was loaded so far
+        return load(spec, tell)
+
+
+def load(spec: PairSpec, tell: Tell) -> Pair:
+    from specviz.engine import load_pair
+
+    return load_pair(
+        spec.name,
+        draft=spec.draft,
+        target=spec.target,
+        device=spec.device,
+        dtype=spec.dtype,
+        step=spec.step,
+        threads=spec.threads,
+        needs_draft=spec.needs_draft,
+        progress=tell,
+    )
+
+
+def free_memory(spec: PairSpec) -> int | None:
+    from specviz.engine.loading import hardware
+
+    return hardware.free_memory(hardware.choose_device(spec.device))
+
+
+class RunMemory:
+    """Bytes that a run takes, begun before it: the weights of the models it needs, each tensor
+    once, and on a GPU the most that was in use meanwhile above what was in use before."""
+
+    def __init__(self, pair: Pair, config: RunConfig) -> None:
+        self._weights = _weights_bytes(pair, config)
+        self._device = pair.device if pair.device.type == "cuda" else None
+        self._before = 0
+        if self._device is not None:
+            _cuda().reset_peak_memory_stats(self._device)
+            self._before = _cuda().memory_allocated(self._device)
+
+    def measured(self) -> int:
+        if self._device is None:
+            return self._weights
+        return self._weights + _cuda().max_memory_allocated(self._device) - self._before
+
+
+def _weights_bytes(pair: Pair, config: RunConfig) -> int:
+    """Prompt lookup needs no draft model, though the pair may have one."""
+    draft = pair.draft if config.drafter == "model" else None
+    models = [model for model in (pair.target, draft) if model is not None]
+    tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}
+    return sum(tensors.values())
+
+
+def _cuda() -> Any:
+    return sys.modules["torch"].cuda
+
+
+def release_memory() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _restore_threads(pair: Pair) -> None:
+    if pair.environment.device == "cpu":
+        sys.modules["torch"].set_num_threads(pair.environment.threads)

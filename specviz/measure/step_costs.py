@@ -1,0 +1,77 @@
+"""Step costs of a pair, measured once and kept by pair, device, dtype, threads and sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from specviz.record.pairs import Tell
+from specviz.record.trace import RunConfig, StepCosts
+from specviz.store import load_value, save_value
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_KIND = "step-costs"
+_CONTEXTS = (32, 256, 1024)
+_TIMING = 3  # raised with what a step's time holds: older tables are not comparable
+_MARGIN = 32  # tokens that the longest verification may need beyond the context
+
+
+def kept_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
+    return load_value(_KIND, costs_key(pair, config), StepCosts)
+
+
+def step_costs(
+    pair: Pair, config: RunConfig, *, fresh: bool = False, tell: Tell | None = None
+) -> StepCosts | None:
+    """The kept table, or one measured now (about ten seconds at most) and kept.
+
+    A table measured on a noisy machine or cut short is kept too, and says so. None where the
+    time did not do for any, as for models of seconds a step. ``tell`` hears of a measurement.
+    """
+    kept = None if fresh else kept_costs(pair, config)
+    if kept is not None:
+        return kept
+    from specviz.engine.decoding.costs import measure_step_costs
+
+    settings, contexts = _plain_settings(config), _contexts(pair)
+    measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
+    if measured is not None:
+        save_value(_KIND, costs_key(pair, config), measured)
+    return measured
+
+
+def costs_key(pair: Pair, config: RunConfig) -> str:
+    """All that a step's cost depends on, in words."""
+    environment, models = pair.environment, pair.info
+    draft = models.draft.weights_sha256 if models.draft else "none"
+    parts = (
+        f"target {models.target.weights_sha256} draft {draft} step {models.target.step}",
+        f"{environment.device} {environment.device_name} {environment.dtype}",
+        f"threads {environment.threads} torch {environment.versions.get('torch', '')}",
+        f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
+    )
+    return "; ".join(parts)
+
+
+def _contexts(pair: Pair) -> tuple[int, ...]:
+    """Three lengths, shorter ones for a pair with a short context."""
+    longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - _MARGIN
+    if longest >= _CONTEXTS[-1]:
+        return _CONTEXTS
+    return tuple(sorted({max(1, longest // 8), max(2, longest // 2), max(3, longest)}))
+
+
+def _sampling(config: RunConfig) -> str:
+    """Which processors run; their settings hardly matter to the time they take."""
+    if config.greedy:
+        return "greedy"
+    parts = ["temperature"]
+    parts += ["top-k"] if config.top_k else []
+    parts += ["top-p"] if config.top_p < 1.0 else []
+    return "+".join(parts)
+
+
+def _plain_settings(config: RunConfig) -> RunConfig:
+    return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover")

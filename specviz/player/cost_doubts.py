@@ -1,0 +1,35 @@
+"""What stands against a table of step costs, in plain words."""
+
+from __future__ import annotations
+
+from specviz.record.trace import StepCosts
+
+
+def costs_doubt(costs: StepCosts | None) -> str | None:
+    """Sentences; None where nothing does."""
+    if costs is None:
+        return None
+    said = [*_noise(costs), *_shortage(costs)]
+    return " ".join(said) or None
+
+
+def _noise(costs: StepCosts) -> list[str]:
+    if not costs.noisy:
+        return []
+    drift = f"{100 * costs.drift:.0f} %"
+    return [f"Step costs were measured on a busy machine: the same steps drifted by {drift}."]
+
+
+def _shortage(costs: StepCosts) -> list[str]:
+    said: list[str] = []
+    if costs.sparse:
+        few = "one first step" if not costs.samples else _counted(costs.samples, "sample")
+        said.append(f"The time for step costs ran out: some rest on {few}.")
+    if costs.interpolated:
+        numbers = ", ".join(map(str, costs.interpolated))
+        said.append(f"Verifying {numbers} tokens was not timed: taken between its neighbours.")
+    return said
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"

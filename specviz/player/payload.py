@@ -1,0 +1,188 @@
+"""The player's data: what is on the stage now, as plain values. See assets/player/README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from specviz.player.cost_doubts import costs_doubt
+from specviz.player.playback import lanes, prompt_texts, round_items
+from specviz.player.summary import summary
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.throughput import (
+    Outlook,
+    ThroughputCurves,
+    extrapolated_curves,
+    foretold_curves,
+)
+from specviz.record.trace import RunConfig, Trace
+
+_FEW_ROUNDS = 10
+Tour = Literal["ask", "force", "never"]
+Plain = dict[str, Any]
+# How the families that the engine knows write the end of a text.
+_END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a run stands, in the player's words."""
+
+    id: str
+    state: str
+    label: str
+    detail: str = ""
+    remedy: str = ""
+    sentence: str | None = None  # while there is no verdict
+    waiting: bool = False  # the stage still shows the run before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A run on the throughput chart."""
+
+    gamma: int
+    rate: float
+    label: str
+    current: bool
+    partial: bool  # the run was broken off
+    few: bool  # with so few rounds, a pace says little
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What the next run would be."""
+
+    config: RunConfig
+    prompt: str
+    kind: str | None  # of the prompt, where it is a preset
+
+
+def payload(
+    trace: Trace,
+    status: Status,
+    *,
+    start: int = 0,
+    curves: ThroughputCurves | None = None,
+    points: Sequence[Point] = (),
+    chosen: Chosen | None = None,
+    figures: Metrics | None = None,
+    growing: bool = False,
+    tour: Tour = "never",
+) -> Plain:
+    """Everything the player shows; of the rounds those from ``start`` on."""
+    figures = figures or metrics(trace)
+    return {
+        "run": _run(trace, status),
+        "prompt": prompt_texts(trace),
+        "rounds": {
+            "from": start,
+            "items": round_items(trace, start),
+            "total": len(trace.rounds),
+        },
+        "lanes": lanes(trace, noisy=bool(figures.noisy)),
+        "summary": summary(trace, figures, sentence=status.sentence, growing=growing),
+        "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
+        "end_texts": _END_TEXTS,
+        "growing": growing,
+        "tour": tour,
+    }
+
+
+def payload_of_trace(trace: Trace, *, run_id: str, state: str, label: str) -> Plain:
+    """A whole trace at rest."""
+    figures = metrics(trace)
+    status = Status(id=run_id, state=state, label=label)
+    curves = curves_of(trace, figures, None)
+    points = [p for p in (point_of(trace, figures, current=True),) if p]
+    return payload(trace, status, curves=curves, points=points, figures=figures)
+
+
+def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
+    """What was foretold from other texts, else an extrapolation of this run."""
+    costs = trace.step_costs
+    if costs is None or (not costs.draft and trace.config.drafter == "model"):
+        return None
+    context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
+    if outlook is not None:
+        # At gamma 1 a round gives 1 + alpha tokens.
+        return foretold_curves(costs, context, outlook.speedups, min(1.0, outlook.taus[0] - 1.0))
+    if figures.alpha_expected is None:
+        return None
+    return extrapolated_curves(costs, context, figures.alpha_expected)
+
+
+def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
+    if figures.tokens_per_second is None:
+        return None
+    config = trace.config
+    sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
+    return Point(
+        gamma=config.gamma,
+        rate=figures.tokens_per_second,
+        label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
+        current=current,
+        partial=trace.finish == "stopped",
+        few=figures.num_whole_rounds < _FEW_ROUNDS,
+    )
+
+
+def _run(trace: Trace, status: Status) -> Plain:
+    config = trace.config
+    return {
+        "id": status.id,
+        "state": status.state,
+        "label": status.label,
+        "detail": status.detail,
+        "remedy": status.remedy,
+        "waiting": status.waiting,
+        "lossy": not config.lossless,
+        "epsilon": config.epsilon,
+        "residual": config.residual,
+        "greedy": config.greedy,
+        "gamma": config.gamma,
+        "temperature": config.temperature,
+    }
+
+
+def _throughput(
+    curves: ThroughputCurves | None,
+    points: Sequence[Point],
+    trace: Trace,
+    figures: Metrics,
+    chosen: Chosen | None,
+) -> Plain | None:
+    if curves is None:
+        return None
+    return {
+        "gammas": list(curves.gammas),
+        "ideal": [round(rate, 2) for rate in curves.ideal],
+        "forecast": [round(rate, 2) for rate in curves.forecast],
+        "extrapolated": curves.extrapolated,
+        "stale": chosen is not None and _law_of(chosen) != _law_of(_asked(trace)),
+        "target": round(curves.target, 2),
+        "measured_target": figures.baseline_tokens_per_second,
+        "doubt": costs_doubt(trace.step_costs),
+        "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
+        "points": [asdict(point) for point in points],
+    }
+
+
+def _foretold(curves: ThroughputCurves, gamma: int) -> Plain:
+    """What the curves say of a gamma; nothing beyond their end."""
+    known = dict(zip(curves.gammas, curves.forecast, strict=True))
+    return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
+
+
+def _asked(trace: Trace) -> Chosen:
+    return Chosen(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+
+
+def _law_of(asked: Chosen) -> tuple[object, ...]:
+    """All that acceptance hangs on, besides luck: runs alike in it have one forecast."""
+    config = asked.config
+    rule = None if config.lossless else (config.epsilon, config.residual)
+    sampling = (config.temperature, config.top_k, config.top_p)
+    words = (asked.kind or asked.prompt, config.chat, config.ignore_eos)
+    return (*sampling, config.drafter, rule, *words)

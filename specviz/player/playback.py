@@ -1,0 +1,133 @@
+"""A trace as the player takes it: plain values that JSON can hold. See assets/player/README.md.
+
+Probabilities that decide a verdict keep every digit, so that it can be replayed by hand;
+those of the alternatives, which are only drawn, are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+
+from specviz.record.token_text import Place, added_texts, alone, emitted_tokens
+from specviz.record.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
+
+Plain = dict[str, Any]
+
+
+def prompt_texts(trace: Trace) -> list[str]:
+    prompt = trace.prompt
+    return added_texts(prompt.token_ids, prompt.token_texts, trace.pieces, prompt.text)
+
+
+def round_items(trace: Trace, start: int = 0) -> list[Plain]:
+    """The rounds from ``start`` on. A token that adds another text than its own says so."""
+    items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
+    for (index, place), text in _adds(trace).items():
+        if index >= start:
+            item = items[index - start]
+            [*item["candidates"], item["extra"]][place]["adds"] = text
+    return items
+
+
+def _adds(trace: Trace) -> dict[Place, str]:
+    emitted = list(emitted_tokens(trace.rounds))
+    texts = [token.text for _, token in emitted]
+    adds = added_texts([token.token_id for _, token in emitted], texts, trace.pieces, trace.text)
+    each = zip(emitted, texts, adds, strict=True)
+    return {place: added for (place, _), text, added in each if added != text}
+
+
+def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
+    """Both lanes as they were timed; None where the target alone was not."""
+    target = target_seconds(trace)
+    if target is None:
+        return None
+    return {"noisy": noisy, "speculative": lane_parts(trace), "target": target}
+
+
+def lane_parts(trace: Trace) -> list[Plain]:
+    """The seconds of each round, in its parts.
+
+    Their lengths are the mean of the timed repeats, where there are some; how a round divides
+    into its parts is known from the run that was watched.
+    """
+    repeats = _mean_block(trace.baseline, "speculative") if trace.baseline else None
+    totals = repeats or [entry.times.decode for entry in trace.rounds]
+    return [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)]
+
+
+def target_seconds(trace: Trace) -> list[float] | None:
+    """The seconds of each token of the target alone; None where it was not timed."""
+    target = _mean_block(trace.baseline, "target") if trace.baseline else None
+    return None if target is None else [_significant(seconds) for seconds in target]
+
+
+def _mean_block(baseline: Baseline, lane: str) -> list[float] | None:
+    blocks = [block.seconds for block in baseline.blocks if block.lane == lane]
+    return [fmean(each) for each in zip(*blocks, strict=True)] if blocks else None
+
+
+def _parts(entry: Round, total: float) -> Plain:
+    times = entry.times
+    scale = total / times.decode if times.decode else 1.0
+    parts = {"draft": times.draft, "verify": times.verify, "other": times.other}
+    return {name: _significant(scale * seconds) for name, seconds in parts.items()}
+
+
+def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
+    times = entry.times
+    return {
+        "candidates": [_candidate(each, pieces) for each in entry.candidates],
+        "extra": _extra(entry.extra, pieces) if entry.extra else None,
+        "cut": entry.cut,
+        "times": {
+            "draft": _significant(times.draft),
+            "verify": _significant(times.verify),
+            "other": _significant(times.other),
+        },
+    }
+
+
+def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
+    return {
+        "text": alone(each.token_id, each.text, pieces),
+        "verdict": each.verdict,
+        "draft": each.draft_prob,
+        "target": each.target_prob,
+        "uniform": each.uniform,
+        "expected": _significant(each.expected_acceptance),
+        "insight": _insight(each.insight, pieces) if each.insight else None,
+    }
+
+
+def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
+    return {
+        "text": alone(extra.token_id, extra.text, pieces),
+        "kind": extra.kind,
+        "target": extra.target_prob,
+        "draft": extra.draft_prob,
+        "uniform": extra.uniform,
+    }
+
+
+def _insight(insight: Insight, pieces: Mapping[str, str]) -> Plain:
+    return {
+        "draft": insight.draft_prob,
+        "target": insight.target_prob,
+        "draft_entropy": _significant(insight.draft_entropy),
+        "target_entropy": _significant(insight.target_entropy),
+        "draft_top": _alternatives(insight.draft_top, pieces),
+        "target_top": _alternatives(insight.target_top, pieces),
+        "residual_top": _alternatives(insight.residual_top, pieces),
+    }
+
+
+def _alternatives(tops: Alternatives, pieces: Mapping[str, str]) -> list[list[str | float]]:
+    each = zip(tops.token_ids, tops.texts, tops.probs, strict=True)
+    return [[alone(token_id, text, pieces), _significant(prob)] for token_id, text, prob in each]
+
+
+def _significant(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,98 @@
+"""Recordings of several lanes as the player races them: on one clock, beside the target alone.
+
+Each lane keeps the stage it would have by itself, so that choosing a lane shows its text, its
+rounds and its figures. Times are those of ``lanes``: what was measured, and nothing besides.
+See assets/player/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from specviz.comparison import Comparison, Measured, compare
+from specviz.player.payload import Plain, Status, curves_of, payload, point_of
+from specviz.player.playback import lane_parts, target_seconds
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.trace import Trace
+
+MOST_LANES = 4
+
+
+def race_payload(labels: Sequence[str], traces: Sequence[Trace], *, chosen: int = 0) -> Plain:
+    """The player's data for a race of finished runs; ``chosen`` is the lane on the stage."""
+    assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
+    assert 0 <= chosen < len(traces)
+    assert all(trace.rounds for trace in traces), "a lane without a round has nowhere to run"
+    figures = [metrics(trace) for trace in traces]
+    lanes = [
+        _lane(str(label), trace, each)
+        for label, trace, each in zip(labels, traces, figures, strict=True)
+    ]
+    return {
+        "race": {
+            "id": _race_id(lanes),
+            "lanes": lanes,
+            "targets": _targets(labels, traces),
+            "noisy": any(bool(each.noisy) for each in figures),
+            "chosen": chosen,
+        },
+        "growing": False,
+        "tour": "never",
+    }
+
+
+def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple[int, ...]:
+    """The prompts, by their places, on which every lane has a run."""
+    made = {(run.job.item, run.job.lane) for run in measured}
+    items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
+    return tuple(item for item in items if all((item, lane) in made for lane in lanes))
+
+
+def representatives(
+    comparison: Comparison, measured: Sequence[Measured], item: int
+) -> tuple[Trace, ...]:
+    """Of each lane the run on that prompt that is nearest its median rate there."""
+    plan = comparison.plan
+    if len(plan.items) > 1:  # nearest the median of all prompts, lanes would write unlike texts
+        alone = replace(plan, items=(plan.items[item],))
+        of_it = [run for run in measured if run.job.item == item]
+        runs = [replace(run, job=replace(run.job, item=0)) for run in of_it]
+        comparison = compare(alone, runs)
+    found = [lane.representative for lane in comparison.lanes]
+    return tuple(run.trace for run in found if run is not None)
+
+
+def _lane(label: str, trace: Trace, figures: Metrics) -> Plain:
+    status = Status(id=_lane_id(label, trace), state="done", label=label)
+    curves = curves_of(trace, figures, None)
+    points = [point for point in (point_of(trace, figures, current=True),) if point]
+    stage = payload(trace, status, curves=curves, points=points, figures=figures)
+    return {"label": label, "parts": lane_parts(trace), "stage": stage}
+
+
+def _lane_id(label: str, trace: Trace) -> str:
+    """Another recording, another name: the player keeps what it knows by it."""
+    told = repr((label, trace.config, trace.token_ids, [entry.times for entry in trace.rounds]))
+    return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+
+
+def _race_id(lanes: Sequence[Plain]) -> str:
+    return " ".join(lane["stage"]["run"]["id"] for lane in lanes)
+
+
+def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[Plain]:
+    """Each target by itself, once: along the words of the first lane that it was timed beside."""
+    found: dict[tuple[str, str], Plain] = {}
+    for label, trace in zip(labels, traces, strict=True):
+        seconds = target_seconds(trace)
+        target = trace.pair.target
+        key = target.name, target.weights_sha256
+        if seconds is not None and key not in found:
+            found[key] = {"name": target.name, "along": label, "seconds": seconds}
+    several = len(found) > 1
+    return [
+        {**each, "label": f"{each['name']} alone" if several else "target alone"}
+        for each in found.values()
+    ]

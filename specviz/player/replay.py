@@ -1,0 +1,154 @@
+"""A run or a comparison as one HTML file: opens from disk and plays, with no server or network.
+
+The player is inline, and the page's policy lets that one script run and nothing be fetched.
+Everything that a run or a person said is data: JSON in which no mark-up can begin, drawn as text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from specviz.comparison import Comparison, Measured, basis, settings_of
+from specviz.comparison.table import as_texts, legend
+from specviz.errors import ConfigError
+from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.player_source import replay_source
+from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.record.trace import Trace
+
+_RUN_ID = "replay"
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>specviz replay</title>
+<style>{style}</style>
+</head>
+<body>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def replay_html(trace: Trace) -> str:
+    """One run in the player."""
+    player = payload_of_trace(trace, run_id=_RUN_ID, state="recorded", label="recorded")
+    return _document(player, title=_pair(trace), facts=_facts(trace))
+
+
+def comparison_html(
+    comparison: Comparison, measured: Sequence[Measured], *, item: int | None = None
+) -> str:
+    """A comparison and the race on one of its prompts, by default the first that all lanes ran.
+
+    Raises ConfigError where there is none.
+    """
+    raced = prompts_raced(comparison, measured)
+    item = raced[0] if item is None and raced else item
+    if item not in raced:
+        raise ConfigError(
+            "Not every lane has a run on the prompt, so there is no race to save.",
+            remedy="Let the comparison go on until all have.",
+        )
+    return comparison_replay_html(
+        [lane.label for lane in comparison.lanes],
+        representatives(comparison, measured, item),
+        verdict=comparison.verdict.text,
+        table=as_texts(comparison),
+        facts=[
+            settings_of(comparison.plan),
+            basis(comparison),
+            *_prompt(comparison, item),
+            legend(comparison),
+        ],
+    )
+
+
+def _prompt(comparison: Comparison, item: int) -> list[str]:
+    """Which prompt the race is on, where there are several."""
+    items = comparison.plan.items
+    if len(items) == 1:
+        return []
+    kind = items[item].kind
+    return [f"race on prompt {item + 1} of {len(items)}{f', {kind}' if kind else ''}"]
+
+
+def comparison_replay_html(
+    labels: Sequence[str],
+    traces: Sequence[Trace],
+    *,
+    verdict: str,
+    table: Sequence[Sequence[str]] = (),
+    facts: Sequence[str] = (),
+) -> str:
+    """A race in the player, below the verdict in words and the table, whose head comes first."""
+    assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
+    pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
+    return _document(
+        race_payload(labels, traces),
+        title=f"{len(traces)} lanes: {', '.join(pairs)}",
+        facts=[*facts, *_place(traces[0])],
+        verdict=verdict,
+        table=table,
+    )
+
+
+def _document(
+    player: Plain,
+    *,
+    title: str,
+    facts: Sequence[str],
+    verdict: str = "",
+    table: Sequence[Sequence[str]] = (),
+) -> str:
+    script, style = replay_source()
+    assert not re.search("</|<!--", script), "the script element would end elsewhere"
+    about = {"title": title, "verdict": verdict, "facts": list(facts), "table": table}
+    return _DOCUMENT.format(
+        policy=_policy(script),
+        style=style,
+        data=script_json({"about": about, "player": player}),
+        script=script,
+    )
+
+
+def _policy(script: str) -> str:
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand in a script element: only ASCII, and nothing that HTML would read."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def _pair(trace: Trace) -> str:
+    return trace.pair.name if trace.pair.draft else trace.pair.target.name
+
+
+def _facts(trace: Trace) -> list[str]:
+    config = trace.config
+    sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
+    return [f"γ {config.gamma}", sampling, *_place(trace)]
+
+
+def _place(trace: Trace) -> list[str]:
+    where = trace.environment
+    device = where.cpu if where.device == "cpu" else where.device_name
+    threads = f", {where.threads} threads" if where.threads > 1 else ""
+    return [f"{device}{threads}", where.dtype, trace.created.replace("T", " ")[:16] + " UTC"]

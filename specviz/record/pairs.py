@@ -1,0 +1,160 @@
+"""Pairs as they are asked for and as they are found to be, before any weights are read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from specviz import ASSETS
+from specviz.errors import ConfigError
+
+if TYPE_CHECKING:
+    from specviz.record.trace import Environment
+
+DEFAULT_PAIR = "tinystories"
+_KNOWN = ASSETS / "known_pairs.json"
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+STEPS = ("auto", "library", "lean")
+MAX_THREADS = 256
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
+
+Stage = Literal["looking", "downloading", "loading", "measuring"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSpec:
+    """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
+
+    A device, number type, step or thread count that no machine has is refused here, before any
+    library is loaded; whether this machine has the device is found out later.
+    """
+
+    name: str | None = None
+    draft: str | None = None
+    target: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    step: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
+            raise ConfigError(
+                f"{self.device!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+            )
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("step", self.step, STEPS)
+        whole = isinstance(self.threads, int) and not isinstance(self.threads, bool)
+        if self.threads is not None and not (whole and 1 <= self.threads <= MAX_THREADS):
+            raise ConfigError(
+                f"threads is {self.threads}.",
+                remedy=f"Give a whole number from 1 to {MAX_THREADS}.",
+            )
+
+    @property
+    def embedded(self) -> bool:
+        return self.target is None
+
+    @property
+    def needs_draft(self) -> bool:
+        """A target without a draft is run with the prompt-lookup drafter."""
+        return self.embedded or self.draft is not None
+
+    @property
+    def label(self) -> str:
+        if self.target is None:
+            return self.name or "embedded pair"
+        return f"{self.target} + {self.draft}" if self.draft else self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is being done to make a pair ready; bytes where they are known."""
+
+    stage: Stage
+    text: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
+
+
+Tell = Callable[[Progress], None]  # raises to stop what is being done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCheck:
+    """One model as its small files describe it."""
+
+    name: str
+    family: str
+    parameters: int
+    bytes_to_fetch: int  # 0 where the weights are already on this machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Which weights a pair has now, and on what it would run; None for weights not here yet."""
+
+    target_sha256: str | None
+    draft_sha256: str | None
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCheck:
+    """Whether a pair can work, from configurations and tokenizers alone."""
+
+    target: ModelCheck
+    draft: ModelCheck | None
+    vocabulary: int
+    memory_needed: int  # bytes, weights of both in the number type that would be used
+    memory_free: int | None  # None where nobody can say
+    notices: tuple[str, ...] = ()
+    present: Presence | None = None  # where it was asked for
+
+    @property
+    def size_ratio(self) -> float | None:
+        """How many times smaller the draft is."""
+        if self.draft is None:
+            return None
+        return self.target.parameters / self.draft.parameters
+
+    @property
+    def fits(self) -> bool | None:
+        if self.memory_free is None:
+            return None
+        return self.memory_needed <= self.memory_free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPair:
+    """A well-known pair of the Hub."""
+
+    family: str
+    target: str
+    draft: str
+    size: str  # "7B + 0.5B"
+
+
+def memory_margin(needed: int) -> int:
+    """What should be free to load and run models whose weights need that many bytes."""
+    return needed * 13 // 10 + 2**30
+
+
+def pairs_folder() -> Path:
+    """Of the embedded pairs: each a folder with ``target`` and ``draft``."""
+    return ASSETS / "pairs"
+
+
+def known_pairs() -> tuple[KnownPair, ...]:
+    """Pairs that are known to share a tokenizer, by family and size."""
+    return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))

@@ -1,0 +1,87 @@
+"""How tokens spell a text whose characters may be split over several of them.
+
+``pieces`` holds the bytes, in hex, of the tokens that are no whole characters, by token id: see
+``Trace.pieces``. A character stands with the last of its tokens; those before it add nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from specviz.record.trace import Candidate, Extra, Round
+
+Place = tuple[int, int]  # of a round, and of a candidate in it; their number for the extra token
+_NO_CHARACTER = "\ufffd"
+_STRAY = re.compile("[\udc80-\udcff]+")
+
+
+def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[Place, Candidate | Extra]]:
+    """The tokens that the text is made of."""
+    for index, entry in enumerate(rounds):
+        for place, candidate in enumerate(entry.candidates):
+            if candidate.verdict == "accepted":
+                yield (index, place), candidate
+        if entry.extra:
+            yield (index, len(entry.candidates)), entry.extra
+
+
+def alone(token_id: int, text: str, pieces: Mapping[str, str]) -> str:
+    """A token by itself: bytes that make no character as ``⟨c3⟩``."""
+    piece = pieces.get(str(token_id))
+    if piece is None:
+        return text
+    decoded = bytes.fromhex(piece).decode("utf-8", errors="surrogateescape")
+    return _STRAY.sub(lambda found: f"⟨{_hex(found[0])}⟩", decoded)
+
+
+def _hex(stray: str) -> str:
+    return stray.encode("utf-8", errors="surrogateescape").hex(" ")
+
+
+def added_texts(
+    token_ids: Iterable[int], texts: Iterable[str], pieces: Mapping[str, str], whole: str = ""
+) -> list[str]:
+    """What each token adds to the text; ``whole`` is that text, for where no bytes are known."""
+    if not pieces:
+        return _read_off(list(texts), whole)
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    return [
+        _decoded(decoder, text, pieces.get(str(token_id)))
+        for token_id, text in zip(token_ids, texts, strict=True)
+    ]
+
+
+def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
+    if piece is not None:
+        return decoder.decode(bytes.fromhex(piece))
+    return decoder.decode(b"", final=True) + text if text else ""
+
+
+def _read_off(texts: Sequence[str], whole: str) -> list[str]:
+    """As far as the tokens that are whole tell where in the text they stand."""
+    found, position, owed = list(texts), 0, list[int]()
+    for i, text in enumerate(texts):
+        if _NO_CHARACTER in text:
+            owed.append(i)
+            continue
+        start = whole.find(text, position) if owed else position
+        if not whole.startswith(text, start) or start - position > _most(texts, owed):
+            return found
+        _pay(found, owed, whole[position:start])
+        position = start + len(text)
+    if len(whole) - position <= _most(texts, owed):
+        _pay(found, owed, whole[position:])
+    return found
+
+
+def _most(texts: Sequence[str], owed: Sequence[int]) -> int:
+    return sum(len(texts[i]) for i in owed)
+
+
+def _pay(found: list[str], owed: list[int], text: str) -> None:
+    """The last of the tokens takes what all of them add."""
+    for i in owed:
+        found[i] = text if i == owed[-1] else ""
+    owed.clear()

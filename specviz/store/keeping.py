@@ -1,0 +1,55 @@
+"""Keeping runs in the library: the light columns are worked out from the trace, once."""
+
+from __future__ import annotations
+
+from specviz.record.metrics import metrics
+from specviz.record.trace import Trace
+from specviz.store import Library, RunSummary
+
+_HEAD = 400  # characters of the prompt and of the text that a search looks in
+_LABEL = 200  # of what is one word in a list, whoever wrote the trace
+
+
+def summary_of(trace: Trace) -> RunSummary:
+    figures = metrics(trace, intervals=False)
+    config = trace.config
+    return RunSummary(
+        created=trace.created[:_LABEL],
+        pair=trace.pair.name[:_LABEL],
+        device=trace.environment.device_name[:_LABEL],
+        kind=trace.prompt.kind and trace.prompt.kind[:_LABEL],
+        prompt_head=trace.prompt.text[:_HEAD],
+        text_head=trace.text[:_HEAD],
+        gamma=config.gamma,
+        temperature=config.temperature,
+        drafter=config.drafter,
+        rule=config.rule,
+        finish=trace.finish,
+        tokens=len(trace.token_ids),
+        alpha=figures.alpha_expected,
+        tau=figures.tau,
+        tokens_per_second=figures.tokens_per_second,
+        speedup=figures.speedup_observed,
+    )
+
+
+def keep(
+    library: Library,
+    trace: Trace,
+    *,
+    run_id: str | None = None,
+    name: str = "",
+    comparison: str | None = None,
+    job: tuple[int, int, int] | None = None,
+    memory_bytes: int | None = None,
+) -> str:
+    """The run's id in the library; it is durable when this returns."""
+    return library.add(
+        trace,
+        summary_of(trace),
+        run_id=run_id,
+        name=name,
+        comparison=comparison,
+        job=job,
+        memory_bytes=memory_bytes,
+    )

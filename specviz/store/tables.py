@@ -1,0 +1,55 @@
+"""Runs as tables for other programs: a row a run, or a row a round of many runs."""
+# pyright: standard, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+import pandas as pd
+
+from specviz.record.metrics import rounds_frame
+from specviz.record.trace import Trace
+from specviz.store import RunRow
+
+
+def runs_frame(rows: Sequence[RunRow]) -> pd.DataFrame:
+    """A row a run, in the order given: its light columns, and what a person wrote to it."""
+    return pd.DataFrame.from_records([_run(row) for row in rows])
+
+
+def rounds_of_runs(runs: Iterable[tuple[str, Trace]]) -> pd.DataFrame:
+    """Every round of the runs, by the run's id. One trace at a time is held."""
+    frames = [rounds_frame(trace).assign(run=run_id) for run_id, trace in runs]
+    if not frames:
+        return pd.DataFrame({"run": []})
+    table = pd.concat(frames, ignore_index=True)
+    table.insert(0, "run", table.pop("run"))
+    return table
+
+
+def rounds_csv(trace: Trace) -> str:
+    return rounds_frame(trace).to_csv(index=False)
+
+
+def parquet(table: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def _run(row: RunRow) -> dict[str, object]:
+    lane, item, repeat = row.job or (None, None, None)
+    return {
+        "id": row.id,
+        "name": row.name,
+        "tags": ", ".join(row.tags),
+        "note": row.note,
+        **asdict(row.summary),
+        "comparison": row.comparison,
+        "lane": lane,
+        "item": item,
+        "repeat": repeat,
+        "memory_bytes": row.memory_bytes,
+    }

@@ -1,0 +1,283 @@
+"""Figures of lanes laid over each other: acceptance, tokens, times, speedup, kinds of text.
+
+All are measured but the curves over gamma, which are worked out from each lane's own step
+costs and acceptance. A lane keeps its colour and its symbol in every figure.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.throughput import extrapolated_curves
+from specviz.record.trace import Round, Trace
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+
+SYMBOLS = ("circle", "diamond", "square", "triangle-up")
+_MOST_TIMES = 3  # the highest value, and no interval is drawn farther
+_PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A measured value and where it may lie; ends None where it has no interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRuns:
+    """A lane as the figures know it: every run that was measured of it."""
+
+    label: str
+    traces: tuple[Trace, ...]
+    speedup: Reading | None = None
+
+    @property
+    def rounds(self) -> list[Round]:
+        return [entry for trace in self.traces for entry in trace.rounds]
+
+    @property
+    def whole_rounds(self) -> list[Round]:
+        return [entry for entry in self.rounds if entry.whole]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindReadings:
+    """One kind of text: a reading a lane, None where there is none."""
+
+    kind: str
+    readings: tuple[Reading | None, ...]
+
+
+def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
+    """Accepted among tested at each place of a draft, every run of a lane together."""
+    made = figure(x_title="place in the draft", y_title="acceptance, α")
+    for index, lane in enumerate(lanes):
+        places, shares, counts = _by_place(lane.rounds)
+        made.add_scatter(
+            x=places,
+            y=shares,
+            customdata=counts,
+            name=lane.label,
+            mode="lines+markers",
+            line={"color": _colour(index)},
+            marker={"symbol": _symbol(index), "size": 8},
+            hovertemplate="place %{x}: %{y:.3f} of %{customdata} tested"
+            f"<extra>{lane.label}</extra>",
+        )
+    made.update_yaxes(range=[0, 1.03])
+    made.update_xaxes(dtick=1, rangemode="tozero")
+    made.update_layout(showlegend=True)
+    return made
+
+
+def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
+    """How often a whole round gave so many tokens; a dashed line at each mean.
+
+    That is tau of all rounds together, which need not be the median of the runs' own.
+    """
+    made = figure(x_title="tokens a round", y_title="share of the rounds")
+    for index, lane in enumerate(lanes):
+        counts = [len(entry.emitted) for entry in lane.whole_rounds]
+        if not counts:
+            continue
+        numbers = list(range(1, max(counts) + 1))
+        made.add_bar(
+            x=numbers,
+            y=[counts.count(number) / len(counts) for number in numbers],
+            name=f"{lane.label}: τ of all rounds {statistics.fmean(counts):.2f}",
+            marker={"color": _colour(index), "pattern": {"shape": _PATTERNS[index]}},
+            hovertemplate=f"%{{x}} tokens: %{{y:.1%}}<extra>{lane.label}</extra>",
+        )
+        made.add_vline(
+            x=statistics.fmean(counts), line={"color": _colour(index), "dash": "dash", "width": 1.5}
+        )
+    made.update_layout(barmode="group", bargap=0.25, showlegend=True)
+    made.update_yaxes(tickformat=".0%")
+    made.update_xaxes(dtick=1)
+    return made
+
+
+_PATTERNS = ("", "/", ".", "x")
+
+
+def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
+    """Milliseconds a token: drafting, verifying and the rest of a round, and the target alone."""
+    rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
+    rows = [row for row in rows if row[1]]
+    made = figure(x_title="milliseconds a token", y_title="")
+    for phase, colour in _PHASES.items():
+        made.add_bar(
+            y=[label for label, _ in rows],
+            x=[phases[phase] for _, phases in rows],
+            name=phase,
+            orientation="h",
+            marker={"color": colour},
+            hovertemplate=f"%{{x:.2f}} ms<extra>{phase}</extra>",
+        )
+    alone = _targets_alone(lanes)
+    made.add_bar(
+        y=list(alone),
+        x=list(alone.values()),
+        name="target alone",
+        orientation="h",
+        marker={"color": COLOURS.ink, "pattern": {"shape": "/"}},
+        hovertemplate="%{x:.2f} ms<extra>target alone</extra>",
+    )
+    made.update_layout(barmode="stack", bargap=0.35, showlegend=True)
+    made.update_layout(legend={"traceorder": "normal"})
+    made.update_yaxes(autorange="reversed", automargin=True)
+    return made
+
+
+def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
+    """What each lane's own acceptance and step costs let expect, and a point where it came out.
+
+    The curve takes every candidate as accepted with the lane's mean expected acceptance. Prompt
+    lookup drafts as much as it finds, so it has no curve. An interval that goes far beyond every
+    value is cut off.
+    """
+    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    heights = [1.0]  # of the target alone and the curves
+    for index, lane in enumerate(lanes):
+        curve = _expected_curve(lane)
+        if curve is not None:
+            heights += curve[1]
+            made.add_scatter(
+                x=curve[0],
+                y=curve[1],
+                name=f"{lane.label}, expected",
+                mode="lines",
+                line={"color": _colour(index), "dash": "dot"},
+                hovertemplate=f"γ %{{x}}: %{{y:.2f}}<extra>{lane.label}, expected</extra>",
+            )
+        if lane.speedup is not None:
+            _add_readings(made, index, lane.label, [lane.traces[0].config.gamma], [lane.speedup])
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_yaxes(range=[0, _height([lane.speedup for lane in lanes], heights)])
+    made.update_xaxes(dtick=2, tick0=2)
+    made.update_layout(showlegend=True)
+    return made
+
+
+def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) -> go.Figure:
+    """A reading a lane over the kinds of text, each with its interval; ``title`` names them.
+
+    An interval that goes far beyond every value is cut off: drawn whole it would hide the rest.
+    """
+    made = figure(x_title="", y_title=title)
+    for index, label in enumerate(labels):
+        there = [(each.kind, each.readings[index]) for each in kinds]
+        known = [(kind, reading) for kind, reading in there if reading is not None]
+        _add_readings(
+            made, index, label, *map(list, zip(*known, strict=True)) if known else ([], [])
+        )
+    made.update_layout(scattermode="group", scattergap=0.6, showlegend=True)
+    made.update_xaxes(type="category", categoryarray=[each.kind for each in kinds])
+    made.update_yaxes(range=[0, _height([each for kind in kinds for each in kind.readings])])
+    return made
+
+
+def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
+    """Where a chart from 0 ends; ``heights``: what else it draws."""
+    known = [each for each in readings if each is not None]
+    highest = max((*heights, *(each.value for each in known)), default=1.0)
+    ends = [each.value if each.high is None else each.high for each in known]
+    return 1.05 * min(max((*heights, *ends), default=1.0), _MOST_TIMES * highest)
+
+
+def _add_readings(
+    made: go.Figure,
+    index: int,
+    label: str,
+    x: Sequence[object],
+    readings: Sequence[Reading],
+) -> None:
+    ends = [(each.low, each.high) for each in readings]
+    made.add_scatter(
+        x=list(x),
+        y=[each.value for each in readings],
+        name=label,
+        mode="markers",
+        marker={"symbol": _symbol(index), "size": 12, "color": _colour(index)},
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [
+                0.0 if high is None else high - each.value
+                for each, (_, high) in zip(readings, ends, strict=True)
+            ],
+            "arrayminus": [
+                0.0 if low is None else each.value - low
+                for each, (low, _) in zip(readings, ends, strict=True)
+            ],
+            "color": _colour(index),
+        },
+        hovertemplate=f"%{{x}}: %{{y:.3f}}<extra>{label}</extra>",
+    )
+
+
+def _by_place(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
+    """Places with a tested candidate, their acceptance, and how many were tested."""
+    deepest = max((entry.num_tested for entry in rounds), default=0)
+    tested = [sum(entry.num_tested > place for entry in rounds) for place in range(deepest)]
+    accepted = [sum(entry.num_accepted > place for entry in rounds) for place in range(deepest)]
+    shares = [part / whole for part, whole in zip(accepted, tested, strict=True)]
+    return list(range(1, deepest + 1)), shares, tested
+
+
+def _phases(rounds: Sequence[Round]) -> dict[str, float]:
+    """Milliseconds a token in each phase; empty without a whole round."""
+    tokens = sum(len(entry.emitted) for entry in rounds)
+    if not tokens:
+        return {}
+    return {
+        phase: 1000 * sum(getattr(entry.times, phase) for entry in rounds) / tokens
+        for phase in _PHASES
+    }
+
+
+def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
+    """The median milliseconds a token of each target, by its name where there are several."""
+    rates: dict[str, list[float]] = {}
+    for lane in lanes:
+        for trace in lane.traces:
+            rate = _figures(trace).baseline_tokens_per_second
+            if rate is not None:
+                rates.setdefault(trace.pair.target.name, []).append(rate)
+    return {
+        "target alone" if len(rates) == 1 else f"{name} alone": 1000 / statistics.median(each)
+        for name, each in rates.items()
+    }
+
+
+def _expected_curve(lane: LaneRuns) -> tuple[list[int], list[float]] | None:
+    trace = next((each for each in lane.traces if each.step_costs is not None), None)
+    if trace is None or trace.step_costs is None or trace.config.drafter != "model":
+        return None
+    alphas = [_figures(each).alpha_expected for each in lane.traces]
+    known = [each for each in alphas if each is not None]
+    if not known or not trace.step_costs.draft:
+        return None
+    context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
+    curves = extrapolated_curves(trace.step_costs, context, statistics.fmean(known))
+    return list(curves.gammas), [rate / curves.target for rate in curves.forecast]
+
+
+def _figures(trace: Trace) -> Metrics:
+    return metrics(trace, intervals=False)
+
+
+def _colour(index: int) -> str:
+    return SERIES[index % len(SERIES)]
+
+
+def _symbol(index: int) -> str:
+    return SYMBOLS[index % len(SYMBOLS)]

@@ -1,0 +1,270 @@
+"""The lanes of the Compare page as cards, and the link that holds them.
+
+A lane stands in the link as ``lane=gamma=2,temperature=0.7``: what it leaves out is the
+default. What a link names is only a wish: no pair is loaded before a click.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from specviz.comparison.plan import (
+    MAX_LANES,
+    MAX_NAME,
+    MIN_LANES,
+    SHARED,
+    Lane,
+    lane_labels,
+    parse_lane,
+)
+from specviz.errors import SpecvizError
+from specviz.record.pairs import PairSpec, known_pairs
+from specviz.record.trace import RunConfig
+from specviz.ui.widgets.plain_text import as_text
+
+TAKEN = "compare_lanes"  # lanes as text that another page has put there
+DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the figures draw them
+_KEY = "compare cards"
+_LINK = "lane"
+_FIRST = (RunConfig(gamma=2), RunConfig(gamma=8))
+_ENDS: dict[str, tuple[Any, Any]] = {
+    "temperature": (0.0, 2.0), "top_k": (0, 10_000_000), "top_p": (0.05, 1.0),
+}  # fmt: skip
+_SPARE = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
+
+
+@dataclass(slots=True)
+class Card:
+    """One lane; its number names its widgets and is never used again."""
+
+    number: int
+    lane: Lane
+
+
+@dataclass(slots=True)
+class Cards:
+    """The lanes of this session, from the link, another page, or the first two."""
+
+    cards: list[Card] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)  # what a card's controls cannot say
+    shown: PairSpec | None = None  # by the boxes of the page when the lanes were last looked at
+    _count: int = 0
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        return tuple(card.lane for card in self.cards)
+
+    def take(self, texts: Sequence[str], spec: PairSpec) -> None:
+        """Instead of the present ones; what is wrong with a text is kept in words."""
+        self.cards, self.refused, self.changed = [], [], []
+        for text in texts[:MAX_LANES]:
+            try:
+                lane = parse_lane(text, Lane(spec=PairSpec(), config=RunConfig()))
+            except SpecvizError as error:
+                self.refused.append(str(error))
+            else:
+                self.add(self._reachable(lane))
+        if len(texts) > MAX_LANES:
+            self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")
+        while len(self.cards) < MIN_LANES:
+            self.add_spare(spec)
+
+    def add(self, lane: Lane) -> None:
+        self._count += 1
+        config = replace(lane.config, **{name: _default(name) for name in SHARED})
+        self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
+
+    def add_spare(self, spec: PairSpec) -> None:
+        """A lane unlike those that are there."""
+        there = {(each.spec, each.config) for each in self.lanes}
+        spare = _FIRST if len(self.cards) < MIN_LANES else _SPARE
+        lanes = [Lane(spec=spec, config=config) for config in spare]
+        self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
+
+    def follow(self, spec: PairSpec) -> None:
+        """Lanes of the pair that the boxes showed go with them to the pair that they show now."""
+        before, self.shown = self.shown, spec
+        for card in self.cards:
+            if before not in (None, spec) and card.lane.spec == before:
+                card.lane = replace(card.lane, spec=spec)
+                st.session_state.pop(f"compare_{card.number}_pair", None)
+
+    def _reachable(self, lane: Lane) -> Lane:
+        """With its settings between the ends of the controls; what that changes is told."""
+        ends: dict[str, Any] = {
+            name: min(high, max(low, getattr(lane.config, name)))
+            for name, (low, high) in _ENDS.items()
+        }
+        self.changed += [
+            f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
+            f"{getattr(lane.config, name):g} is beyond this page, so it is {end:g} here."
+            for name, end in ends.items()
+            if end != getattr(lane.config, name)
+        ]
+        return replace(lane, config=replace(lane.config, **ends))
+
+    def remove(self, number: int) -> None:
+        self.cards = [card for card in self.cards if card.number != number]
+
+
+def _default(name: str) -> Any:
+    return getattr(RunConfig(), name)
+
+
+def session_cards(spec: PairSpec) -> Cards:
+    """``spec`` is the pair that the page shows: of the first lanes, and of those that follow it."""
+    cards: Cards = st.session_state.setdefault(_KEY, Cards())
+    taken = st.session_state.pop(TAKEN, None)
+    if not cards.cards or taken:
+        cards.take(taken or st.query_params.get_all(_LINK), spec)
+    cards.follow(spec)
+    return cards
+
+
+def lane_text(lane: Lane) -> str:
+    """A lane as the link and the command line write it: what is not the default."""
+    spec, config = lane.spec, lane.config
+    named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
+    parts = [f"{key}={value}" for key, value in named.items() if value]
+    parts += [
+        f"{each.name}={getattr(config, each.name)}"
+        for each in fields(config)
+        if each.name not in SHARED and getattr(config, each.name) != each.default
+    ]
+    if name := _nameable(lane.name):
+        parts.append(f"name={name}")
+    return ",".join(parts) or f"gamma={config.gamma}"
+
+
+def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
+    """Draw a card a lane, read them, and put them into the link."""
+    for words in cards.refused:
+        st.warning(f"A lane of the link was left out. {as_text(words)}")
+    for words in cards.changed:
+        st.info(as_text(words))
+    columns = st.columns(len(cards.cards), gap="small")
+    heads = [
+        _draw_card(column, card, spec, busy)
+        for column, card in zip(columns, cards.cards, strict=True)
+    ]
+    labels = lane_labels(cards.lanes)
+    for index, (head, card) in enumerate(zip(heads, cards.cards, strict=True)):
+        with head:
+            _show_head(cards, card, DOTS[index], labels[index], busy)
+    _link(cards.lanes)
+    return cards.lanes
+
+
+def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -> DeltaGenerator:
+    """Read a lane, and leave room for its label, which depends on all of them."""
+    with column, st.container(border=True, key=f"compare_card_{card.number}", gap="small"):
+        head = st.container(horizontal=True, vertical_alignment="center")
+        card.lane = _choose_lane(card, spec, busy)
+    return head
+
+
+def show_add(cards: Cards, spec: PairSpec, *, busy: bool) -> None:
+    st.button(
+        "Add a lane", key="compare_add", disabled=busy or len(cards.cards) >= MAX_LANES,
+        on_click=cards.add_spare, args=(spec,),
+    )  # fmt: skip
+
+
+def _link(lanes: Sequence[Lane]) -> None:
+    texts = [lane_text(lane) for lane in lanes]
+    if st.query_params.get_all(_LINK) != texts:
+        st.query_params[_LINK] = texts
+
+
+def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> None:
+    st.markdown(f"**{dot} {as_text(label)}**")
+    if len(cards.cards) > MIN_LANES:
+        st.button(
+            "Remove", key=f"compare_remove_{card.number}", type="tertiary", disabled=busy,
+            on_click=cards.remove, args=(card.number,),
+        )  # fmt: skip
+
+
+def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
+    lane, config = card.lane, card.lane.config
+    gamma = _kept(card, "gamma", config.gamma)
+    temperature = _kept(card, "temperature", config.temperature)
+    changed: dict[str, Any] = {
+        "gamma": st.slider("Draft tokens a round, γ", 1, max(16, config.gamma), key=gamma,
+                           disabled=busy),
+        "temperature": _typed(st.slider("Temperature", *_ENDS["temperature"], step=0.05,
+                                        key=temperature, disabled=busy)),
+    }  # fmt: skip
+    with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
+        chosen = _choose_pair(card, spec, busy)
+        changed |= _choose_more(card, config, chosen, busy)
+        name = st.text_input(
+            "Name", key=_kept(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
+            placeholder="what sets it apart",
+        )  # fmt: skip
+    return Lane(spec=chosen, config=replace(config, **changed), name=_nameable(name))
+
+
+def _nameable(text: str) -> str:
+    """Without what a link could not hold."""
+    return "".join(each for each in text if each.isprintable() and each not in ",=").strip()
+
+
+def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
+    known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
+    options = list(dict.fromkeys([PairSpec(), spec, card.lane.spec, *known]))
+    key = _kept(card, "pair", card.lane.spec)
+    return st.selectbox(
+        "Pair", options, key=key, format_func=lambda each: each.label, disabled=busy,
+        help="One that is not on this machine is fetched when the comparison starts.",
+    )  # fmt: skip
+
+
+def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> dict[str, Any]:
+    drafters = ["model", "prompt-lookup"] if spec.needs_draft else ["prompt-lookup"]
+    first = config.drafter if config.drafter in drafters else drafters[0]
+    drafter = st.selectbox(
+        "Drafter", drafters, key=_kept(card, "drafter", first), disabled=busy,
+        help="The draft model; or prompt lookup, which copies what followed the same words.",
+    )  # fmt: skip
+    top_k = st.number_input(
+        "Top-k (0 is off)", *_ENDS["top_k"], key=_kept(card, "top_k", config.top_k), disabled=busy
+    )
+    top_p = st.slider(
+        "Top-p (1 is off)", *_ENDS["top_p"], step=0.05, key=_kept(card, "top_p", config.top_p),
+        disabled=busy,
+    )  # fmt: skip
+    rule = st.selectbox(
+        "Verification rule", ["lossless", "over-accept"], key=_kept(card, "rule", config.rule),
+        disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
+    )  # fmt: skip
+    chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
+    if rule == "lossless":
+        return chosen | {"epsilon": 0.0, "residual": "leftover"}
+    epsilon = st.slider(
+        "ε, added to the target", 0.0, 1.0, step=0.01, disabled=busy,
+        key=_kept(card, "epsilon", config.epsilon),
+    )  # fmt: skip
+    residual = st.selectbox(
+        "Recovered from", ["leftover", "target", "draft"], disabled=busy,
+        key=_kept(card, "residual", config.residual),
+    )  # fmt: skip
+    return chosen | {"epsilon": _typed(epsilon), "residual": residual}
+
+
+def _typed(value: float) -> float:
+    """As a person would write it: a slider's steps add up to 0.15000000000000002."""
+    return round(value, 6)
+
+
+def _kept(card: Card, name: str, value: object) -> str:
+    """The key of a widget that begins with ``value``, also when the page is opened again."""
+    key = f"compare_{card.number}_{name}"
+    st.session_state.setdefault(key, value)
+    return key

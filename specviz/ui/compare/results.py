@@ -1,0 +1,279 @@
+"""What a comparison came to: verdict, table, kinds of text, race, charts, files to take away.
+
+The same for one prompt and for many; ``name`` keeps apart the parts of results that stand on one
+page.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from specviz.comparison import (
+    Comparison,
+    KindLane,
+    KindResult,
+    Measured,
+    Ratio,
+    basis,
+    comparison_to_json,
+)
+from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of
+from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.player.replay import comparison_html
+from specviz.ui.compare.charts import (
+    KindReadings,
+    LaneRuns,
+    Reading,
+    alpha_by_position,
+    by_kind,
+    speedup_over_gamma,
+    time_per_token,
+    tokens_per_round,
+)
+from specviz.ui.compare.lanes import DOTS
+from specviz.ui.compare.session import Course
+from specviz.ui.compare.words import NO_KIND, first_sentence, kinds_with_intervals
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.player import show_player
+
+_KEY = "compare findings"
+
+
+class Findings:
+    """A comparison, and what is drawn of it, each made once."""
+
+    def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
+        self.comparison, self.measured = comparison, tuple(measured)
+        self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
+        self._races: dict[int, dict[str, object]] = {}
+        runs = [(each.job.lane, each.trace) for each in measured]
+        self.lanes = [
+            LaneRuns(
+                label=lane.label.replace("<", "‹"),  # plotly reads a little markup
+                traces=tuple(trace for place, trace in runs if place == index),
+                speedup=_reading(lane.speedup_ratio),
+            )
+            for index, lane in enumerate(comparison.lanes)
+        ]
+
+    def race(self, item: int) -> dict[str, object]:
+        if item not in self._races:
+            traces = representatives(self.comparison, self.measured, item)
+            self._races[item] = race_payload(self.labels, traces)
+        return self._races[item]
+
+    @functools.cached_property
+    def charts(self) -> tuple[go.Figure, ...]:
+        draw = (speedup_over_gamma, time_per_token, alpha_by_position, tokens_per_round)
+        return tuple(each(self.lanes) for each in draw)
+
+    @functools.cached_property
+    def kind_charts(self) -> tuple[go.Figure, go.Figure]:
+        kinds, labels = self.comparison.kinds, [lane.label for lane in self.lanes]
+        return (
+            by_kind(labels, _readings(kinds, "speedup_ratio"), "times the target alone"),
+            by_kind(labels, _readings(kinds, "expected"), "acceptance, α").update_yaxes(
+                range=[0, 1.03]
+            ),
+        )
+
+    @property
+    def labels(self) -> list[str]:
+        return [lane.label for lane in self.comparison.lanes]
+
+    def json(self) -> str:
+        return json.dumps(comparison_to_json(self.comparison), indent=2)
+
+    def replay(self, item: int) -> str:
+        return comparison_html(self.comparison, self.measured, item=item)
+
+
+def findings_of(name: str, course: Course) -> Findings | None:
+    """None until every lane has a run."""
+    comparison = course.comparison
+    if comparison is None:
+        return None
+    kept: dict[str, Findings] = st.session_state.setdefault(_KEY, {})
+    if name not in kept or kept[name].comparison is not comparison:
+        kept[name] = Findings(comparison, course.measured)
+    return kept[name]
+
+
+def show_results(found: Findings, name: str) -> None:
+    _show_verdict(found, name)
+    _show_table(found, name)
+    _show_kinds(found, name)
+    item = _show_race(found, name)
+    _show_charts(found, name)
+    _show_files(found, name, item)
+
+
+# The parts
+
+
+def _show_verdict(found: Findings, name: str) -> None:
+    """The words at the head of the results, and what they rest on."""
+    comparison = found.comparison
+    notes = comparison.verdict.notes
+    text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
+    with st.container(border=True, key=f"compare_verdict_{name}", gap="small"):
+        st.markdown(f"##### {as_text(first_sentence(text))}")
+        if rest := text.removeprefix(first_sentence(text)).strip():
+            st.markdown(as_text(rest))
+        for note in notes:
+            st.caption(f"▲ {as_text(note)}")
+        st.caption(f":green-badge[measured] {as_text(basis(comparison))}")
+
+
+def _show_race(found: Findings, name: str) -> int | None:
+    """The prompt that it is on; None where no prompt has a run of every lane."""
+    if not found.raced:
+        return None
+    st.markdown("#### The race")
+    st.caption(
+        "Of each lane the run nearest its median rate on the prompt, all on one clock as they "
+        "really ran. Choose a lane to see its text and its verdicts."
+    )
+    item = found.raced[0]
+    if len(found.comparison.plan.items) > 1:
+        item = st.selectbox(
+            "Prompt of the race", found.raced, key=f"compare_raced_{name}",
+            format_func=partial(_prompt_head, found),
+        )  # fmt: skip
+    show_player(found.race(item), key=f"compare_player_{name}")
+    return item
+
+
+def _prompt_head(found: Findings, item: int) -> str:
+    each = found.comparison.plan.items[item]
+    words = " ".join(each.prompt.split())
+    head = words if len(words) <= 60 else f"{words[:59]}…"
+    return f"{item + 1} · {each.kind} · {head}" if each.kind else f"{item + 1} · {head}"
+
+
+def _show_table(found: Findings, name: str) -> None:
+    comparison = found.comparison
+    labels = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
+    rows = {
+        row.name: [*(_bold(text) for text in marked(row)), row.target or "–"]
+        for row in rows_of(comparison)
+    }
+    st.markdown("#### The figures")
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*labels, "target alone"])
+    if not has_one_target(comparison):
+        frame = frame[labels]
+    with st.container(key=f"compare_table_{name}"):
+        st.table(frame, border="horizontal")
+    st.caption(f":green-badge[measured] {legend(comparison)}")
+
+
+def _show_charts(found: Findings, name: str) -> None:
+    """In rows of two, so that their heads stand level."""
+    st.markdown("#### Where it comes from")
+    notes = {
+        "gamma": "Points: the speedup, with its interval. Dotted: what the lane's step costs and "
+        "its acceptance let expect at each γ. An interval may go on beyond the chart.",
+        "times": "Where the time of a token goes: the lanes as they were recorded, the target "
+        "alone as it was timed along their words.",
+        "places": "Acceptance by the place in the draft, all runs of a lane together.",
+        "tokens": "Tokens that a round gives. Dashed: their mean, τ of all rounds of a lane; the "
+        "table has the median of its runs.",
+    }
+    charts = list(zip(notes, found.charts, strict=True))
+    for row in (charts[:2], charts[2:]):
+        for column, (sort, chart) in zip(st.columns(2, gap="medium"), row, strict=True):
+            with column:
+                show_chart(chart, notes[sort], "measured", key=f"compare_{sort}_{name}")
+
+
+def _show_kinds(found: Findings, name: str) -> None:
+    comparison = found.comparison
+    if len(comparison.plan.items) == 1:
+        return
+    st.markdown("#### By kind of text")
+    if not comparison.kinds:
+        st.caption("All prompts are of one kind, so there is nothing to tell apart.")
+        return
+    words = kinds_with_intervals(comparison.kinds)
+    heads = (
+        "Speedup by kind of text; an interval may go on beyond the chart.",
+        "Expected acceptance by kind of text.",
+    )
+    columns = st.columns(2, gap="medium")
+    sorts = ("kind_speeds", "kind_alphas")
+    for column, head, chart, sort in zip(columns, heads, found.kind_charts, sorts, strict=True):
+        with column:
+            show_chart(chart, f"{head} {words}", "measured", key=f"compare_{sort}_{name}")
+    st.table(_kinds_frame(found), border="horizontal")
+    st.caption(f":green-badge[measured] Beside each kind its prompts. {words}")
+
+
+def _show_files(found: Findings, name: str, item: int | None) -> None:
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download the comparison (JSON)", found.json, key=f"compare_json_{name}",
+            file_name="specviz-comparison.json", mime="application/json", type="tertiary",
+            on_click="ignore",
+        )  # fmt: skip
+        if item is not None:
+            st.download_button(
+                "Download a replay (HTML)", partial(found.replay, item),
+                key=f"compare_replay_{name}",
+                file_name="specviz-comparison.html", mime="text/html", type="tertiary",
+                on_click="ignore",
+            )  # fmt: skip
+
+
+# Values
+
+
+def _bold(text: str) -> str:
+    return f"**{text}**" if text.endswith(BEST) else text
+
+
+def _reading(found: Ratio | None) -> Reading | None:
+    if found is None:
+        return None
+    return Reading(value=found.value, low=found.low, high=found.high)
+
+
+def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
+    return [
+        KindReadings(
+            kind=(each.kind or NO_KIND).replace("<", "‹"),
+            readings=tuple(_reading(getattr(lane, name)) for lane in each.lanes),
+        )
+        for each in kinds
+    ]
+
+
+def _kinds_frame(found: Findings) -> pd.DataFrame:
+    rows = {
+        as_text(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
+            _kind_words(lane) for lane in each.lanes
+        ]
+        for each in found.comparison.kinds
+    }
+    columns = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def _kind_words(lane: KindLane) -> str:
+    speed, alpha = lane.speedup_ratio, lane.expected
+    words = [] if speed is None else [f"**{_interval(speed)}** times"]
+    words += [] if alpha is None else [f"α {_interval(alpha)}"]
+    return ", ".join(words) or "–"
+
+
+def _interval(found: Ratio) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}"
+    return f"{found.value:.2f} ({found.low:.2f}–{found.high:.2f})"

@@ -1,0 +1,202 @@
+"""What all lanes of a comparison share: the prompt or the suite, seed, length, repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from specviz.comparison.plan import Lane, Plan
+from specviz.errors import ConfigError, SpecvizError
+from specviz.record.prompts import read_presets
+from specviz.record.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
+from specviz.record.trace import RunConfig
+
+_LINKED = "query-params"
+_KEPT = "compare settings kept"
+_OWN = "my own words"
+_SHORTEST, _LONGEST = 8, 512  # what the race of four lanes shows well
+_MOST_REPEATS, _HIGHEST_SEED = 20, 2**31
+_PRESETS, _FILE = "The presets", "A file of mine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the sidebar says."""
+
+    prompt: str
+    kind: str | None
+    seed: int
+    length: int
+    repeats: int
+    ignore_eos: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """The prompts to compare by kind, or why there are none."""
+
+    items: tuple[SuiteItem, ...] = ()
+    repeats: int = 1
+    error: SpecvizError | None = None
+
+
+def choose_shared() -> Shared:
+    """Draw the controls where the caller stands, and read them."""
+    prompt = _choose_prompt()
+    length = st.slider(
+        "Length, tokens", _SHORTEST, _LONGEST, 64, 8, key=_returning("compare_length"),
+        bind=_LINKED,
+    )  # fmt: skip
+    repeats = st.slider(
+        "Repeats", 1, _MOST_REPEATS, 5, key=_returning("compare_repeats"), bind=_LINKED,
+        help="Each has the next seed, the same for every lane. Two are needed for an interval.",
+    )  # fmt: skip
+    seed = st.number_input(
+        "First seed", 0, _HIGHEST_SEED, 0, key=_returning("compare_seed"), bind=_LINKED
+    )
+    ignore_eos = st.toggle(
+        "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
+        bind=_LINKED, help="So that all runs are of one length.",
+    )  # fmt: skip
+    shared = Shared(
+        prompt=prompt,
+        kind=next((each.kind for each in read_presets() if each.text == prompt), None),
+        seed=int(seed),
+        length=length,
+        repeats=repeats,
+        ignore_eos=ignore_eos,
+    )
+    _keep("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
+    return shared
+
+
+def choose_suite() -> Suite:
+    """The presets, or a file; what is wrong with the file is in the answer."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        source = st.segmented_control(
+            "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
+        )
+        repeats = st.number_input(
+            "Repeats of each", 1, _MOST_REPEATS, 1, key="compare_suite_repeats", width=150
+        )
+    try:
+        items = _uploaded() if source == _FILE else preset_suite()
+    except SpecvizError as error:
+        return Suite(error=error)
+    return Suite(items=items, repeats=int(repeats))
+
+
+def take_settings(plan: Plan) -> None:
+    """Into the controls, before they are drawn: what the plan's lanes share."""
+    state, config = st.session_state, plan.lanes[0].config
+    repeats = min(plan.repeats, _MOST_REPEATS)
+    state["compare_length"] = min(_LONGEST, max(_SHORTEST, config.max_new_tokens))
+    state["compare_seed"] = min(config.seed, _HIGHEST_SEED)
+    state["compare_ignore_eos"] = config.ignore_eos
+    if len(plan.items) == 1:
+        prompt = plan.items[0].prompt
+        state["compare_prompt"] = prompt
+        state["compare_preset"] = _presets_by_text().get(prompt, _OWN)
+        state["compare_repeats"] = repeats
+    else:
+        state["compare_suite_source"] = _PRESETS if plan.items == preset_suite() else _FILE
+        state["compare_suite_repeats"] = repeats
+
+
+def beyond_controls(plan: Plan) -> tuple[str, ...]:
+    """What ``take_settings`` cannot take over, in sentences."""
+    config, told = plan.lanes[0].config, list[str]()
+    if not _SHORTEST <= config.max_new_tokens <= _LONGEST:
+        told.append(f"Its length is beyond this page, which has {_SHORTEST} to {_LONGEST} tokens.")
+    if plan.repeats > _MOST_REPEATS:
+        told.append(f"It has more repeats than the {_MOST_REPEATS} of this page.")
+    if config.stop or config.chat != RunConfig().chat:
+        told.append("Its stop words or its chat template are not set here.")
+    if len(plan.items) > 1 and plan.items != preset_suite():
+        told.append("Its prompts came from a file: choose that again.")
+    return tuple(told)
+
+
+def plan_of(
+    lanes: Sequence[Lane], items: Sequence[SuiteItem], shared: Shared, repeats: int
+) -> Plan:
+    """Raises SpecvizError for what cannot be compared."""
+    if not items:
+        raise ConfigError("There are no prompts.", remedy="Choose a file, or the presets.")
+    if not all(item.prompt.strip() for item in items):
+        which = "The prompt" if len(items) == 1 else "A prompt"
+        raise ConfigError(f"{which} is empty.", remedy="Write a few words, or choose a preset.")
+    common: dict[str, Any] = {
+        "seed": shared.seed,
+        "max_new_tokens": shared.length,
+        "ignore_eos": shared.ignore_eos,
+        "record": len(items) == 1,  # what both models thought is shown of one prompt only
+    }
+    planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)
+    if len(set(planned)) < len(planned):
+        raise ConfigError("Two lanes are the same.", remedy="Change one of them, or remove it.")
+    return Plan(lanes=planned, items=tuple(items), repeats=repeats)
+
+
+def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
+    return (SuiteItem(prompt=shared.prompt, kind=shared.kind),)
+
+
+def _choose_prompt() -> str:
+    texts = {name: text for text, name in _presets_by_text().items()}
+    first = next(iter(texts))
+    for key, value in (("compare_preset", first), ("compare_prompt", texts[first])):
+        st.session_state.setdefault(_returning(key), value)
+
+    def fill() -> None:
+        chosen = st.session_state["compare_preset"]
+        if chosen in texts:
+            st.session_state["compare_prompt"] = texts[chosen]
+
+    def own() -> None:
+        if st.session_state["compare_prompt"] not in texts.values():
+            st.session_state["compare_preset"] = _OWN
+
+    st.selectbox("Prompt", [*texts, _OWN], key="compare_preset", on_change=fill)
+    prompt = st.text_area(
+        "Prompt text", key="compare_prompt", height=110, label_visibility="collapsed",
+        on_change=own,
+    )  # fmt: skip
+    _keep("compare_preset", "compare_prompt")
+    return prompt
+
+
+def _presets_by_text() -> dict[str, str]:
+    return {each.text: f"{each.kind} · {each.title}" for each in read_presets()}
+
+
+def _uploaded() -> tuple[SuiteItem, ...]:
+    file = st.file_uploader(
+        "JSONL: an object a line, with prompt and, if you like, kind",
+        type=["jsonl", "json", "txt"],
+        key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 2**20),
+    )  # fmt: skip
+    if file is None:
+        return ()
+    try:
+        text = file.getvalue().decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.") from None
+    return read_suite(text, file.name)
+
+
+# Streamlit forgets a widget when another page is opened; these come back as they were.
+
+
+def _returning(key: str) -> str:
+    kept = st.session_state.setdefault(_KEPT, {})
+    if key not in st.session_state and key in kept:
+        st.session_state[key] = kept[key]
+    return key
+
+
+def _keep(*keys: str) -> None:
+    st.session_state.setdefault(_KEPT, {}).update({key: st.session_state[key] for key in keys})

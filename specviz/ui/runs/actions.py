@@ -1,0 +1,228 @@
+"""What can be done with the chosen runs: open, compare, write to them, take away, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from specviz.comparison.plan import MAX_LANES, Lane
+from specviz.errors import SpecvizError
+from specviz.player.replay import replay_html
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import PairInfo, Trace
+from specviz.store import Library, Query, RunRow, trace_to_json
+from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
+from specviz.ui.compare.lanes import TAKEN, lane_text
+from specviz.ui.runs.table import head_of, title_of
+from specviz.ui.watch.opened import LINK
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+MOST_ROUNDS = 1000  # runs whose rounds go into one file
+_DELETED = "runs deleted"
+_FAILED = "runs failed"
+_SAVED = "runs saved"
+_LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
+
+
+def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
+    """Buttons for the chosen runs; with none chosen, the export of all that the query finds."""
+    if chosen:
+        st.caption(f"**{len(chosen)} chosen**", width="content")
+        if len(chosen) == 1:
+            watch = {LINK: chosen[0].id}
+            st.page_link("pages/watch.py", label="Open in Watch →", query_params=watch)
+        _offer_comparison(library, chosen)
+        st.button("Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)))
+    else:
+        st.caption("Choose rows to open, compare, name or delete them.", width="stretch")
+    with st.popover("Export", key="runs_export"):
+        if len(chosen) == 1:
+            _offer_files(library, chosen[0])
+        else:
+            _offer_tables(library, chosen or query)
+
+
+# Comparing
+
+
+def lane_of(trace: Trace) -> str:
+    """The run's pair and settings as one lane of Compare."""
+    return lane_text(Lane(spec=_spec(trace.pair), config=trace.config))
+
+
+def _spec(pair: PairInfo) -> PairSpec:
+    if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
+        return PairSpec(name=pair.name)
+    return PairSpec(target=pair.target.name, draft=pair.draft.name if pair.draft else None)
+
+
+def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
+    st.button(
+        "Add to Compare",
+        key="runs_compare",
+        on_click=_attempt(partial(_add_to_compare, library, _ids(chosen))),
+        help=f"The pair and the settings of each become a lane there; at most {MAX_LANES}. Its "
+        "prompt, device and number format do not: all lanes share those of Compare.",
+    )
+    if lanes := st.session_state.get(TAKEN):
+        plural = "" if len(lanes) == 1 else "s"
+        st.page_link("pages/compare.py", label=f"Compare {len(lanes)} lane{plural}")
+        if words := st.session_state.get(_LEFT_OUT):
+            st.caption(as_text(words), width="content")
+
+
+def _add_to_compare(library: Library, run_ids: Sequence[str]) -> None:
+    lanes, alike, over = list(st.session_state.get(TAKEN, [])), 0, 0
+    for run_id in run_ids:
+        lane = lane_of(library.open(run_id))
+        if lane in lanes:
+            alike += 1
+        elif len(lanes) < MAX_LANES:
+            lanes.append(lane)
+        else:
+            over += 1
+    st.session_state[TAKEN] = lanes
+    st.session_state[_LEFT_OUT] = _left_out(alike, over)
+
+
+def _left_out(alike: int, over: int) -> str:
+    words = [f"{alike} with the settings of a lane that is there"] if alike else []
+    words += [f"{over} more than the {MAX_LANES} lanes of Compare"] if over else []
+    return f"Left out: {'; '.join(words)}." if words else ""
+
+
+# Words: name, tags, note
+
+
+def show_words(library: Library, row: RunRow) -> None:
+    """A form for what a person may write to a run."""
+    with st.form(f"runs_words_{row.id}"):
+        st.markdown(f"**{as_text(title_of(row))}**")
+        if row.name:
+            st.caption(as_text(head_of(row)))
+        left, right = st.columns(2)
+        name = left.text_input("Name", row.name, max_chars=200, placeholder=title_of(row))
+        tags = right.text_input("Tags, with commas between", ", ".join(row.tags), max_chars=800)
+        note = st.text_area("Note", row.note, max_chars=4000, height=80)
+        if st.form_submit_button("Save"):
+            _attempt(partial(_write, library, row.id, name or "", tags or "", note or ""))()
+            st.rerun()
+    if st.session_state.pop(_SAVED, None) == row.id:
+        st.caption("Saved.")
+
+
+def _write(library: Library, run_id: str, name: str, tags: str, note: str) -> None:
+    library.annotate(run_id, name=name, tags=tags.split(","), note=note)
+    st.session_state[_SAVED] = run_id
+
+
+# Deleting
+
+
+def _delete(library: Library, run_ids: Sequence[str]) -> None:
+    _attempt(partial(library.delete, run_ids))()
+    if _FAILED not in st.session_state:
+        st.session_state[_DELETED] = tuple(run_ids)
+
+
+def show_undo(library: Library) -> None:
+    """A line with Undo for the runs that were deleted last."""
+    gone = st.session_state.get(_DELETED)
+    if not gone:
+        return
+    with st.container(
+        horizontal=True, vertical_alignment="center", border=True, key="runs_undo_line"
+    ):
+        st.markdown(f"{len(gone)} run{'' if len(gone) == 1 else 's'} deleted.", width="content")
+        st.button("Undo", key="runs_undo", on_click=_undo, args=(library, gone))
+        st.button("Dismiss", key="runs_dismiss", type="tertiary", on_click=_dismiss)
+
+
+def _undo(library: Library, run_ids: Sequence[str]) -> None:
+    _attempt(partial(library.restore, run_ids))()
+    _dismiss()
+
+
+def _dismiss() -> None:
+    st.session_state.pop(_DELETED, None)
+
+
+# Taking away
+
+
+def _offer_files(library: Library, row: RunRow) -> None:
+    """Made at the click, so that a list opens no trace."""
+    made: list[tuple[str, str, str, Callable[[Trace], str]]] = [
+        ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
+        ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
+        ("Replay (HTML)", "replay.html", "text/html", replay_html),
+    ]
+    for label, name, kind, make in made:
+        st.download_button(
+            label,
+            partial(_file, library, row.id, make),
+            file_name=f"specviz-{row.id[:8]}-{name}",
+            mime=kind,
+            key=f"runs_{name}_{row.id}",
+            type="tertiary",
+            on_click="ignore",
+        )
+
+
+def _file(library: Library, run_id: str, make: Callable[[Trace], str]) -> str:
+    return make(library.open(run_id))
+
+
+def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
+    """Parquet of these runs, or of all that a query finds."""
+    whose = "all that were found" if isinstance(rows, Query) else f"{len(rows)} runs"
+    st.caption(f"Of {whose}; rounds of at most {MOST_ROUNDS:,}.")
+    for label, name, make in (
+        ("Runs (Parquet)", "runs", _runs_table),
+        ("Rounds (Parquet)", "rounds", _rounds_table),
+    ):
+        st.download_button(
+            label,
+            partial(make, library, rows),
+            file_name=f"specviz-{name}.parquet",
+            mime="application/vnd.apache.parquet",
+            key=f"runs_{name}_parquet",
+            type="tertiary",
+            on_click="ignore",
+        )
+
+
+def _runs_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
+    return parquet(runs_frame(library.find(rows) if isinstance(rows, Query) else rows))
+
+
+def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
+    found = library.find(rows) if isinstance(rows, Query) else rows
+    return parquet(rounds_of_runs((row.id, library.open(row.id)) for row in found[:MOST_ROUNDS]))
+
+
+# What went wrong
+
+
+def _attempt(act: Callable[[], object]) -> Callable[[], None]:
+    """An act whose refusal is shown on the page."""
+
+    def attempted() -> None:
+        st.session_state.pop(_FAILED, None)
+        try:
+            act()
+        except SpecvizError as error:
+            st.session_state[_FAILED] = error
+
+    return attempted
+
+
+def show_refusal() -> None:
+    if (error := st.session_state.pop(_FAILED, None)) is not None:
+        show_error(error)
+
+
+def _ids(rows: Sequence[RunRow]) -> tuple[str, ...]:
+    return tuple(row.id for row in rows)

@@ -1,0 +1,163 @@
+"""Traces from files into the library. Each file is taken whole or refused in words.
+
+A file is strange until it has been read, measured and written for the player once: one that
+passes the reader and still cannot be shown is refused as well. A run that is here, or was and
+is deleted, stays the one it is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import streamlit as st
+
+from specviz.comparison.to_json import KIND as COMPARISON
+from specviz.errors import SpecvizError, TraceError
+from specviz.player.payload import payload_of_trace
+from specviz.player.replay import script_json
+from specviz.record.trace import Trace
+from specviz.store import KIND as TRACE
+from specviz.store import Library, trace_from_json
+from specviz.store.keeping import keep
+
+MOST_FILES = 50
+MOST_BYTES = 64 * 2**20
+MOST_ROUNDS = 200_000
+_ANOTHER = "Choose a file written by specviz."
+_DONE = "runs imported"
+_TOLD_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    run_ids: tuple[str, ...] = ()
+    known: int = 0  # of these, runs that were here before
+    refused: tuple[str, ...] = ()  # a line each, with the file's name
+
+
+def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
+    """Each file by itself; names are what the user called them."""
+    made: list[str] = []
+    known = 0
+    refused: list[str] = []
+    for number, (name, content) in enumerate(files):
+        try:
+            if number >= MOST_FILES:
+                raise TraceError(
+                    f"It is one of more than {MOST_FILES} files.", remedy="Import it by itself."
+                )
+            run_id, was_here = _import(library, name, content)
+            made.append(run_id)
+            known += was_here
+        except SpecvizError as error:
+            refused.append(f"{_shown(name)}: {error}")
+    return Imported(run_ids=tuple(made), known=known, refused=tuple(refused))
+
+
+def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
+    """The run's id, and whether it was here before."""
+    trace = _sound(_read(content))
+    there = library.copy_of(trace)
+    if there is not None:
+        library.restore([there])
+        return there, True
+    return keep(library, trace, name=PurePosixPath(_shown(name)).stem), False
+
+
+def _read(content: bytes) -> Trace:
+    if len(content) > MOST_BYTES:
+        raise TraceError(
+            f"It is larger than {MOST_BYTES // 2**20} MiB.", remedy="Import a trace of one run."
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TraceError("It is not JSON.", remedy=_ANOTHER) from None
+    try:
+        return trace_from_json(text, source="It")
+    except TraceError as error:
+        raise _of_a_choice(error, text) from None
+
+
+def _of_a_choice(error: TraceError, text: str) -> TraceError:
+    """A sound file of another kind, in the words of one who chose it and did not name it."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return error
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if kind == COMPARISON:
+        return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
+    return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
+
+
+def _sound(trace: Trace) -> Trace:
+    if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
+        raise TraceError(
+            f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
+        )
+    try:
+        script_json(payload_of_trace(trace, run_id="import", state="recorded", label=""))
+    except Exception as error:
+        # Whatever a well-formed but senseless record trips over, now and not on the stage.
+        raise TraceError(
+            "It is damaged: its figures cannot be worked out.",
+            remedy="Save the run again, or take another copy.",
+        ) from error
+    return trace
+
+
+def _shown(name: str) -> str:
+    """A file's name as one printable line of bearable length."""
+    clean = "".join(each if each.isprintable() else "?" for each in name)
+    return clean if len(clean) <= 80 else f"{clean[:79]}…"
+
+
+def show_import(library: Library) -> None:
+    with st.popover("Import", key="runs_import"):
+        st.caption(
+            f"Traces saved by specviz (JSON), up to {MOST_FILES} at once and "
+            f"{MOST_BYTES // 2**20} MiB each."
+        )
+        with st.form("runs_import_form", border=False, clear_on_submit=True):
+            files = st.file_uploader(
+                "Trace files", type="json", accept_multiple_files=True, key="runs_files_in",
+                max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
+            )  # fmt: skip
+            if st.form_submit_button("Import these") and files:
+                given = ((file.name, file.getvalue()) for file in files)
+                st.session_state[_DONE] = import_files(library, given), time.monotonic()
+                st.rerun()
+
+
+def show_imported() -> None:
+    """What an import just came to; as text, for the words may be a stranger's.
+
+    For a while, not once: the emptied form runs the page again at a time of its own.
+    """
+    done: Imported
+    done, when = st.session_state.get(_DONE, (None, 0.0))
+    if done is None or time.monotonic() - when > _TOLD_SECONDS:
+        return
+    if done.run_ids:
+        st.success(_outcome(len(done.run_ids) - done.known, done.known))
+    if done.refused:
+        count = "One file was" if len(done.refused) == 1 else f"{len(done.refused)} files were"
+        with st.container(border=True, key="runs_refused", gap="small"):
+            st.markdown(f"**{count} not imported, not in part either.**")
+            st.text("\n".join(done.refused))
+
+
+def _outcome(new: int, known: int) -> str:
+    told: list[str] = []
+    if new:
+        told.append(f"{new} run{'' if new == 1 else 's'} imported.")
+    if known:
+        told.append(
+            f"{known} {'was' if known == 1 else 'were'} here before: nothing is kept twice."
+        )
+    return " ".join(told)

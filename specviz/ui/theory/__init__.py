@@ -1,0 +1,1 @@
+"""The parts of the theory pages, a folder a page."""

@@ -1,0 +1,76 @@
+"""The draggable bars: two small distributions that a person shapes by hand.
+
+The browser owns the bars between two values of ``draft`` and ``target``; Python hears of them at
+the end of a drag and at most four times a second during one. Both always sum to 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2 import component
+
+from specviz import ASSETS
+from specviz.errors import TheoryError
+from specviz.theory.tradeoff import law_pair
+
+Laws = tuple[tuple[float, ...], tuple[float, ...]]  # the draft's, the target's
+
+MOST_TOKENS = 8
+
+_PARTS = ("player/dom.js", "bars/bars.js")
+
+
+def bars_source() -> tuple[str, str]:
+    """The one module of the bars and their style sheet."""
+    script = "\n".join(_read(part).removeprefix("// @ts-check\n") for part in _PARTS)
+    return script, _read("bars/bars.css")
+
+
+def _read(part: str) -> str:
+    return (ASSETS / part).read_text(encoding="utf-8")
+
+
+_SCRIPT, _STYLE = bars_source()
+_mount = component("specviz_bars", js=_SCRIPT, css=_STYLE, isolate_styles=False)
+
+
+def show_bars(
+    draft: Sequence[float], target: Sequence[float], labels: Sequence[str], *, key: str
+) -> Laws:
+    """Show the bars; the laws as they stand now. They start anew when what is given changes."""
+    assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
+    start = _laws(draft, target)
+    mark = hashlib.sha256(repr((start, tuple(labels))).encode()).hexdigest()[:16]
+    now = _said(key, mark, len(labels)) or start
+    data = {"id": mark, "labels": list(labels), "start": _plain(start), "now": _plain(now)}
+    _mount(key=key, data=data, on_laws_change=_nothing_to_do)
+    return now
+
+
+def _said(key: str, mark: str, size: int) -> Laws | None:
+    """What the browser last said of these bars, where it makes sense."""
+    said = (st.session_state.get(key) or {}).get("laws")
+    if not isinstance(said, dict) or said.get("id") != mark:
+        return None
+    try:
+        laws = _laws(said["draft"], said["target"])
+    except (KeyError, TypeError, ValueError, TheoryError):
+        return None
+    return laws if len(laws[0]) == size else None
+
+
+def _laws(draft: Sequence[float], target: Sequence[float]) -> Laws:
+    first, second = law_pair(draft, target)
+    return tuple(first.tolist()), tuple(second.tolist())
+
+
+def _plain(laws: Laws) -> dict[str, Any]:
+    return {"draft": list(laws[0]), "target": list(laws[1])}
+
+
+def _nothing_to_do() -> None:
+    """A state value exists only where it has a callback."""

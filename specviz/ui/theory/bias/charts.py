@@ -1,0 +1,331 @@
+"""Bias against rejection: areas, the Pareto plane, output laws; block verification, many drafts.
+
+The plane has P(reject) along and the distance of what is emitted from the target up. Nothing
+lies in the triangle under the line from (TV, 0) to (0, TV): Yin et al. 2024, theorem 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specviz.theory import blocks, multidraft
+from specviz.theory.tradeoff import Areas, Chances
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
+
+Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
+
+_ROOM = 1.22  # of the axes, beyond the furthest point
+_LEAST = 0.05  # of the axes, where all points fall together
+_RING = (0.03, 0.06)  # of the axes: closer than this, two names would lie over each other
+_FAR = 0.6  # of the axis: a name further along stands to the left of its point
+_DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
+_SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A named point of the plane, exact."""
+
+    name: str
+    reject: float
+    bias: float
+    side: Side = "middle right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A simulated point, with half its 95 % interval each way."""
+
+    name: str
+    reject: float
+    reject_width: float
+    bias: float
+    bias_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dots:
+    """Real tokens: one point each, and what its tooltip says."""
+
+    reject: Sequence[float]
+    bias: Sequence[float]
+    words: Sequence[str]
+
+
+def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
+    """Each token's chance, split; rejected and accepted in excess together are the TV."""
+    made = figure(x_title="token", y_title="chance", height=300)
+    layers = (
+        ("accepted, within the target", np.minimum(areas.accepted, areas.overlap), "accepted", ""),
+        ("accepted in excess", np.maximum(areas.accepted - areas.overlap, 0.0), "bonus", "x"),
+        ("rejected", areas.rejected, "rejected", "/"),
+        ("residual of the target", areas.residual, "recovered", "\\"),
+    )
+    for name, heights, colour, hatch in layers:
+        shade = getattr(COLOURS, colour)
+        made.add_bar(
+            x=list(range(len(labels))),
+            y=heights,
+            name=name,
+            marker={"color": shade, "pattern": _hatch(hatch)},
+            hovertemplate="%{x}: %{y:.3f}<extra>" + name + "</extra>",
+        )
+    made.update_layout(barmode="stack", bargap=0.35, legend={"traceorder": "normal"})
+    return _named_tokens(made, labels)
+
+
+def pareto_plane(
+    distance: float,
+    marks: Sequence[Mark] = (),
+    landings: Sequence[Landing] = (),
+    dots: Dots | None = None,
+    *,
+    unit: str = "",
+    height: int = 400,
+) -> go.Figure:
+    """The line, the triangle nothing enters, exact marks, simulated landings, real tokens.
+
+    ``unit`` follows the names of the axes.
+    """
+    made = figure(x_title=f"P(reject){unit}", y_title=f"bias: TV from the target{unit}")
+    biases = [each.bias for each in marks] + list(dots.bias if dots else ())
+    rejects = [each.reject for each in marks] + list(dots.reject if dots else ())
+    across = max([distance, _LEAST, *rejects]) * _ROOM
+    up = max([distance, _LEAST, *biases]) * _ROOM
+    _add_front(made, distance)
+    if dots is not None:
+        _add_dots(made, dots)
+    _add_landings(made, landings)
+    ring = _RING[0] * across, _RING[1] * up
+    _add_marks(made, [_turned(each, _FAR * across) for each in marks], ring)
+    made.update_layout(
+        height=height,
+        margin={"t": 48},
+        annotations=_notes(distance, marks, ring),
+        xaxis={"range": [-0.03 * across, across]},
+        yaxis={"range": [-0.1 * up, up]},
+    )
+    return made
+
+
+def _add_front(made: go.Figure, distance: float) -> None:
+    made.add_scatter(
+        x=[0.0, distance, 0.0],
+        y=[0.0, 0.0, distance],
+        fill="toself",
+        fillcolor=COLOURS.forbidden,
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        name="forbidden",
+    )
+    made.add_scatter(
+        x=[distance, 0.0],
+        y=[0.0, distance],
+        mode="lines",
+        line={"color": COLOURS.exact, "width": 2},
+        name="Pareto front",
+        hoverinfo="skip",
+    )
+
+
+def _notes(
+    distance: float, marks: Sequence[Mark], ring: tuple[float, float]
+) -> list[dict[str, object]]:
+    """The words in the triangle, and at the ends of the front where no mark has its own."""
+    if distance <= 0.0:
+        return []
+    notes = (
+        (0.27, 0.2, "no rule gets here", COLOURS.rejected, "center", 0),
+        (0.0, 1.0, "the draft alone", COLOURS.ink, "left", 10),
+        (1.0, 0.0, "lossless", COLOURS.ink, "center", -16),
+    )
+    return [
+        {
+            "x": across * distance,
+            "y": up * distance,
+            "text": text,
+            "xanchor": anchor,
+            "yshift": shift,
+            "showarrow": False,
+            "font": {"color": shade, "size": 12},
+        }
+        for across, up, text, shade, anchor, shift in notes
+        if not any(_within(ring, each, across * distance, up * distance) for each in marks)
+    ]
+
+
+def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]) -> None:
+    made.add_scatter(
+        x=[each.reject for each in marks],
+        y=[each.bias for each in marks],
+        text=_labels(marks, ring),
+        customdata=[each.name for each in marks],
+        textposition=[each.side for each in marks],
+        mode="markers+text",
+        marker={"color": COLOURS.exact, "size": 9},
+        name="exact",
+        cliponaxis=False,
+        hovertemplate="%{customdata}<br>P(reject) %{x:.4f}<br>bias %{y:.4f}<extra>exact</extra>",
+    )
+
+
+def _turned(mark: Mark, far: float) -> Mark:
+    """Its name on the side where there is room."""
+    turn = mark.side == "middle right" and mark.reject > far
+    return replace(mark, side="middle left") if turn else mark
+
+
+def _within(ring: tuple[float, float], mark: Mark, reject: float, bias: float) -> bool:
+    return abs(mark.reject - reject) <= ring[0] and abs(mark.bias - bias) <= ring[1]
+
+
+def _labels(marks: Sequence[Mark], ring: tuple[float, float]) -> list[str]:
+    """One for each mark; the first of those that lie together names all of them."""
+    firsts: dict[int, list[str]] = {}
+    for at, mark in enumerate(marks):
+        near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
+        firsts.setdefault(next(near, at), []).append(mark.name)
+    return [_apart(firsts[at], each.side) if at in firsts else "" for at, each in enumerate(marks)]
+
+
+def _apart(names: Sequence[str], side: Side) -> str:
+    """The names off the ring of their landing, a line for each rule."""
+    gap = "\u2003"
+    before, after = gap * side.endswith("right"), gap * ("left" in side)
+    return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
+
+
+def _joined(names: Sequence[str]) -> list[str]:
+    """“ε 1, OPT” and “ε 1, UNO” become “ε 1: OPT, UNO”."""
+    rules: dict[str, list[str]] = {}
+    for name in names:
+        rule, _, recover = name.partition(", ")
+        rules.setdefault(rule, []).append(recover)
+    return [
+        f"{rule}: {', '.join(each)}" if len(each) > 1 else ", ".join(filter(None, (rule, *each)))
+        for rule, each in rules.items()
+    ]
+
+
+def _add_landings(made: go.Figure, landings: Sequence[Landing]) -> None:
+    if not landings:
+        return
+    made.add_scatter(
+        x=[each.reject for each in landings],
+        y=[each.bias for each in landings],
+        error_x={"array": [each.reject_width for each in landings], "thickness": 1.4},
+        error_y={"array": [each.bias_width for each in landings], "thickness": 1.4},
+        text=[each.name for each in landings],
+        mode="markers",
+        marker={
+            "color": COLOURS.simulated,
+            "symbol": "circle-open",
+            "size": 16,
+            "line": {"width": 2},
+        },
+        name="simulated, 95 %",
+        hovertemplate="%{text}<br>P(reject) %{x:.4f}<br>bias %{y:.4f}<extra>simulated</extra>",
+    )
+
+
+def _add_dots(made: go.Figure, dots: Dots) -> None:
+    made.add_scatter(
+        x=list(dots.reject),
+        y=list(dots.bias),
+        text=list(dots.words),
+        mode="markers",
+        marker={"color": see_through(COLOURS.measured, 0.55), "size": 7},
+        name="tokens of the run",
+        hovertemplate="%{text}<extra>measured</extra>",
+    )
+
+
+def law_chart(labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]) -> go.Figure:
+    """What rules emit, beside the target's law."""
+    made = figure(x_title="token", y_title="chance to be emitted", height=300)
+    laws = {"target": target, **emitted}
+    shades = (COLOURS.target, COLOURS.accepted, COLOURS.rejected, COLOURS.muted)
+    for (name, chances), shade, hatch in zip(
+        laws.items(), shades, ("", "/", "\\", "x"), strict=False
+    ):
+        made.add_bar(
+            x=list(range(len(labels))),
+            y=list(chances),
+            name=name,
+            marker={"color": shade, "pattern": _hatch(hatch)},
+            hovertemplate="%{x}: %{y:.4f}<extra>" + name + "</extra>",
+        )
+    made.update_layout(barmode="group", bargap=0.3)
+    return _named_tokens(made, labels)
+
+
+def blocks_chart(curves: blocks.Curves) -> go.Figure:
+    """Candidates accepted a round for gamma = 1, 2, …: token, block, and what none exceeds."""
+    made = figure(x_title="γ", y_title="candidates accepted a round")
+    gammas = list(range(1, len(curves.token) + 1))
+    rows = (
+        ("token by token", curves.token, COLOURS.muted, "/"),
+        ("block verification", curves.block, COLOURS.exact, ""),
+    )
+    for name, heights, shade, hatch in rows:
+        made.add_bar(
+            x=gammas,
+            y=list(heights),
+            name=name,
+            marker={"color": shade, "pattern": _hatch(hatch)},
+            hovertemplate="γ %{x}: %{y:.4f}<extra>" + name + "</extra>",
+        )
+    made.add_scatter(
+        x=gammas,
+        y=list(curves.bound),
+        name="no verifier exceeds this",
+        mode="lines+markers",
+        line={"color": COLOURS.rejected, "dash": "dot"},
+        marker={"symbol": "line-ew-open", "size": 18},
+        hovertemplate="γ %{x}: %{y:.4f}<extra>bound</extra>",
+    )
+    made.update_layout(barmode="group", bargap=0.3, xaxis={"dtick": 1})
+    return made
+
+
+def drafts_chart(curves: multidraft.Curves) -> go.Figure:
+    """The chance that one of k candidates is accepted, for each rule."""
+    made = figure(x_title="drafts for one position, k", y_title="chance that one is accepted")
+    rows = (
+        ("the most possible", curves.optimal),
+        ("without replacement", curves.without_replacement),
+        ("K-SEQ", curves.k_sequential),
+        ("recursive rejection", curves.recursive),
+        ("draft's top k", curves.top),
+        ("draw and compare", curves.naive),
+    )
+    for (name, chances), shade, dash, symbol in zip(rows, SERIES, _DASHES, _SYMBOLS, strict=True):
+        made.add_scatter(
+            x=list(range(1, len(chances) + 1)),
+            y=list(chances),
+            name=name,
+            mode="lines+markers",
+            line={"color": shade, "dash": dash},
+            marker={"symbol": symbol, "size": 8},
+            hovertemplate="k %{x}: %{y:.4f}<extra>" + name + "</extra>",
+        )
+    made.update_layout(xaxis={"dtick": 1}, yaxis={"range": [0, 1.04]})
+    return made
+
+
+def _hatch(shape: str) -> dict[str, object]:
+    """Lines over the colour, so that shades are told apart by form too."""
+    return {"shape": shape, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "size": 6}
+
+
+def _named_tokens(made: go.Figure, labels: Sequence[str]) -> go.Figure:
+    """Places rather than names on the axis, so that two tokens may look alike."""
+    made.update_xaxes(tickvals=list(range(len(labels))), ticktext=list(labels))
+    return made

@@ -1,0 +1,219 @@
+"""The page on bias in words: its sentences, its laws, and the tokens of a run as dots."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from specviz.record.trace import Candidate, Trace
+from specviz.theory import blocks, multidraft, tradeoff
+from specviz.ui.session.history import History, Shown
+from specviz.ui.theory.bias.charts import Dots
+from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
+from specviz.ui.widgets.page_parts import show_law
+from specviz.ui.widgets.plain_text import as_text
+
+_LEAST_DISTANCE = 1e-3  # a token on which the models agree has no line to lie on
+
+
+def state_in_words(simulation: Simulation, paused: bool) -> str:
+    counted = f"{simulation.trials:,} positions a rule, widest interval ±{simulation.widest:.4f}"
+    if simulation.trials == 0:
+        return "Simulation paused before it began."
+    if simulation.done:
+        return f"{counted}: narrow enough, so it stopped."
+    return f"{counted}{', paused' if paused else ', going on until ±' + str(NARROW)}."
+
+
+def plane_in_words(settings: Settings) -> str:
+    distance = settings.distance
+    if distance < 1e-9:
+        return "Draft and target are equal: nothing is rejected and nothing is biased."
+    reject, bias = settings.policies()[0].point
+    _, uno = settings.policies()[1].point
+    told = (
+        f"The models are {distance:.3f} apart. With ε {settings.epsilon:g} a token is rejected "
+        f"with chance **{reject:.3f}** and the bias is **{bias:.3f}**: together still "
+        f"{distance:.3f}."
+    )
+    if reject < 1e-9:
+        return told
+    return f"{told} Drawing from the target after a rejection costs {uno - bias:.3f} more."
+
+
+def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
+    areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
+    worst = int(np.argmax(areas.rejected))
+    if areas.rejected[worst] < 1e-9:
+        return f"With ε {settings.epsilon:g} no drafted token is ever rejected."
+    odds = areas.accepted[worst] / settings.draft[worst]
+    return (
+        f"“{labels[worst]}” is accepted with chance {odds:.2f} once drafted "
+        f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}); "
+        f"over all tokens **{areas.accepted.sum():.3f}** is accepted."
+    )
+
+
+def blocks_in_words(curves: blocks.Curves) -> str:
+    if len(curves.token) == 1:
+        return (
+            "At γ = 1 the one candidate is the whole block: it is accepted with chance "
+            f"**{curves.block[0]:.3f}** either way, and no verifier exceeds that. From γ = 2 on a "
+            "later token may rescue an earlier one."
+        )
+    return (
+        f"Judging all γ = {len(curves.token)} candidates together, without any bias, accepts "
+        f"**{curves.block[-1]:.3f}** of them instead of {curves.token[-1]:.3f}; no verifier "
+        f"exceeds {curves.bound[-1]:.3f}.  \nA later token may rescue an earlier one. The class "
+        "of rules in theorem 2 of Yin et al. has no such rule, so its optimum is not broken: "
+        "block verification stands outside."
+    )
+
+
+def drafts_in_words(curves: multidraft.Curves) -> str:
+    if len(curves.optimal) == 1:
+        return (
+            "With one draft for one position, recursive rejection is the ordinary rule: it accepts "
+            f"with chance **{curves.recursive[0]:.3f}**, and no lossless rule can do more."
+        )
+    return (
+        f"With {len(curves.optimal)} drafts for one position, recursive rejection (Yin et al., "
+        f"SpecInfer) accepts one with chance **{curves.recursive[-1]:.3f}**; the most that any "
+        f"lossless rule can do is {curves.optimal[-1]:.3f}."
+    )
+
+
+def biased_runs(history: History) -> list[Shown]:
+    """Runs of this session under the over-acceptance rule that have tokens to show."""
+    runs = [shown for shown in history.all_shown() if not shown.trace.config.lossless]
+    return [shown for shown in runs if _judged(shown.trace)]
+
+
+def run_dots(trace: Trace) -> Dots:
+    """One dot for each tested token, in units of its own distance between the models."""
+    dots = [
+        ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
+        for token, overlap, bias in _judged(trace)
+        if 1.0 - overlap >= _LEAST_DISTANCE
+    ]
+    return Dots(
+        reject=[each[0] for each in dots],
+        bias=[each[1] for each in dots],
+        words=[_words(token) for _, _, token in dots],
+    )
+
+
+def run_in_words(trace: Trace) -> str:
+    judged = _judged(trace)
+    config = trace.config
+    count = len(judged)
+    reject = sum(1.0 - token.expected_acceptance for token, _, _ in judged) / count
+    bias = sum(each for _, _, each in judged) / count
+    distance = sum(1.0 - overlap for _, overlap, _ in judged) / count
+    return (
+        f"{count} tested tokens with ε {config.epsilon:g}, the {as_text(config.residual)} after "
+        f"a rejection. On average the models are {distance:.3f} apart, the chance of a rejection "
+        f"is **{reject:.3f}** and the bias **{bias:.3f}**, together {reject + bias:.3f}."
+    )
+
+
+def show_bias_laws() -> None:
+    st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")
+    models = {"p": "the draft's chance of a token", "q": "the target's"}
+    rule = {
+        "b": "the chance to accept a drafted token",
+        "P": "the law drawn from after a rejection",
+    }
+    distance = {
+        r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, of "
+        "what is emitted from q",
+    }
+    show_law(
+        r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
+        r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
+        {r"\Pr": "chance", **models, **rule, **distance},
+        "Yin et al. 2024, theorem 5: a straight line, whatever the path from rule to rule.",
+    )
+    show_law(
+        r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
+        {**models, **rule, **distance, "x": "a token"},
+        r"Yin et al. 2024, theorem 4. It is attained by $\max(0, q - b\,p)$, normalised; on the "
+        r"front that is the ordinary leftover $\max(0, q - p)$ (derived here).",
+    )
+    show_law(
+        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
+        r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \\ b_t = [\,q \ge t\,]",
+        {
+            **models,
+            "b": "the chance to accept a drafted token",
+            r"\varepsilon": "over-acceptance",
+            r"\ell": "lenience",
+            "t": "threshold",
+        },
+        "Yin et al. 2024, section 4.2 (OPT draws from the leftover, UNO from the target); "
+        "Leviathan et al. 2023, appendix A.5.",
+    )
+
+
+def show_block_law() -> None:
+    show_law(
+        r"\mathbb{E}[\tau] = \sum_{i=1}^{\gamma} \mathbb{E}_p[w_i] \\ "
+        r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
+        {
+            r"\mathbb{E}": "mean, over blocks that the draft p writes",
+            r"\tau": "candidates accepted as a block, the extra token not counted",
+            r"\gamma": "candidates a round",
+            "w_i": "chance that at least i are accepted",
+            "x_i": "candidate i",
+            "p,\\, q": "chances by draft and target",
+        },
+        "Sun et al. 2024. Token by token the whole product is replaced by one of factors cut at 1; "
+        "the bound cuts the product only at i.",
+    )
+
+
+def show_drafts_law() -> None:
+    show_law(
+        r"1 - \prod_{m=1}^{k} r_m \;\le\; 1 + \min_{H}\big(q(H) - p(H)^k\big)",
+        {
+            "k": "drafts for this position",
+            "r_m": "distance of p from what m − 1 failed drafts leave of q",
+            "H": "a set of tokens",
+            "p,\\, q": "its chance by draft and target",
+        },
+        "Left recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm 4), "
+        "right what no lossless rule exceeds (Hu et al. 2025). K-SEQ: Sun et al. 2023, SpecTr. "
+        "Without replacement: Sequoia, Chen et al. 2024.",
+    )
+
+
+def dots_in_words(trace: Trace) -> str:
+    """How many of the run's tested tokens are dots, and why not all."""
+    tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
+    left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
+    return (
+        f"{drawn} dots for the {tested} tested tokens of the newest such run, from the models' own "
+        f"chances.{left}"
+    )
+
+
+def _judged(trace: Trace) -> list[tuple[Candidate, float, float]]:
+    return [
+        (token, token.overlap, token.bias)
+        for each in trace.rounds
+        for token in each.candidates
+        if token.tested and token.overlap is not None and token.bias is not None
+    ]
+
+
+def _words(token: Candidate) -> str:
+    """A token's text as its literal, so that marks and tags in it are seen and not obeyed."""
+    apart = 1.0 - (token.overlap or 0.0)
+    reject = 1.0 - token.expected_acceptance
+    return (
+        f"{html.escape(repr(token.text))} {token.verdict}<br>P(reject) {reject:.4f}, "
+        f"bias {token.bias:.4f}<br>models apart {apart:.4f}"
+    )

@@ -1,0 +1,149 @@
+"""What the page on bias draws: rules as points of the plane, and their simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import streamlit as st
+
+from specviz.theory import tradeoff
+from specviz.theory.tradeoff import Law, Tally
+from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.theory.bias.charts import Landing, Mark, Side
+
+_BATCH = 10_000  # positions a tick, for each rule
+NARROW = 0.002  # half an interval, at which the simulation ends
+_TICK = 0.5  # seconds
+_KEY = "bias_simulation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the page's bars and sliders say."""
+
+    draft: tuple[float, ...]
+    target: tuple[float, ...]
+    epsilon: float
+    lenience: float
+    threshold: float
+
+    @property
+    def distance(self) -> float:
+        return tradeoff.total_variation(self.draft, self.target)
+
+    def over_accept(self) -> Law:
+        return tradeoff.over_accept(self.draft, self.target, self.epsilon)
+
+    def policies(self) -> tuple[Policy, ...]:
+        """Each rule with each law after a rejection, in the order they are drawn."""
+        pair = self.draft, self.target
+        leftover = tradeoff.leftover(*pair)
+        loose, eager = self.over_accept(), tradeoff.lenient(*pair, self.lenience)
+        gated = tradeoff.hard_threshold(*pair, self.threshold)
+        best = tradeoff.optimum(*pair, gated).recover
+        target, draft = np.asarray(self.target), np.asarray(self.draft)
+        return (
+            self._policy(f"ε {self.epsilon:g}, OPT", loose, leftover),
+            self._policy(f"ε {self.epsilon:g}, UNO", loose, target),
+            self._policy(f"ε {self.epsilon:g}, draft again", loose, draft),
+            self._policy(f"lenience {self.lenience:g}", eager, leftover, "bottom left"),
+            self._policy(f"threshold {self.threshold:g}", gated, best, "top center"),
+        )
+
+    def _policy(self, name: str, accept: Law, recover: Law, side: Side = "middle right") -> Policy:
+        return Policy(self, name, accept, recover, side)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """A rule, and what it draws from after a rejection."""
+
+    settings: Settings
+    name: str
+    accept: Law
+    recover: Law
+    side: Side
+
+    @property
+    def point(self) -> tuple[float, float]:
+        pair = self.settings.draft, self.settings.target
+        return tradeoff.rejection_and_bias(*pair, self.accept, self.recover)
+
+    @property
+    def emitted(self) -> Law:
+        pair = self.settings.draft, self.settings.target
+        return tradeoff.output_law(*pair, self.accept, self.recover)
+
+    def mark(self) -> Mark:
+        reject, bias = self.point
+        return Mark(name=self.name, reject=reject, bias=bias, side=self.side)
+
+    def simulate(self, rng: np.random.Generator) -> Tally:
+        pair = self.settings.draft, self.settings.target
+        return tradeoff.simulate(*pair, self.accept, self.recover, trials=_BATCH, rng=rng)
+
+    def landing(self, tally: Tally) -> Landing:
+        found = tradeoff.estimate(tally, self.settings.target, self.emitted)
+        reject, reject_width, bias, bias_width = found
+        return Landing(
+            name=self.name,
+            reject=reject,
+            reject_width=reject_width,
+            bias=bias,
+            bias_width=bias_width,
+        )
+
+
+@dataclass(slots=True)
+class Simulation:
+    """Positions drawn so far for one setting of the page."""
+
+    settings: Settings
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @property
+    def trials(self) -> int:
+        return min((each.trials for each in self.tallies.values()), default=0)
+
+    def landings(self) -> list[Landing]:
+        policies = self.settings.policies()
+        return [each.landing(self.tallies[each.name]) for each in policies if self.tallies]
+
+    @property
+    def widest(self) -> float:
+        widths = [max(each.reject_width, each.bias_width) for each in self.landings()]
+        return max(widths, default=1.0)
+
+    @property
+    def done(self) -> bool:
+        return self.trials > 0 and self.widest <= NARROW
+
+    def step(self) -> None:
+        for policy in self.settings.policies():
+            fresh = policy.simulate(self.rng)
+            known = self.tallies.get(policy.name)
+            self.tallies[policy.name] = fresh if known is None else known.joined(fresh)
+
+
+def simulation_of(settings: Settings) -> Simulation:
+    """The session's simulation; begun anew when a setting has changed."""
+    known = st.session_state.get(_KEY)
+    if not isinstance(known, Simulation) or known.settings != settings:
+        known = st.session_state[_KEY] = Simulation(settings)
+    return known
+
+
+def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
+    """Simulate a batch twice a second and draw what there is, until intervals are narrow."""
+    simulation = simulation_of(settings)
+
+    def go_on() -> bool:
+        """Whether there is more to do."""
+        if not (paused or simulation.done):
+            simulation.step()
+        return not (paused or simulation.done)
+
+    keep_drawn(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)

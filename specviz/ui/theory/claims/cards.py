@@ -1,0 +1,158 @@
+"""A claim as a card: the sentence, the verdict, the numbers, where it flips, what can test it.
+
+A verdict has a shape as well as a colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from specviz import ROOT
+from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
+from specviz.ui.theory.claims.outcomes import Outcome
+from specviz.ui.theory.claims.runs import ClaimRuns
+from specviz.ui.widgets.page_parts import show_law
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+Start = Callable[[RunName, str], None]  # which runs, and who asked
+
+VERDICTS: dict[Verdict, str] = {
+    "Holds": ":green-badge[✓ Holds]",
+    "Holds within limits": ":orange-badge[◐ Holds within limits]",
+    "Does not hold": ":red-badge[✕ Does not hold]",
+}
+_TICK = 0.5  # seconds
+_PAGES = ROOT / "pages"
+
+
+@st.cache_data(show_spinner=False)
+def all_claims() -> tuple[Claim, ...]:
+    """Worked out once: they depend on nothing that a page sets."""
+    return claims()
+
+
+def tally(shown: Sequence[Claim]) -> str:
+    """How the verdicts fell, in a line."""
+    judged = [each.verdict for each in shown]
+    found = ((badge, judged.count(verdict)) for verdict, badge in VERDICTS.items())
+    return " ".join(f"{badge} {count}" for badge, count in found if count)
+
+
+def choose_claims(every: Sequence[Claim], running: str) -> list[Claim]:
+    """The filters, and what they leave; a claim whose runs are under way stays."""
+    sources: list[Source] = list(dict.fromkeys(each.source for each in every))
+    verdicts: list[Verdict] = list(VERDICTS)
+    left, right = st.columns(2)
+    with left:
+        chosen = st.pills(
+            "Source", sources, selection_mode="multi", key="claims_source", bind="query-params"
+        )
+    with right:
+        judged = st.pills(
+            "Verdict", verdicts, selection_mode="multi", key="claims_verdict", bind="query-params"
+        )
+    return [
+        each
+        for each in every
+        if each.id == running
+        or ((not chosen or each.source in chosen) and (not judged or each.verdict in judged))
+    ]
+
+
+def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
+    """In two columns, each card to the one with less in it; the narrow page has one."""
+    columns = st.columns(2)
+    heights = [0, 0]
+    for each in shown:
+        side = heights.index(min(heights))
+        heights[side] += 400 + len(each.quote) + len(each.finding) + len(each.flip)
+        heights[side] += 250 if each.latex else 0
+        with columns[side]:
+            _show_card(each, runs, start)
+
+
+def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
+    with st.container(border=True, key=f"claim_{claim.id}", gap="small"):
+        basis = ":blue-badge[exact]" if claim.basis == "exact" else ":gray-badge[reported]"
+        st.markdown(f"{VERDICTS[claim.verdict]} :small[{as_text(claim.source)}] {basis}")
+        st.markdown(f"**“{as_text(claim.quote)}”**")
+        _show_figures(claim.figures)
+        st.markdown(as_text(claim.finding))
+        if claim.latex:
+            show_law(claim.latex, dict(claim.symbols))
+        st.caption(f"**Where it flips.** {as_text(claim.flip)}")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.page_link(
+                _PAGES / f"{claim.chart.page}.py",
+                label=f"{as_text(claim.chart.label)} →",
+                query_params=claim.chart.query,
+            )
+            if claim.run is not None:
+                show_button("Run it on the pair", claim.run, claim.id, runs, start)
+        if claim.run is not None:
+            show_state(claim.run, claim.id, runs)
+
+
+def _show_figures(figures: Sequence[Figure]) -> None:
+    with st.container(horizontal=True, gap="medium"):
+        for each in figures:
+            text, label = as_text(each.text), as_text(each.label)
+            st.markdown(f"**{text}**  \n:small[{label}]", width="content")
+
+
+def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
+    """Starts these runs; the same again, once they have been."""
+    st.button(
+        "Run again" if run in runs.outcomes or run in runs.failures else label,
+        key=f"claims_run_{asker}",
+        disabled=runs.busy,
+        on_click=start,
+        args=(run, asker),
+    )
+
+
+def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
+    """Progress where it was asked for; else what these runs came to, if they have been.
+
+    Whole where it was asked for, and folded into a line at others.
+    """
+    if runs.run == run:
+        if runs.asked_by == asker:
+            _show_progress(runs)
+    elif (failure := runs.failures.get(run)) is not None:
+        show_error(failure)
+    elif (found := runs.outcomes.get(run)) is not None:
+        folded = ":green-badge[measured] :small[by the runs of another card]"
+        its_own = runs.askers.get(run, asker) == asker
+        with st.container(gap="small") if its_own else st.expander(folded):
+            _show_outcome(found)
+
+
+def _show_outcome(found: Outcome) -> None:
+    st.markdown(f":green-badge[measured] :small[on {as_text(found.pair)}]")
+    if found.figures:
+        _show_figures(found.figures)
+    st.markdown(as_text(found.sentence))
+
+
+def _show_progress(runs: ClaimRuns) -> None:
+    @st.fragment(run_every=_TICK)
+    def progress() -> None:
+        runs.advance()
+        if runs.series is None:
+            st.rerun()  # the ticks end, and the rest of the page may know
+        done, planned = runs.series.progress
+        label = runs.series.planned[min(done, planned - 1)].label
+        doing = f"{_doing(runs)}run {min(done + 1, planned)} of {planned}, {label}"
+        st.progress(done / planned, text=f":small[{as_text(doing)}]")
+        st.button("Stop", key="claims_stop", type="tertiary", on_click=runs.stop)
+
+    progress()
+
+
+def _doing(runs: ClaimRuns) -> str:
+    """What the worker says it does for the present run, such as loading the pair."""
+    current = runs.series.current if runs.series else None
+    return f"{current.detail}: " if current and current.detail else ""

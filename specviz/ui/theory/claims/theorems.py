@@ -1,0 +1,132 @@
+"""Theorems 1, 2 and 5 of Yin et al. 2024 on runs of the loaded pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+from specviz.ui.theory.bias.charts import Dots, pareto_plane
+from specviz.ui.theory.claims.cards import Start, show_button, show_state
+from specviz.ui.theory.claims.outcomes import Lossy, Outcome
+from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
+from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.plain_text import as_text
+
+_EVEN = 1e-4  # models this close leave nothing to trade
+_MOST_DOTS = 600
+
+
+def show_theorems(runs: ClaimRuns, start: Start) -> None:
+    left, right = st.columns(2)
+    with left, st.container(border=True, key="claims_theorem_1"):
+        _show_rejections(runs, start)
+    with right, st.container(border=True, key="claims_theorem_5"):
+        _show_trade(runs, start)
+    found = runs.outcomes.get("pareto")
+    if found is not None:
+        _show_plane(found)
+
+
+def _show_rejections(runs: ClaimRuns, start: Start) -> None:
+    st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
+    show_law(
+        r"\mathbb{E}[N_{\mathrm{rej}}] = \sum_n \mathbb{E}\,\mathrm{TV}(p_n, q_n)",
+        {
+            r"N_{\mathrm{rej}}": "rejections in a text",
+            r"\mathbb{E}": "mean",
+            "n": "a tested position",
+            "p_n": "the draft’s law there",
+            "q_n": "the target’s",
+            r"\mathrm{TV}": "half the sum of their differences",
+        },
+        "Yin et al. 2024, theorem 1; theorem 2 makes the same sum the least for unbiased rules "
+        "that judge one draft token by token.",
+    )
+    st.caption(
+        f"{len(plans_of('rejections'))} runs at temperature 1. z counts in standard deviations of "
+        "the coins alone; beyond 4, chance is no explanation."
+    )
+    show_button("Run theorems 1 and 2", "rejections", "theorem-1", runs, start)
+    show_state("rejections", "theorem-1", runs)
+
+
+def _show_trade(runs: ClaimRuns, start: Start) -> None:
+    st.subheader("Theorem 5: rejections for bias", anchor=False)
+    show_law(
+        r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
+        {
+            r"\mathrm{P}(\mathrm{reject})": "chance of a rejection",
+            r"\mathrm{bias}": "distance of what is emitted from the target",
+            r"\mathrm{TV}": "distance: half the sum of their differences",
+            "p": "draft",
+            "q": "target",
+        },
+        r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
+        "token from the leftover after a rejection (OPT). From the target itself (UNO) bias is "
+        "greater.",
+    )
+    epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
+    st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")
+    show_button("Run theorem 5", "pareto", "theorem-5", runs, start)
+    show_state("pareto", "theorem-5", runs)
+
+
+def _show_plane(found: Outcome) -> None:
+    st.subheader("Tested tokens on the Pareto plane", anchor=False)
+    st.table(
+        {
+            "": [as_text(each.label) for each in found.lossy],
+            "P(reject)": [f"{each.plane.mean_reject:.4f}" for each in found.lossy],
+            "bias": [f"{each.plane.mean_bias:.4f}" for each in found.lossy],
+            "sum": [f"{each.plane.mean_reject + each.plane.mean_bias:.4f}" for each in found.lossy],
+            "distance": [f"{each.plane.mean_distance:.4f}" for each in found.lossy],
+            "bias, counted ± s.e.": [
+                f"{each.shown.measured:.4f} ± {each.shown.standard_error:.4f}"
+                for each in found.lossy
+            ],
+        }
+    )
+    labels = {each.label: each for each in found.lossy}
+    chosen = st.segmented_control(
+        "Rule",
+        list(labels),
+        default=next(iter(labels)),
+        key="claims_rule",
+        required=True,
+        format_func=as_text,
+    )
+    lossy = labels[chosen]
+    show_chart(
+        plane_of(lossy),
+        f"{as_text(lossy.label)}: {dots_in_words(lossy)}. Run on {as_text(found.pair)}; each dot "
+        "in parts of its own distance: how far the models differ changes from token to token.",
+        "exact",
+        "measured",
+        key="claims_plane",
+    )
+
+
+def dots_in_words(lossy: Lossy) -> str:
+    """How many of the tested tokens are dots, and why not all."""
+    apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
+    drawn = min(apart, _MOST_DOTS)
+    first = "the first " if drawn < apart else ""
+    where = f", of the {apart:,} on which the models differ" if drawn < apart else ""
+    even = f"; on {tested - apart:,} the models agree to {_EVEN:g}" if apart < tested else ""
+    return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
+
+
+def plane_of(lossy: Lossy) -> go.Figure:
+    """A dot a token, where the two models differ at all."""
+    plane = lossy.plane
+    apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
+    distance = plane.distance[apart]
+    rejects, biases = plane.reject[apart] / distance, plane.bias[apart] / distance
+    words = [
+        f"P(reject) {plane.reject[at]:.3f}, bias {plane.bias[at]:.3f}, "
+        f"distance {plane.distance[at]:.3f}"
+        for at in apart
+    ]
+    dots = Dots(reject=rejects.tolist(), bias=biases.tolist(), words=words)
+    return pareto_plane(1.0, dots=dots, unit=" ÷ distance")

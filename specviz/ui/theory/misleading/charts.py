@@ -1,0 +1,225 @@
+"""Figures of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
+
+All are exact of their models but the estimates of alpha, which are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specviz.theory.clustering import StickyText, tokens_per_round
+from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch
+from specviz.theory.runtime import RoundsLaw
+from specviz.theory.speed import expected_tokens
+from specviz.theory.temperature import DRAFT_TEMPERATURES, Logits, overlap, overlaps
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+
+STICKINESS = tuple(float(each) for each in np.linspace(0.0, 1.0, 26))
+BATCHES = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One estimate of alpha and where it may lie; ends None where it has no interval."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
+    """Exact tokens a round over stickiness, beside the formula at the mean acceptance."""
+    made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens a round, τ")
+    texts = [replace(text, stickiness=each) for each in STICKINESS]
+    exact = [tokens_per_round(each, gamma) for each in texts]
+    formula = expected_tokens(min(1.0, text.mean_alpha), gamma)
+    _line(made, STICKINESS, exact, name="exact", colour=COLOURS.exact)
+    _line(
+        made,
+        STICKINESS,
+        [formula] * len(STICKINESS),
+        name=f"formula at α {text.mean_alpha:.2f}",
+        colour=COLOURS.rejected,
+        dash="dash",
+    )
+    made.add_scatter(
+        x=[text.stickiness],
+        y=[tokens_per_round(text, gamma)],
+        mode="markers",
+        name="chosen",
+        marker={"symbol": "star", "size": 13, "color": COLOURS.exact},
+        hovertemplate="%{y:.3f}<extra>chosen</extra>",
+    )
+    made.update_yaxes(range=[min(1.0, *exact), formula * 1.08])
+    return made
+
+
+def mean_and_tail(
+    laws: Sequence[RoundsLaw], draft_cost: float, verify_cost: float, gamma: int
+) -> go.Figure:
+    """Speedup over gamma: at the mean number of rounds, and with luck as bad as 1 in 10 and 100."""
+    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    gammas = [law.gamma for law in laws]
+    for name, rounds, colour, symbol in (
+        ("mean", [law.mean for law in laws], COLOURS.exact, "circle"),
+        ("1 text in 10 is slower", [law.percentile(0.9) for law in laws], SERIES[1], "square"),
+        ("1 text in 100 is slower", [law.percentile(0.99) for law in laws], SERIES[4], "diamond"),
+    ):
+        values = [
+            law.speedup(count, draft_cost, verify_cost)
+            for law, count in zip(laws, rounds, strict=True)
+        ]
+        _line(made, gammas, values, name=name, colour=colour, symbol=symbol)
+        best = int(np.argmax(values))
+        made.add_annotation(
+            x=gammas[best], y=values[best], text=f"γ {gammas[best]}", showarrow=False, yshift=13
+        )
+    made.add_vline(x=gamma, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    return made
+
+
+def rounds_spread(law: RoundsLaw) -> go.Figure:
+    """The exact law of the rounds that a text takes, with its mean and its 99th percentile."""
+    made = figure(x_title=f"rounds for {law.num_tokens} tokens", y_title="chance", height=280)
+    shown = np.flatnonzero(law.chances > law.chances.max() / 500)
+    first, last = int(shown[0]), int(shown[-1]) + 1
+    made.add_bar(
+        x=list(range(first, last)),
+        y=law.chances[first:last],
+        marker={"color": COLOURS.exact},
+        hovertemplate="%{x} rounds: %{y:.4f}<extra></extra>",
+    )
+    for name, at, colour in (
+        (f"mean {law.mean:.1f}", law.mean, COLOURS.ink),
+        (f"99 in 100: {law.percentile(0.99)}", law.percentile(0.99), COLOURS.rejected),
+    ):
+        made.add_vline(x=at, line={"color": colour, "dash": "dash"}, annotation={"text": name})
+    made.update_layout(showlegend=False)
+    return made
+
+
+def over_batch(
+    gpu: Gpu,
+    target: Model,
+    draft: Model,
+    contexts: Sequence[int],
+    alpha: float,
+    gamma: int,
+) -> tuple[go.Figure, go.Figure]:
+    """What verification costs, and what is left of the speedup, over batch at each context.
+
+    A line ends where the caches no longer fit. Tau, which no batch changes, is beside them.
+    """
+    costs = figure(x_title="sequences in the batch", y_title="cost of a verification, v")
+    speeds = figure(x_title="sequences in the batch", y_title="times the target alone")
+    for context, colour in zip(contexts, SERIES, strict=False):
+        fits = largest_batch(gpu, target, draft, context)
+        places = [
+            Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
+            for batch in BATCHES
+            if batch <= fits
+        ]
+        batches, name = [each.batch for each in places], f"{context:,} tokens"
+        shown = "circle" if len(places) == 1 else None  # of one point no line can be seen
+        verify = [each.verify_cost(gamma) for each in places]
+        gains = [each.speedup(alpha, gamma) for each in places]
+        _line(costs, batches, verify, name, colour, symbol=shown)
+        _line(speeds, batches, gains, name, colour, symbol=shown)
+    tau = expected_tokens(alpha, gamma)
+    edge = {"color": COLOURS.muted, "dash": "dash"}
+    speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {tau:.2f} at every batch"})
+    speeds.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    for made in (costs, speeds):
+        made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])
+        made.update_yaxes(rangemode="tozero")
+    return costs, speeds
+
+
+def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
+    """What a pass of the target reads over batch at each context, beside a terabyte."""
+    made = figure(x_title="sequences in the batch", y_title="GB read a pass", height=300)
+    for context, colour in zip(contexts, SERIES, strict=False):
+        read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
+        _line(made, BATCHES, read, f"{context:,} tokens", colour)
+    edge = {"color": COLOURS.rejected, "dash": "dash"}
+    made.add_hline(y=1000.0, line=edge)
+    made.add_annotation(  # a logarithmic axis takes the exponent as the place of a text
+        text="1 TB", xref="paper", x=1, xanchor="right", y=3, yanchor="bottom", showarrow=False
+    )
+    made.add_vline(x=batch, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])
+    made.update_yaxes(type="log", dtick=1)
+    return made
+
+
+def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
+    """Acceptance over the temperature both share, and with the draft's own best temperature."""
+    made = figure(x_title="temperature", y_title="acceptance, α")
+    shared = [overlap(draft, target, each) for each in TEMPERATURES]
+    found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)
+    own = np.maximum(found, shared).tolist()
+    _line(made, TEMPERATURES, shared, name="the same for both", colour=COLOURS.exact)
+    _line(made, TEMPERATURES, own, name="draft at its best", colour=COLOURS.draft, dash="dash")
+    made.add_scatter(
+        x=[max(temperature, TEMPERATURES[0])],
+        y=[overlap(draft, target, temperature)],
+        mode="markers",
+        name="chosen",
+        marker={"symbol": "star", "size": 13, "color": COLOURS.exact},
+        hovertemplate="%{y:.3f}<extra>chosen</extra>",
+    )
+    made.update_xaxes(type="log", tickvals=[0.05, 0.1, 0.2, 0.5, 1, 2, 5])
+    made.update_yaxes(range=[0, 1.02])
+    return made
+
+
+def alpha_estimates(estimates: Sequence[Estimate]) -> go.Figure:
+    """Estimates of alpha one above another, each with its interval."""
+    made = figure(x_title="share", y_title="", height=90 + 46 * len(estimates))
+    made.add_scatter(
+        x=[each.value for each in estimates],
+        y=[each.label for each in estimates],
+        mode="markers",
+        marker={"size": 12, "color": COLOURS.measured},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [(each.high or each.value) - each.value for each in estimates],
+            "arrayminus": [
+                each.value - (each.value if each.low is None else each.low) for each in estimates
+            ],
+            "color": COLOURS.measured,
+        },
+        hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+    )
+    made.update_xaxes(range=[0, 1])
+    made.update_yaxes(autorange="reversed")
+    return made
+
+
+def _line(
+    made: go.Figure,
+    x: Sequence[float],
+    y: Sequence[float],
+    name: str,
+    colour: str,
+    *,
+    dash: str = "solid",
+    symbol: str | None = None,
+) -> None:
+    made.add_scatter(
+        x=list(x),
+        y=list(y),
+        name=name,
+        mode="lines+markers" if symbol else "lines",
+        line={"color": colour, "dash": dash},
+        marker={"symbol": symbol, "size": 6} if symbol else None,
+        hovertemplate=f"%{{x:.3g}}: %{{y:.3f}}<extra>{name}</extra>",
+    )

@@ -1,0 +1,370 @@
+"""The cases in which the formula of speed misleads: for each its settings, words, chart and law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.theory.clustering import StickyText, tokens_if_rounds_differ, tokens_per_round
+from specviz.theory.estimates import (
+    alpha_from_drafted,
+    alpha_from_tested,
+    drafted_share,
+    hoeffding_half_width,
+    wilson_interval,
+)
+from specviz.theory.roofline import (
+    DRAFT_HALF_B,
+    GPUS,
+    TARGET_8B,
+    Gpu,
+    Model,
+    Serving,
+    largest_batch,
+    sized,
+)
+from specviz.theory.runtime import rounds_laws
+from specviz.theory.speed import expected_tokens
+from specviz.theory.temperature import best_draft_temperature, overlap
+from specviz.ui.session.history import Shown
+from specviz.ui.theory.misleading.charts import (
+    Estimate,
+    alpha_estimates,
+    alpha_over_temperature,
+    bytes_a_pass,
+    mean_and_tail,
+    over_batch,
+    rounds_spread,
+    tokens_over_stickiness,
+)
+from specviz.ui.theory.misleading.words import (
+    batch_sentence,
+    best_gammas_sentence,
+    compared,
+    fewer,
+    tail_sentence,
+)
+from specviz.ui.theory.speed.points import run_name
+from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+from specviz.ui.widgets.plain_text import as_text
+
+_CONTEXTS = (1024, 4096, 16384, 65536)
+_TAIL_GAMMAS = 16
+# Laws at temperature 1 over five tokens: draft, then target.
+_PAIRS = {
+    "One favourite": (
+        (0.40, 0.30, 0.15, 0.10, 0.05),
+        (0.60, 0.15, 0.10, 0.10, 0.05),
+    ),
+    "Two favourites": (
+        (0.50, 0.20, 0.15, 0.10, 0.05),
+        (0.25, 0.30, 0.10, 0.25, 0.10),
+    ),
+}
+_SAME = 5e-4  # overlaps that print alike
+
+
+def show_clustering() -> None:
+    with st.container(horizontal=True, key="misleading_controls"):
+        text = StickyText(
+            easy=slider("α where easy", 0.0, 1.0, 0.95, step=0.01, key="misleading_easy"),
+            hard=slider("α where hard", 0.0, 1.0, 0.45, step=0.01, key="misleading_hard"),
+            easy_share=slider("Share of easy", 0.0, 1.0, 0.6, step=0.01, key="misleading_share"),
+            stickiness=slider(
+                "Stickiness", 0.0, 1.0, 0.8, step=0.01, key="misleading_stickiness",
+                hint="Correlation between neighbouring tokens: 0 mixes them, 1 never changes.",
+            ),
+        )  # fmt: skip
+        gamma = whole_slider("Candidates, γ", 1, 24, 5, key="misleading_gamma")
+    exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
+    formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
+    st.markdown(
+        f"The mean α is {mean:.2f} at every stickiness. At γ {gamma} the formula promises "
+        f"**{formula:.2f}** tokens a round; with stickiness {text.stickiness:.2f} there are "
+        f"**{exact:.2f}**, {fewer(exact, formula)}."
+    )
+    show_chart(
+        tokens_over_stickiness(text, gamma),
+        "Easy and hard tokens follow each other as a Markov chain.",
+        "exact",
+        key="misleading_clusters",
+        alt="Tokens a round over stickiness, exact and by the formula at the mean acceptance.",
+    )
+    whole = tokens_if_rounds_differ(text, gamma)
+    st.markdown(
+        f"With γ without end both agree, at {_number(endless)}: rejections know only the mean "
+        "(Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard in these shares, "
+        f"there would be {whole:.2f}, {compared(whole, formula)} (Jensen)."
+    )
+    show_law(
+        r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
+        r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
+        {
+            r"\alpha_j": "acceptance at place j once all before it were accepted",
+            r"\bar\alpha": "mean acceptance over tokens",
+            r"\gamma": "candidates a round",
+            "i, j": "places in a round, from 1",
+            r"\tau": "tokens a round",
+        },
+        "The right side is Leviathan et al. 2023, equation 1, which takes acceptance to be "
+        "independent and alike; the left needs neither.",
+    )
+
+
+def show_tail() -> None:
+    with st.container(horizontal=True, key="misleading_controls"):
+        alpha = slider("Acceptance, α", 0.0, 1.0, 0.85, step=0.01, key="misleading_alpha")
+        c = slider("Draft cost, c", 0.0, 1.0, 0.1, step=0.01, key="misleading_c")
+        v = slider("Verification cost, v", 1.0, 4.0, 1.0, step=0.05, key="misleading_v")
+        gamma = whole_slider("Candidates, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma")
+        length = whole_slider("Tokens to write", 8, 512, 128, key="misleading_length")
+    laws = rounds_laws(alpha, _TAIL_GAMMAS, length)
+    law = laws[gamma - 1]
+    st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
+    show_chart(
+        mean_and_tail(laws, c, v, gamma),
+        f"The law of the rounds for {length} tokens; a round costs γ c + v.",
+        "exact",
+        key="misleading_tail",
+        alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
+    )
+    show_chart(
+        rounds_spread(law),
+        f"At γ {gamma}: {law.mean:.1f} rounds on average, give or take {law.spread:.1f}.",
+        "exact",
+        key="misleading_rounds",
+        alt="Chance of each number of rounds.",
+    )
+    show_law(
+        r"P(A = k) = \alpha^k\,(1-\alpha)^{[k<\gamma]}",
+        {
+            "P": "chance",
+            "A": "accepted candidates of a round, which yields A + 1 tokens",
+            "k": "a number of them, from 0 to γ",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+            r"[k<\gamma]": "1 if k is below γ, else 0",
+        },
+        "Leviathan et al. 2023, section 3.1; the law of the rounds by dynamic programming. "
+        "Chen et al. 2023 report the same: a larger γ makes times vary more.",
+    )
+
+
+def show_batch() -> None:
+    with st.container(horizontal=True, key="misleading_controls"):
+        names = [gpu.name for gpu in GPUS]
+        name = st.selectbox("GPU", names, 2, key="misleading_gpu", bind="query-params")
+        batch = whole_slider("Sequences in the batch", 1, 512, 64, key="misleading_batch")
+        context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
+        billions = slider(
+            "Target, billions", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
+            hint="Parameters. Its cache grows with it from that of an 8B model.",
+        )  # fmt: skip
+        small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
+        alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
+        gamma = whole_slider("Candidates, γ", 1, 16, 5, key="misleading_batch_gamma")
+    gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
+    target, draft = sized(TARGET_8B, 1e9 * billions), sized(DRAFT_HALF_B, 1e9 * small)
+    reads = f"A pass of the target reads **{target.weight_bytes / 1e9:,.0f} GB** of weights."
+    try:
+        place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
+    except SpecvizError as error:
+        st.markdown(reads)
+        st.warning(as_text(error))
+        _show_bytes(target, batch)
+        if any(largest_batch(gpu, target, draft, each) for each in _CONTEXTS):
+            _show_over_batch(gpu, target, draft, alpha, gamma)
+    else:
+        st.markdown(f"{reads} {batch_sentence(place, alpha, gamma)}")
+        _show_over_batch(gpu, target, draft, alpha, gamma)
+        _show_bytes(target, batch)
+    show_law(
+        r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
+        {
+            "t": "time of a pass",
+            "n": "tokens of each sequence that it takes",
+            "W": "bytes of weights",
+            "B": "sequences",
+            r"\ell": "context",
+            r"\kappa": "bytes of cache a token",
+            r"\beta": "bandwidth",
+            "N": "parameters",
+            "F": "peak operations a second",
+        },
+        f"A roofline, exact of its model and no measurement: a target of {billions:g}B and a draft "
+        f"of {small:g}B in bf16, peak figures of NVIDIA's data sheet. The {gpu.name} reads its "
+        f"weights as fast as it computes at {gpu.ridge():.0f} tokens a pass.",
+    )
+    show_law(
+        r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
+        {
+            "v": "cost of a verification",
+            "t": "time of a pass of the target",
+            "c": "cost of a draft step",
+            r"\gamma": "candidates a round",
+            r"\tau": "tokens a round",
+            "S": "times as fast as the target alone",
+        },
+        "Leviathan et al. 2023, theorem 3.8, with the verification paid.",
+    )
+
+
+def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma: int) -> None:
+    costs, speeds = over_batch(gpu, target, draft, _CONTEXTS, alpha, gamma)
+    left, right = st.columns(2)
+    with left:
+        show_chart(
+            speeds, "What is left of the speedup. A line ends where memory does.", "exact",
+            key="misleading_batch_speed", alt="Speedup over batch size at four contexts.",
+        )  # fmt: skip
+    with right:
+        show_chart(
+            costs, f"What verifying {gamma + 1} tokens costs: 1 is free, more is not.", "exact",
+            key="misleading_batch_cost", alt="Cost of a verification over batch size.",
+        )  # fmt: skip
+
+
+def _show_bytes(target: Model, batch: int) -> None:
+    show_chart(
+        bytes_a_pass(target, _CONTEXTS, batch),
+        "What a pass reads, whether it fits a GPU or not. Weights are read once for the whole "
+        "batch, caches once for each sequence.",
+        "exact",
+        key="misleading_bytes",
+        alt="Bytes that a pass of the target reads over batch size, at four contexts.",
+    )
+
+
+def show_temperature() -> None:
+    with st.container(horizontal=True, key="misleading_controls"):
+        name = st.selectbox(
+            "Likeliest tokens",
+            list(_PAIRS),
+            key="misleading_pair",
+            bind="query-params",
+            help="Whether draft and target put most on the same token.",
+        )
+        temperature = slider(
+            "Temperature", 0.0, 5.0, 1.0, step=0.05, key="misleading_temperature",
+            hint="Of both models. 0 leaves the likeliest token alone.",
+        )  # fmt: skip
+    draft, target = (np.log(law) for law in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
+    alpha = overlap(draft, target, temperature)
+    own, greatest = best_draft_temperature(draft, target, temperature)
+    better = (
+        f"With the target there and the draft at {own:.2f} it would be **{greatest:.3f}**."
+        if greatest - alpha > _SAME
+        else "No other temperature of the draft would give more."
+    )
+    st.markdown(f"At temperature {temperature:.2f} for both, α is **{alpha:.3f}**. {better}")
+    show_chart(
+        alpha_over_temperature(draft, target, temperature),
+        "Overlap of the two laws at one position of five tokens. It need not fall as "
+        "temperature rises.",
+        "exact",
+        key="misleading_overlap",
+        alt="Acceptance over temperature, shared and with the draft's own.",
+    )
+    show_law(
+        r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
+        {
+            r"\alpha": "acceptance at this position",
+            "T": "temperature",
+            "x": "a token",
+            r"z_d,\, z_t": "logits of draft and target",
+            r"\sigma": "softmax",
+        },
+        "Leviathan et al. 2023, corollary 3.6, at each temperature. As T grows α tends to 1; as it "
+        "falls to 0, to 1 or 0 as the likeliest tokens agree or not.",
+    )  # fmt: skip
+
+
+def show_estimates(runs: Sequence[Shown]) -> None:
+    names = {each.id: run_name(each) for each in reversed(runs)}
+    chosen = st.selectbox(
+        "Run", list(names), format_func=lambda each: names[each], key="misleading_run"
+    )
+    shown = next(each for each in runs if each.id == chosen)
+    figures = shown.figures
+    if not figures.num_tested:
+        st.info("No candidate of this run has been tested yet.")
+        return
+    share = figures.num_accepted / figures.num_drafted
+    observed = alpha_from_tested(figures.num_accepted, figures.num_tested)
+    st.markdown(
+        f"{figures.num_drafted} drafted, {figures.num_tested} tested, {figures.num_accepted} "
+        f"accepted. Accepted / drafted is **{share:.3f}**; α, accepted / tested, is "
+        f"**{observed:.3f}**. {_promises(shown, share, observed)}"
+    )
+    show_chart(
+        alpha_estimates(_estimates(shown, share, observed)),
+        f"{as_text(names[shown.id])}. The bar is Wilson's interval: it would hold the true α 95 "
+        "times in 100 if candidates were independent coins, all alike. They seldom are.",
+        "measured",
+        key="misleading_estimates",
+        alt="Estimates of alpha with their intervals.",
+    )
+    st.caption(
+        f"With {figures.num_tested} tested candidates Hoeffding's bound is "
+        f"± {hoeffding_half_width(figures.num_tested):.3f}. It too takes them to be independent, "
+        "but not alike."
+    )
+    show_law(
+        r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
+        r"\frac{\text{accepted}}{\text{drafted}} \to \frac{\tau-1}{\gamma}",
+        {
+            r"\hat\alpha": "most likely α",
+            r"\tau": "tokens a round",
+            r"\gamma": "candidates a round",
+        },
+        "The most likely α of a geometric law cut at γ (Leviathan et al. 2023, section 3.1; worked "
+        "out here); the interval by Wilson 1927, the bound by Hoeffding 1963. "
+        + _told_of_odds(shown),
+    )
+
+
+def _promises(shown: Shown, share: float, observed: float) -> str:
+    """What the formula makes of both shares: nothing, unless every round drafted alike."""
+    tau, gamma = shown.figures.tau, shown.trace.config.gamma
+    found = "" if tau is None else f" There were {tau:.2f} tokens a round."
+    if shown.trace.config.drafter != "model":
+        return (
+            f"Copying drafts as many as it finds, up to γ {gamma}, so the formula for one γ says "
+            f"nothing here.{found}"
+        )
+    return (
+        f"Read as an α, the first would promise {expected_tokens(share, gamma):.2f} tokens a "
+        f"round at γ {gamma}, the second {expected_tokens(observed, gamma):.2f}.{found} Solving "
+        f"accepted / drafted for α gives {alpha_from_drafted(share, gamma):.3f}; at the second "
+        f"it tends to {drafted_share(observed, gamma):.3f}."
+    )
+
+
+def _told_of_odds(shown: Shown) -> str:
+    if shown.trace.config.lossless:
+        return "The mean overlap Σ min(draft, target) is the same α without the luck of the coins."
+    return (
+        "This run accepts more than the overlap: the mean of its odds, Σ min(draft, target + ε), "
+        "is the same share without the luck of the coins."
+    )
+
+
+def _estimates(shown: Shown, share: float, observed: float) -> list[Estimate]:
+    figures = shown.figures
+    low, high = wilson_interval(figures.num_accepted, figures.num_tested)
+    found = [
+        Estimate(label="accepted / drafted", value=share),
+        Estimate(label="accepted / tested", value=observed, low=low, high=high),
+    ]
+    if figures.alpha_expected is not None:
+        label = "mean overlap" if shown.trace.config.lossless else "mean odds with ε"
+        found.append(Estimate(label=label, value=figures.alpha_expected))
+    return found
+
+
+def _number(value: float) -> str:
+    return "infinity" if math.isinf(value) else f"{value:.2f}"

@@ -1,0 +1,250 @@
+"""Figures of rejections: simulated means closing on the exact ones, and what more drafts save."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from specviz.theory.rejections import bernoulli_improvement, uniform_improvement
+from specviz.theory.simulation import Estimate
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
+
+_DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A simulated mean as the texts grow in number, and the exact value it should meet."""
+
+    name: str
+    exact: float
+    estimates: Sequence[Estimate]
+
+
+def running_means(courses: Sequence[Course], height: int = 340) -> go.Figure:
+    """Each mean over the number of texts, in its shrinking 95 % band; exact values dashed.
+
+    One course takes the colours of simulated and exact; several have a colour each, and the
+    legend names only their means.
+    """
+    made = figure(x_title="texts simulated", y_title="rejections a text", height=height)
+    alone = len(courses) == 1
+    for course, own in zip(courses, cycle(SERIES), strict=False):
+        colour = COLOURS.simulated if alone else own
+        _add_band(made, course, colour)
+        made.add_scatter(
+            x=[each.count for each in course.estimates],
+            y=[each.mean for each in course.estimates],
+            name=f"{course.name}, simulated",
+            mode="lines+markers",
+            line={"color": colour},
+            marker={"size": 5},
+            hovertemplate="%{x:,} texts: %{y:.3f}<extra></extra>",
+        )
+        made.add_scatter(
+            x=[_first(courses), _last(courses)],
+            y=[course.exact] * 2,
+            name=f"{course.name}, exact {course.exact:.3f}",
+            mode="lines",
+            line={"color": COLOURS.exact if alone else own, "dash": "dash", "width": 2.5},
+            hovertemplate=f"exact {course.exact:.5f}<extra></extra>",
+            showlegend=alone,
+        )
+    made.update_xaxes(type="log", dtick=1, range=_decades(courses))
+    return made
+
+
+def drafts_curve(
+    nums_drafts: Sequence[float],
+    counts: Sequence[float],
+    *,
+    limit: float,
+    floor: float,
+    simulated: Mapping[int, Estimate],
+) -> go.Figure:
+    """Expected rejections over the number of drafts; what no number of them goes below."""
+    made = figure(x_title="drafts a round, M", y_title="rejections a text")
+    made.add_scatter(
+        x=list(nums_drafts),
+        y=list(counts),
+        name="exact (theorem 3)",
+        mode="lines+markers",
+        line={"color": COLOURS.exact},
+        marker={"size": 5},
+        hovertemplate="M %{x}: %{y:.3f}<extra></extra>",
+    )
+    if simulated:
+        _add_estimates(made, list(simulated), list(simulated.values()))
+    _add_level(made, limit, f"M → ∞: {limit:.2f}", COLOURS.exact, "dot")
+    _add_level(made, floor, f"floor (E − 1) / 2: {floor:.2f}", COLOURS.rejected, "dashdot")
+    made.update_xaxes(type="log", tickvals=[1, 2, 4, 8, 16, 32, 64, 128])
+    made.update_yaxes(rangemode="tozero")
+    return made
+
+
+def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
+    """What M drafts save at one place, for a draft and a target of two tokens each."""
+    made = figure(x_title="drafts, M", y_title="fall in P(reject)")
+    for (draft, target), colour in zip(coins, cycle(SERIES), strict=False):
+        _add_improvement(
+            made,
+            f"draft {draft:g}, target {target:g}",
+            [bernoulli_improvement(draft, target, each) for each in _DRAFTS],
+            bernoulli_improvement(draft, target, math.inf),
+            colour,
+        )
+    return _over_drafts(made)
+
+
+def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
+    """The same for a uniform draft over r times as many tokens as the uniform target."""
+    made = figure(x_title="drafts, M", y_title="fall in P(reject)")
+    for ratio, colour in zip(ratios, cycle(SERIES), strict=False):
+        _add_improvement(
+            made,
+            f"r = {ratio:g}",
+            [uniform_improvement(ratio, each) for each in _DRAFTS],
+            uniform_improvement(ratio, math.inf),
+            colour,
+        )
+    return _over_drafts(made)
+
+
+def rejection_by_step(
+    exact: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, NDArray[np.float64]]
+) -> go.Figure:
+    """The chance of a rejection at each token of a text: lines exact, dots simulated."""
+    made = figure(x_title="token of the text", y_title="P(reject)")
+    for (name, chances), colour in zip(exact.items(), cycle(SERIES), strict=False):
+        steps = np.arange(1, len(chances) + 1)
+        made.add_scatter(
+            x=steps,
+            y=chances,
+            name=f"{name}, exact",
+            mode="lines",
+            line={"color": colour},
+            hovertemplate="token %{x}: %{y:.4f}<extra></extra>",
+        )
+        if name in simulated:
+            made.add_scatter(
+                x=steps,
+                y=simulated[name],
+                name=f"{name}, simulated",
+                mode="markers",
+                marker={"color": colour, "symbol": "circle-open", "size": 6},
+                hovertemplate="token %{x}: %{y:.4f} simulated<extra></extra>",
+            )
+    made.update_yaxes(rangemode="tozero")
+    return made
+
+
+def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
+    """Simulated rejections of some rules, and the least that the class F allows."""
+    made = figure(x_title="rejections a text", y_title="", height=250)
+    made.add_vrect(
+        x0=0,
+        x1=bound,
+        fillcolor=COLOURS.forbidden,
+        line_width=0,
+        layer="below",
+        annotation={"text": "outside the class only"},
+        annotation_position="top left",
+    )
+    made.add_vline(
+        x=bound,
+        line={"color": COLOURS.exact, "dash": "dash", "width": 2.5},
+        annotation={"text": f"theorem 2: {bound:.3f}"},
+        annotation_position="top",
+    )
+    made.add_scatter(
+        x=[each.mean for each in rules.values()],
+        y=list(rules),
+        error_x={"type": "data", "array": [1.96 * each.standard_error for each in rules.values()]},
+        mode="markers",
+        name="simulated, 95 %",
+        marker={"color": COLOURS.simulated, "size": 11},
+        hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+    )
+    most = max([bound, *(each.mean for each in rules.values())])
+    made.update_xaxes(range=[0, max(1.0, 1.15 * most)])
+    made.update_yaxes(autorange="reversed", automargin=True)
+    made.update_layout(showlegend=False)
+    return made
+
+
+def _add_band(made: go.Figure, course: Course, colour: str) -> None:
+    known = [each for each in course.estimates if math.isfinite(each.standard_error)]
+    counts = [each.count for each in known]
+    low, high = [each.interval[0] for each in known], [each.interval[1] for each in known]
+    made.add_scatter(
+        x=counts + counts[::-1],
+        y=high + low[::-1],
+        fill="toself",
+        fillcolor=see_through(colour, 0.18),
+        line={"width": 0},
+        mode="lines",
+        name=f"{course.name}, 95 % interval",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _add_estimates(made: go.Figure, places: list[int], estimates: list[Estimate]) -> None:
+    made.add_scatter(
+        x=places,
+        y=[each.mean for each in estimates],
+        error_y={"type": "data", "array": [1.96 * each.standard_error for each in estimates]},
+        name="simulated, 95 %",
+        mode="markers",
+        marker={"color": COLOURS.simulated, "symbol": "diamond", "size": 10},
+        hovertemplate="M %{x}: %{y:.3f} simulated<extra></extra>",
+    )
+
+
+def _add_level(made: go.Figure, value: float, label: str, colour: str, dash: str) -> None:
+    made.add_hline(
+        y=value,
+        line={"color": colour, "dash": dash},
+        annotation={"text": label},
+        annotation_position="bottom right",
+    )
+
+
+def _add_improvement(
+    made: go.Figure, name: str, values: list[float], limit: float, colour: str
+) -> None:
+    made.add_scatter(
+        x=list(_DRAFTS),
+        y=values,
+        name=name,
+        mode="lines+markers",
+        line={"color": colour},
+        marker={"size": 4},
+        hovertemplate=f"{name}<br>M %{{x}}: %{{y:.4f}}, at most {limit:.4f}<extra></extra>",
+    )
+
+
+def _over_drafts(made: go.Figure) -> go.Figure:
+    made.update_xaxes(type="log", tickvals=[1, 2, 4, 8, 16, 32, 64])
+    made.update_yaxes(range=[0, 1])
+    return made
+
+
+def _first(courses: Sequence[Course]) -> int:
+    return min((each.estimates[0].count for each in courses if each.estimates), default=10)
+
+
+def _last(courses: Sequence[Course]) -> int:
+    """At least 30,000 texts, so that the axis stands still while the first of them come."""
+    counts = [each.estimates[-1].count for each in courses if each.estimates]
+    return max([30_000, *counts])
+
+
+def _decades(courses: Sequence[Course]) -> list[float]:
+    return [math.log10(_first(courses)), math.log10(_last(courses))]

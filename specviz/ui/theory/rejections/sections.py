@@ -1,0 +1,333 @@
+"""The parts of the Rejections page, each for a pair of chains it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from specviz.theory.blocks import expected_accepted, token_accepted
+from specviz.theory.chains import Chains, Floats, random_chains
+from specviz.theory.claims.batches import batch_bias
+from specviz.theory.examples import SWAPPED
+from specviz.theory.rejections import (
+    batch_floor,
+    bernoulli_improvement,
+    lower_bound,
+    rejections_by_step,
+    scaling,
+    total_rejections,
+    uniform_improvement,
+)
+from specviz.theory.simulated_blocks import BlockSimulator
+from specviz.theory.simulation import Estimate, Simulator, lossless_rule, over_accepting_rule
+from specviz.ui.theory.rejections.charts import (
+    Course,
+    beside_the_bound,
+    coin_improvements,
+    drafts_curve,
+    rejection_by_step,
+    running_means,
+    uniform_improvements,
+)
+from specviz.ui.theory.simulating import Gathering, Writer, gather, gathering, progress
+from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+
+_TOKENS = 7  # as in the paper's figure 2
+_DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_CHOICES = (2, 4, 5, 8, 16, 32)
+_TEXT = 3  # tokens whose law is worked out text by text
+_BATCH = 4  # drafts, and epsilon, of the rules beside the bound
+_EPSILON = 0.05
+_COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
+_RATIOS = (2.0, 8.0, 32.0)
+_ONE, _BLOCK = "one draft", "block verification"
+_FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
+_LETTERS = {
+    "p": "the draft's law",
+    "q": "the target's law",
+    "n": "the place of a token in the text, from 1 to T",
+    r"\mathbb{E}": "mean",
+    r"\mathrm{TV}": "half the sum of the differences",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the sliders say."""
+
+    seed: int
+    horizon: int
+    stickiness: float
+    paused: bool
+
+    @property
+    def chains(self) -> Chains:
+        return random_chains(self.seed, _TOKENS, self.horizon, self.stickiness)
+
+    @property
+    def chain_key(self) -> tuple[int, int, float]:
+        return self.seed, self.horizon, self.stickiness
+
+
+def choose_setting() -> Setting:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
+        seed = whole_slider(
+            "Chain, by seed", 0, 100, 10, key="rejections_seed",
+            hint="Two random Markov chains over 7 tokens, new ones at every step.",
+        )  # fmt: skip
+        horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
+        stickiness = slider(
+            "Stickiness", 0.0, 1.0, 0.0, step=0.05, key="rejections_stickiness",
+            hint="Easy text stays easy, hard text stays hard: acceptance clusters.",
+        )  # fmt: skip
+        paused = st.toggle("Pause", key="rejections_pause", bind="query-params")
+    return Setting(seed=seed, horizon=horizon, stickiness=stickiness, paused=paused)
+
+
+def rejections_sentence(chosen: Setting) -> str:
+    exact, horizon = total_rejections(chosen.chains), chosen.horizon
+    sticky = f", stickiness {chosen.stickiness:.2f}" if chosen.stickiness else ""
+    given = f"(seed {chosen.seed}{sticky})"
+    told = (
+        f"A text of one token {given} ends in a rejection with chance **{exact:.3f}**."
+        if horizon == 1
+        else f"Of {horizon} tokens {given}, **{exact:.3f}** end in a rejection on average: "
+        f"{100 * exact / horizon:.1f} % of them."
+    )
+    if exact < 1e-9:
+        return f"{told} The two chains agree."
+    return (
+        f"{told} If drafting cost nothing, that would be {horizon / exact:.2f} times as fast as "
+        "the target alone."
+    )
+
+
+def show_one_draft(chosen: Setting) -> None:
+    chains = chosen.chains
+    work = gathering(
+        "one draft", chosen.chain_key, lambda: {_ONE: Simulator(chains, lossless_rule(chains))}
+    )
+    by_step = rejections_by_step(chains)
+    gather(work, chosen.paused, lambda: _draw_one(work, by_step, chosen.paused))
+    st.caption(_papers_instance())
+    show_law(
+        r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
+        r"\mathrm{TV}(p_n, q_n)",
+        _LETTERS
+        | {
+            "N_1": "rejections in a text, with one draft",
+            "T": "tokens in a text",
+            "x_{<n}": "the tokens before place n, as the target writes them",
+        },
+        "Yin et al. 2024, theorem 1; with equal distances it is Leviathan et al. 2023, whose p "
+        "and q are the other way round.",
+    )
+
+
+def _draw_one(work: Gathering, by_step: Floats, paused: bool) -> None:
+    exact, course = float(by_step.sum()), work.courses[_ONE]
+    told = f"One draft, judged token by token: exactly **{exact:.3f}** rejections a text"
+    if course.estimates:
+        found = course.estimates[-1]
+        st.markdown(f"{told}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
+    else:
+        st.markdown(f"{told}; nothing is simulated yet.")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        made = running_means([Course(name=_ONE, exact=exact, estimates=course.estimates)])
+        note = progress(work, paused)
+        show_chart(made, note, "exact", "simulated", key="rejections_mean")
+    with right:
+        steps = {_ONE: course.result.rejection_chances} if course.result else {}
+        made = rejection_by_step({_ONE: by_step}, steps)
+        note = "No two steps are alike, and nothing here assumes that they are."
+        show_chart(made, note, "exact", "simulated", key="rejections_steps")
+
+
+def show_several_drafts(chosen: Setting) -> None:
+    chains = chosen.chains
+    picked = st.pills(
+        "Drafts a round, M", _CHOICES, selection_mode="multi", default=[4, 5],
+        key="rejections_drafts", bind="query-params",
+    )  # fmt: skip
+    nums: list[int] = sorted(picked)
+    curve = scaling(chains, [*_DRAFTS, math.inf])
+    exact = dict(zip(nums, scaling(chains, nums), strict=True)) if nums else {}
+    st.markdown(f"{_drafts_sentence(exact, curve)} {_bias_sentence(chains, nums)}")
+    work = gathering(
+        "several",
+        (chosen.chain_key, tuple(nums)),
+        lambda: {f"M {num}": Simulator(chains, lossless_rule(chains, num)) for num in nums},
+    )
+    gather(work, chosen.paused, lambda: _draw_several(work, exact, curve, chosen.paused))
+    show_law(
+        r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
+        r" \prod_{m=1}^{M} d_n^{m}\Big]",
+        _LETTERS
+        | {
+            "N_1,\\, N_M": "rejections in a text, with one draft and with M",
+            "d_n^m": "distance (TV) of p at place n from what m − 1 failed drafts leave of q",
+            "M": "drafts a round",
+            r"\bar{\mathbb{E}}_f": "mean over the texts before place n, counted only where a "
+            "rejection ended them",
+        },
+        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1; the recursion for f starts "
+        "at 1, which the paper leaves open.",
+    )
+    show_law(
+        r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
+        {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
+        "The floor, derived here: the token after a rejection is the only one with M tries.",
+    )
+
+
+def _draw_several(work: Gathering, exact: Mapping[int, float], curve: Floats, paused: bool) -> None:
+    left, right = st.columns(2, gap="medium")
+    with left:
+        if exact:
+            courses = [
+                Course(name=name, exact=value, estimates=work.courses[name].estimates)
+                for name, value in ((f"M {num}", value) for num, value in exact.items())
+            ]
+            note = f"{progress(work, paused)} Dashed: exact."
+            show_chart(running_means(courses), note, "exact", "simulated", key="rejections_batch")
+        else:
+            st.info("Choose one number of drafts or more to simulate them.")
+    with right:
+        found = work.estimates()
+        made = drafts_curve(
+            _DRAFTS,
+            curve[:-1].tolist(),
+            limit=float(curve[-1]),
+            floor=batch_floor(float(curve[0])),
+            simulated={num: found[f"M {num}"] for num in exact if f"M {num}" in found},
+        )
+        note = "Only a round's first token has M candidates."
+        show_chart(made, note, "exact", "simulated", key="rejections_curve")
+
+
+def show_one_place() -> None:
+    with st.container(horizontal=True, key="rejections_place"):
+        draft = slider("Draft's coin, u", 0.0, 1.0, 0.9, step=0.05, key="rejections_u")
+        target = slider("Target's coin, v", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
+        ratio = slider("Ratio of vocabularies, r", 1.0, 64.0, 4.0, step=0.5, key="rejections_r")
+    coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
+    times = "just" if ratio == 1 else f"{ratio:g} times"
+    st.markdown(
+        f"Four drafts lower the chance of a rejection by **{coins:.3f}** "
+        f"(from {abs(draft - target):.3f}) for the two coins, and by **{uniform:.3f}** "
+        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {times} as many tokens as "
+        "the target's."
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        made = coin_improvements(list(dict.fromkeys([(draft, target), *_COINS])))
+        show_chart(made, "Two coins; yours first.", "exact", key="rejections_coins")
+    with right:
+        made = uniform_improvements(list(dict.fromkeys([ratio, *_RATIOS])))
+        show_chart(made, "Two uniform laws; yours first.", "exact", key="rejections_uniform")
+    show_law(
+        r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
+        {
+            r"\Delta": "how much the chance of a rejection falls",
+            "M": "drafts",
+            "u, v": "the coins' chances, u ≥ v (else 1 − u for u: derived here)",
+        },
+        _FIGURE_3,
+    )
+    show_law(
+        r"\Delta_{\text{uniform}} = \big(1 - \tfrac1r\big) - \big(1 - \tfrac1r\big)^{M}",
+        {
+            r"\Delta": "how much the chance of a rejection falls",
+            "M": "drafts",
+            "r": "the draft's number of tokens over the target's",
+        },
+        _FIGURE_3,
+    )
+
+
+def show_bound(chosen: Setting) -> None:
+    chains, bound = chosen.chains, lower_bound(chosen.chains)
+    work = gathering("bound", chosen.chain_key, lambda: _rules(chains), narrow=0.005)
+    gather(work, chosen.paused, lambda: _draw_bound(work, bound, chosen.paused))
+    pair = SWAPPED.draft, SWAPPED.target
+    st.markdown(
+        "Left of the line is only what theorem 2 leaves out: **several drafts**, verdicts that "
+        "**look at later tokens**, and rules that **emit something else** than the target. "
+        f"An exact case: the draft (⅔, ⅓), the target (⅓, ⅔), γ = 2. Token by token "
+        f"{token_accepted(*pair, 2):.4f} candidates are accepted, as a block "
+        f"{expected_accepted(*pair, 2):.4f}. More on the page *Bias or speed*, under "
+        "*Whole blocks*."
+    )
+    show_law(
+        r"\inf_{A \in \mathcal{F}} \mathbb{E}[N^{A}] \ge"
+        r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
+        _LETTERS
+        | {
+            r"\mathcal{F}": "unbiased rules, one draft, token by token",
+            "A": "one of them",
+            "N^A": "its rejections in a text",
+        },
+        r"Yin et al. 2024, theorem 2. By corollary 1 each of these rules accepts a token with at "
+        r"most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
+    )
+
+
+def _draw_bound(work: Gathering, bound: float, paused: bool) -> None:
+    found = work.estimates()
+    block = found.get(_BLOCK)
+    so_far = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
+    st.markdown(
+        "A lossless rule that judges one draft token by token rejects at least "
+        f"**{bound:.3f}** times. Block verification looks ahead, so it is outside that class"
+        f"{so_far}, and its text is the target's all the same."
+    )
+    made = beside_the_bound(bound, found)
+    show_chart(made, progress(work, paused), "exact", "simulated", key="rejections_bound")
+
+
+def _rules(chains: Chains) -> dict[str, Writer]:
+    over = over_accepting_rule(chains, _EPSILON, "residual")
+    return {
+        "token by token": Simulator(chains, lossless_rule(chains)),
+        _BLOCK: BlockSimulator(chains),
+        f"{_BATCH} drafts": Simulator(chains, lossless_rule(chains, _BATCH)),
+        f"ε {_EPSILON} (biased)": Simulator(chains, over),
+    }
+
+
+def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
+    left = ", ".join(f"**{count:.3f}** with {num} drafts" for num, count in exact.items())
+    remain = f"there remain {left}; " if left else ""
+    return (
+        f"Of {curve[0]:.3f} rejections with one draft {remain}"
+        f"no number of drafts leaves fewer than {curve[-1]:.3f}."
+    )
+
+
+def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
+    """The law that the text begins with, against the target's, text by text."""
+    length = min(_TEXT, chains.horizon)
+    worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
+    first = "first token" if length == 1 else f"first {length} tokens"
+    return (
+        f"The law of the {first}, summed over all texts, is the target's to "
+        f"{worst:.0e}: no number of drafts biases it."
+    )
+
+
+def _plus_minus(found: Estimate) -> str:
+    half = 1.96 * found.standard_error
+    return f"{found.mean:.3f} ± {half:.3f}" if math.isfinite(half) else f"{found.mean:.3f}"
+
+
+def _papers_instance() -> str:
+    ours = total_rejections(random_chains(10, _TOKENS, 50))
+    return (
+        "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, without its "
+        f"generator. Rows of uniform numbers, normalised, give {ours:.3f} for seed 10 here: "
+        "typical of the family, not confirmed to be their instance."
+    )

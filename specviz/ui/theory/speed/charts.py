@@ -1,0 +1,277 @@
+"""Figures of the law of speed: over gamma, over alpha and c, and against what papers measured.
+
+All curves are exact; points are measured, by this session's runs or as papers report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specviz.theory.papers import SpecBenchRow
+from specviz.theory.speed import (
+    best_gamma,
+    best_gammas,
+    expected_tokens,
+    no_gamma_is_best,
+    speedup,
+)
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+
+MAP_COSTS = np.geomspace(0.005, 1.0, 60)
+_FINE = 8  # lines between gammas are found on a grid finer than the cells
+_MAP_ALPHAS = np.linspace(0.0, 1.0, 59 * _FINE + 1)
+_LABELLED = 18  # the column of the map where lines carry their level
+_LEVELS = (2, 3, 5, 8, 13, 21)
+_BRIGHTEST = 8.0
+_TICKS = (1, 1.5, 2, 3, 5, 8)
+_COST_TICKS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
+_SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPoint:
+    """A measured speedup at its alpha and c; ``run_id`` is what a click on it opens."""
+
+    label: str
+    alpha: float
+    c: float
+    speedup: float
+    run_id: str
+    expected: float | None = None  # by the formula, as the source itself worked it out
+
+
+def speedup_over_gamma(
+    alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
+) -> go.Figure:
+    """The ideal curve (v = 1) and the one that pays for verification; its best gamma marked.
+
+    The best is that of the range drawn; none is marked where none is best.
+    """
+    gammas = list(range(max_gamma + 1))
+    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    curves = (
+        (f"verification at v {verify_cost:.2f}", verify_cost, COLOURS.exact, "solid"),
+        ("ideal, v 1", 1.0, COLOURS.muted, "dash"),
+    )
+    for name, cost, colour, dash in curves:
+        values = [speedup(alpha, each, draft_cost, cost) for each in gammas]
+        made.add_scatter(
+            x=gammas,
+            y=values,
+            name=name,
+            mode="lines+markers",
+            line={"color": colour, "dash": dash},
+            marker={"size": 5},
+            hovertemplate="γ %{x}: %{y:.3f} ×<extra></extra>",
+        )
+    if not no_gamma_is_best(alpha, draft_cost, verify_cost):
+        best, value = best_gamma(alpha, draft_cost, verify_cost, max_gamma)
+        _mark(made, best, value, name=f"best, γ {best}", symbol="star", size=14)
+    chosen = speedup(alpha, gamma, draft_cost, verify_cost)
+    _mark(made, gamma, chosen, name=f"chosen, γ {gamma}", symbol="circle-open", size=13)
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    return made
+
+
+def speedup_map(
+    verify_cost: float,
+    here: tuple[float, float],
+    papers: Sequence[RunPoint] = (),
+    runs: Sequence[RunPoint] = (),
+    max_gamma: int = 40,
+) -> go.Figure:
+    """The greatest speedup over c and alpha, where the best gamma changes, and what was measured.
+
+    ``here`` is an alpha and a c to mark. Cells where the target alone is fastest stay empty.
+    """
+    gammas, values = best_gammas(_MAP_ALPHAS[:, None], MAP_COSTS[None], verify_cost, max_gamma)
+    made = figure(x_title="cost of a draft step, c", y_title="acceptance, α", height=460)
+    made.add_heatmap(
+        x=MAP_COSTS,
+        y=_MAP_ALPHAS[::_FINE],
+        z=np.log(np.minimum(values[::_FINE], _BRIGHTEST)),
+        zmin=0.0,
+        zmax=float(np.log(_BRIGHTEST)),
+        customdata=np.stack([gammas[::_FINE], values[::_FINE]], axis=-1),
+        colorscale=_SHADES,
+        colorbar=_bar(),
+        hovertemplate="α %{y:.2f}, c %{x:.3f}<br>%{customdata[1]:.2f} × at γ %{customdata[0]}"
+        "<extra></extra>",
+    )
+    _add_boundaries(made, gammas)
+    _add_points(made, papers, name="papers (reported)", colour=COLOURS.draft, symbol="circle")
+    _add_points(made, runs, name="runs (measured)", colour=COLOURS.measured, symbol="diamond")
+    alpha, cost = here
+    _mark(made, _on_axis(cost), alpha, name="these settings", symbol="star", size=15)
+    made.update_xaxes(type="log", range=np.log10(MAP_COSTS[[0, -1]]).tolist(), tickvals=_COST_TICKS)
+    made.update_yaxes(range=[0, 1])
+    return made
+
+
+def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figure:
+    """Tokens a round, and the ceiling 1 / (1 - alpha) that no gamma passes."""
+    gammas = list(range(max_gamma + 1))
+    made = figure(x_title="candidates a round, γ", y_title="tokens a round, τ", height=300)
+    made.add_bar(
+        x=gammas,
+        y=[expected_tokens(alpha, each) for each in gammas],
+        name="tokens a round",
+        marker={"color": [COLOURS.exact if each == gamma else COLOURS.muted for each in gammas]},
+        hovertemplate="γ %{x}: %{y:.3f} tokens<extra></extra>",
+    )
+    if alpha < 1.0:
+        ceiling = 1.0 / (1.0 - alpha)
+        if ceiling <= 3 * (max_gamma + 1):
+            made.add_hline(
+                y=ceiling,
+                line={"color": COLOURS.exact, "dash": "dot"},
+                annotation={"text": f"γ → ∞: {ceiling:.2f}", "yanchor": "bottom"},
+            )
+    made.update_layout(showlegend=False)
+    return made
+
+
+def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
+    """A source's measured speedups over its expected ones; above the line, better than the law."""
+    known = [each for each in points if each.expected is not None]
+    made = figure(x_title="expected by the formula", y_title="measured", height=320)
+    top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
+    made.add_scatter(
+        x=[1, top],
+        y=[1, top],
+        mode="lines",
+        name="as expected",
+        line={"color": COLOURS.muted, "dash": "dash"},
+        hoverinfo="skip",
+    )
+    made.add_scatter(
+        x=[each.expected for each in known],
+        y=[each.speedup for each in known],
+        text=[each.label for each in known],
+        customdata=[[each.run_id] for each in known],
+        mode="markers",
+        name="papers (reported)",
+        marker={"color": COLOURS.draft, "size": 10},
+        hovertemplate="%{text}<br>expected %{x:.2f}, measured %{y:.2f}<extra></extra>",
+    )
+    return made
+
+
+def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
+    """Reported speedups, a group of bars a task and a colour a drafter."""
+    made = figure(x_title="task", y_title="times the target alone", height=300)
+    drafters = list(dict.fromkeys(each.drafter for each in rows))
+    for drafter, colour in zip(drafters, SERIES, strict=False):
+        own = [each for each in rows if each.drafter == drafter]
+        made.add_bar(
+            x=[each.task for each in own],
+            y=[each.speedup for each in own],
+            name=f"{drafter} (reported)",
+            marker={"color": colour},
+            hovertemplate="%{x}: %{y:.2f} ×<extra>" + drafter + "</extra>",
+        )
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    return made
+
+
+def _on_axis(cost: float) -> float:
+    """A cost where the map can show it: its axis is logarithmic and ends at 1."""
+    return float(np.clip(cost, MAP_COSTS[0], MAP_COSTS[-1]))
+
+
+def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
+    """Where the best gamma reaches a level, at each c the least alpha; then alpha = c."""
+    labels: list[dict[str, object]] = []
+    for level in (1, *_LEVELS):
+        reached = gammas >= level  # [num_alphas, num_costs]
+        least = np.where(reached.any(axis=0), _MAP_ALPHAS[reached.argmax(axis=0)], np.nan)
+        made.add_scatter(
+            x=MAP_COSTS,
+            y=least,
+            mode="lines",
+            line={"color": COLOURS.ink, "width": 2.4 if level == 1 else 1},
+            name="break-even" if level == 1 else "best γ reaches …",
+            showlegend=level <= _LEVELS[0],
+            legendgroup=str(min(level, 2)),
+            hoverinfo="skip",
+        )
+        if level > 1 and reached[:, _LABELLED].any():
+            labels.append(_label(f"γ {level}", float(least[_LABELLED])))
+    made.update_layout(annotations=labels)
+    made.add_scatter(
+        x=MAP_COSTS,
+        y=MAP_COSTS,
+        mode="lines",
+        name="α = c",
+        line={"color": COLOURS.rejected, "dash": "dash", "width": 2},
+        hoverinfo="skip",
+    )
+
+
+def _label(text: str, alpha: float) -> dict[str, object]:
+    """Dark on white, for the map under it may be dark or light."""
+    return {
+        "x": float(np.log10(MAP_COSTS[_LABELLED])),
+        "y": alpha,
+        "text": text,
+        "showarrow": False,
+        "bgcolor": "rgba(255, 255, 255, 0.8)",
+        "font": {"size": 11, "color": "#2b3038"},
+    }
+
+
+def _add_points(
+    made: go.Figure, points: Sequence[RunPoint], *, name: str, colour: str, symbol: str
+) -> None:
+    if not points:
+        return
+    made.add_scatter(
+        x=[_on_axis(each.c) for each in points],
+        y=[each.alpha for each in points],
+        text=[each.label for each in points],
+        customdata=[[each.run_id, each.speedup, each.c] for each in points],
+        mode="markers",
+        name=name,
+        cliponaxis=False,
+        marker={
+            "color": colour,
+            "symbol": symbol,
+            "size": 11,
+            "line": {"color": "white", "width": 1},
+        },
+        unselected={"marker": {"opacity": 1}},
+        hovertemplate="%{text}<br>α %{y:.3f}, c %{customdata[2]:.3f}: "
+        "%{customdata[1]:.2f} × measured"
+        "<extra></extra>",
+    )
+
+
+def _mark(made: go.Figure, x: float, y: float, *, name: str, symbol: str, size: int) -> None:
+    made.add_scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        name=name,
+        marker={
+            "symbol": symbol,
+            "size": size,
+            "color": COLOURS.rejected,
+            "line": {"color": COLOURS.rejected if "open" in symbol else "white", "width": 1.5},
+        },
+        unselected={"marker": {"opacity": 1}},
+        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>",
+    )
+
+
+def _bar() -> dict[str, object]:
+    return {
+        "title": {"text": "×"},
+        "tickvals": np.log(_TICKS).tolist(),
+        "ticktext": [f"{each:g}" for each in _TICKS],
+        "thickness": 10,
+        "outlinewidth": 0,
+    }

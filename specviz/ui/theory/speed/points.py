@@ -1,0 +1,138 @@
+"""Measured speedups as points on a chart, and what stands behind a point once it is opened.
+
+Points are rows of papers, reported, and runs of this session, measured. Where the session has
+no timed run yet, the recorded one stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from specviz.theory.papers import (
+    CHINCHILLA,
+    CHINCHILLA_DRAFT_MS,
+    CHINCHILLA_GAMMA,
+    CHINCHILLA_SOURCE,
+    CHINCHILLA_TARGET_MS,
+    LEVIATHAN,
+    LEVIATHAN_SOURCE,
+)
+from specviz.theory.speed import alpha_for_speedup
+from specviz.ui.session.history import RECORDED, History, Shown, recorded_run
+from specviz.ui.theory.speed.charts import RunPoint
+from specviz.ui.widgets.plain_text import as_text
+
+_CHINCHILLA_C = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
+
+
+@st.cache_data(show_spinner=False)
+def leviathan_points() -> list[RunPoint]:
+    return [
+        RunPoint(
+            label=row.label,
+            alpha=row.alpha,
+            c=row.c,
+            speedup=row.measured,
+            run_id=f"leviathan-{place}",
+            expected=row.expected,
+        )
+        for place, row in enumerate(LEVIATHAN)
+    ]
+
+
+@st.cache_data(show_spinner=False)
+def chinchilla_points() -> list[RunPoint]:
+    """Their alpha is the one that the law implies at the reported speedup: none is reported."""
+    return [
+        RunPoint(
+            label=row.label,
+            alpha=alpha_for_speedup(row.speedup, _CHINCHILLA_C, gamma=CHINCHILLA_GAMMA) or 1.0,
+            c=_CHINCHILLA_C,
+            speedup=row.speedup,
+            run_id=f"chinchilla-{place}",
+        )
+        for place, row in enumerate(CHINCHILLA)
+    ]
+
+
+def session_runs(history: History) -> list[Shown]:
+    """The session's runs, newest last; the recorded one where there are none."""
+    return history.all_shown() or [recorded_run()]
+
+
+def run_name(shown: Shown) -> str:
+    config = shown.trace.config
+    name = "recorded run" if shown.id == RECORDED else f"run {shown.id[:6]}"
+    rule = "" if config.lossless else ", over-accepting"
+    return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{rule}"
+
+
+def run_points(runs: Sequence[Shown]) -> list[RunPoint]:
+    """Those of the runs whose alpha, c and speedup are all known."""
+    points: list[RunPoint] = []
+    for shown in runs:
+        alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
+        if alpha is not None and c is not None and observed is not None:
+            points.append(
+                RunPoint(label=run_name(shown), alpha=alpha, c=c, speedup=observed, run_id=shown.id)
+            )
+    return points
+
+
+def known_alpha(shown: Shown) -> float | None:
+    """The odds before the coins where they are recorded, else what was observed."""
+    figures = shown.figures
+    return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
+
+
+def show_point(point: str | None, runs: Sequence[Shown]) -> None:
+    """The row or the run behind a point."""
+    if point is None:
+        st.caption("Choose a point, or click one on the chart, to see what stands behind it.")
+    elif point.startswith("leviathan-"):
+        row = LEVIATHAN[int(point.removeprefix("leviathan-"))]
+        _show_values(
+            {"α": row.alpha, "c": row.c, "γ": row.gamma, "expected": row.expected,
+             "measured": row.measured},
+            f":gray-badge[reported] {LEVIATHAN_SOURCE}: {row.label}, target T5-XXL.",
+        )  # fmt: skip
+    elif point.startswith("chinchilla-"):
+        place = int(point.removeprefix("chinchilla-"))
+        row = CHINCHILLA[place]
+        _show_values(
+            {"α, implied": chinchilla_points()[place].alpha, "c": _CHINCHILLA_C,
+             "γ": CHINCHILLA_GAMMA, "ms a token": row.milliseconds, "measured": row.speedup},
+            f":gray-badge[reported] {CHINCHILLA_SOURCE}: {row.task}, 70B target, 4B draft. "
+            "The α is the one the law implies, for the paper gives none.",
+        )  # fmt: skip
+    else:
+        _show_run(next(each for each in runs if each.id == point))
+
+
+def _show_run(shown: Shown) -> None:
+    figures, config = shown.figures, shown.trace.config
+    _show_values(
+        {"α, expected": figures.alpha_expected, "α, observed": figures.alpha_observed,
+         "c": figures.c, "v": figures.v, "tokens a round, τ": figures.tau,
+         "ideal": figures.speedup_ideal, "accounted": figures.speedup_accounted,
+         "observed": figures.speedup_observed},
+        f":green-badge[measured] {as_text(run_name(shown))}.",
+    )  # fmt: skip
+    if figures.noisy:
+        st.caption("The machine was noisy while this was timed: no verdict on its speed.")
+    st.page_link(
+        "pages/watch.py",
+        label="Open Watch with these settings",
+        query_params={"gamma": str(config.gamma), "temperature": f"{config.temperature:g}"},
+    )
+
+
+def _show_values(values: Mapping[str, float | None], caption: str) -> None:
+    st.caption(caption)
+    with st.container(horizontal=True):
+        for name, value in values.items():
+            if value is not None:
+                shown = f"{value}" if isinstance(value, int) else f"{value:.3g}"
+                st.metric(name, shown, width=120)

@@ -1,0 +1,342 @@
+"""The words, figures and laws of the Speed page, each part for settings it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from specviz.theory.papers import (
+    CHINCHILLA,
+    CHINCHILLA_SOURCE,
+    LEVIATHAN,
+    LEVIATHAN_SOURCE,
+    SPEC_BENCH,
+    SPEC_BENCH_SOURCE,
+)
+from specviz.theory.speed import (
+    accepted_from,
+    best_gamma,
+    break_even_alpha,
+    expected_accepted,
+    expected_tokens,
+    no_gamma_is_best,
+    operations_factor,
+    oracle_speedup,
+    speedup,
+)
+from specviz.ui.session.history import Shown
+from specviz.ui.theory.speed.charts import (
+    expected_and_measured,
+    reported_by_task,
+    speedup_map,
+    speedup_over_gamma,
+    tokens_over_gamma,
+)
+from specviz.ui.theory.speed.points import (
+    chinchilla_points,
+    leviathan_points,
+    run_points,
+    show_point,
+)
+from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+
+MAX_GAMMA = 64
+_AXIS = 24  # the charts end there, or at the γ they mark
+_MAP, _POINT = "speed_map", "speed_point"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the sliders say."""
+
+    alpha: float
+    c: float
+    v: float
+    gamma: int
+
+
+def choose_setting() -> Setting:
+    with st.container(horizontal=True, key="speed_controls"):
+        alpha = slider(
+            "Acceptance, α", 0.0, 1.0, 0.7, step=0.01, key="speed_alpha", form="%.3f",
+            hint="The chance that a tested candidate is accepted.",
+        )  # fmt: skip
+        c = slider(
+            "Draft cost, c", 0.0, 1.0, 0.05, step=0.001, key="speed_c", form="%.3f",
+            hint="Time of one draft step, in steps of the target.",
+        )  # fmt: skip
+        v = slider(
+            "Verification cost, v", 1.0, 4.0, 1.1, step=0.05, key="speed_v",
+            hint="Time of one pass over γ + 1 tokens, in steps of the target. Textbooks say 1.",
+        )  # fmt: skip
+        gamma = whole_slider(
+            "Candidates, γ", 0, MAX_GAMMA, 5, key="speed_gamma", hint="Drafted each round."
+        )
+    return Setting(alpha=alpha, c=c, v=v, gamma=gamma)
+
+
+def speed_sentence(chosen: Setting) -> str:
+    if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
+        return _endless_sentence(chosen)
+    best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
+    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f}"
+    if best == 0:
+        needed = _pays_above(chosen)
+        when = "at no α" if needed is None or math.isclose(needed, 1) else f"above α {needed:.3f}"
+        return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
+    here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
+    told = f"{given} the best γ is **{best}: {value:.2f} times** as fast as the target alone."
+    if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
+        told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
+    if chosen.gamma == best or f"{here:.2f}" == f"{value:.2f}":
+        return told if chosen.gamma == best else f"{told} The chosen γ {chosen.gamma} is as fast."
+    return f"{told} The chosen γ {chosen.gamma} gives {here:.2f}{_beside_one(here)}."
+
+
+def _pays_above(chosen: Setting) -> float | None:
+    """The least α above which some γ pays; None where there is no such α."""
+    needed = break_even_alpha(chosen.c, chosen.v, max_gamma=MAX_GAMMA)
+    return None if needed is None or needed >= 1.0 else needed
+
+
+def _beside_one(speed: float) -> str:
+    """How the speed as printed compares with the target alone, where it is not faster."""
+    if f"{speed:.2f}" == "1.00":
+        return ", as fast as the target alone"
+    return ", slower than the target alone" if speed < 1.0 else ""
+
+
+def _endless_sentence(chosen: Setting) -> str:
+    """Where each longer draft is faster still: the limit, which is the oracle's."""
+    here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
+    why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
+    limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
+    return (
+        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
+        f"best**: the speedup rises with γ towards **{limit}**. The chosen γ {chosen.gamma} gives "
+        f"{here:.2f} times."
+    )
+
+
+def _times(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.2f} ×"
+
+
+def _axis_end(chosen: Setting) -> int:
+    """Far enough for the chosen and for the best γ, if there is one."""
+    best = 0
+    if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
+        best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
+    return min(MAX_GAMMA, max(_AXIS, best + best // 4, chosen.gamma))
+
+
+def show_over_gamma(chosen: Setting) -> None:
+    show_chart(
+        speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, _axis_end(chosen)),
+        "Every candidate accepted with chance α, independently.",
+        "exact",
+        key="speed_over_gamma",
+        alt="Speedup over the number of candidates a round, ideal and with verification paid.",
+    )
+    _show_key_figures(chosen)
+    show_law(
+        r"S = \frac{1-\alpha^{\gamma+1}}{(1-\alpha)(\gamma c + v)}",
+        {
+            "S": "times as fast as the target alone",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+            "c": "cost of a draft step",
+            "v": "cost of a verification, both in target steps",
+        },
+        "Leviathan et al. 2023, theorem 3.8, where v is 1.",
+    )
+    show_law(
+        r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
+        {
+            r"S_{\text{oracle}}": "times as fast, if each round drafted just what is accepted",
+            r"\alpha": "acceptance",
+            "c": "cost of a draft step",
+            "v": "cost of a verification",
+        },
+        "Tokens by Leviathan et al. 2023, section 3.5; their time worked out here. Also where S "
+        "tends to as γ grows, if drafting costs nothing or nothing is rejected.",
+    )
+    show_law(
+        r"\frac{\text{operations}}{\text{token}} = "
+        r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
+        {
+            r"\hat c": "operations of a draft step over those of a target step, here taken to be c",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+        },
+        "Leviathan et al. 2023, theorem 3.11, in operations of the target alone.",
+    )
+
+
+def _show_key_figures(chosen: Setting) -> None:
+    alpha, c, v, gamma = chosen.alpha, chosen.c, chosen.v, chosen.gamma
+    needed = _pays_above(chosen)
+    at_gamma = break_even_alpha(c, v, gamma=gamma) if gamma else None
+    for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else f'{at_gamma:.3f}'}."
+    with st.container(horizontal=True):
+        st.metric(
+            "Tokens a round, τ", f"{expected_tokens(alpha, gamma):.2f}", border=True,
+            help="Accepted candidates and the one token the target adds.",
+        )  # fmt: skip
+        st.metric(
+            "Breaks even at α", "never" if needed is None else f"{needed:.3f}", border=True,
+            help=f"The least α at which some γ pays. With v 1 it is c.{for_gamma}",
+        )  # fmt: skip
+        st.metric(
+            "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
+            help="If each round knew where to stop; its formula is below. No γ beats it.",
+        )  # fmt: skip
+        st.metric(
+            "Arithmetic", f"{operations_factor(alpha, gamma, c):.2f} ×", border=True,
+            help="Operations a token, times the target alone's: time is bought with arithmetic. "
+            "A draft step's share of a target step's operations is taken to be c; the formula is "
+            "below.",
+        )  # fmt: skip
+
+
+def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
+    papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
+    show_chart(
+        speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
+        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {chosen.v:.2f}. Points stand at "
+        "their own α (Chinchilla: implied by its speedup) and c, or at the edge nearest to it; "
+        "click one to open it.",
+        "exact",
+        "measured",
+        "reported",
+        key=_MAP,
+        on_select=_open_clicked,
+        selection_mode="points",
+        alt="Map of the best speedup over the cost of a draft step and acceptance.",
+    )
+    labels = {each.run_id: each.label for each in (*own, *papers)}
+    if st.session_state.get(_POINT) not in labels:
+        st.session_state[_POINT] = None  # a run that the session no longer keeps
+    point = st.selectbox(
+        "Point",
+        list(labels),
+        index=None,
+        format_func=lambda each: labels[each],
+        key=_POINT,
+        placeholder="none chosen",
+    )
+    show_point(point, runs)
+    if not own:
+        st.caption("No run of this session has been timed against the target alone yet.")
+
+
+def _open_clicked() -> None:
+    """The first of the clicked points that stands for something becomes the chosen one."""
+    for each in st.session_state[_MAP]["selection"]["points"]:
+        data = each.get("customdata") or []
+        if len(data) and isinstance(data[0], str):
+            st.session_state[_POINT] = data[0]
+            return
+
+
+def show_recursion(chosen: Setting) -> None:
+    alpha, gamma = chosen.alpha, chosen.gamma
+    show_chart(
+        tokens_over_gamma(alpha, gamma, max(_AXIS, gamma)),
+        f"At γ {gamma} a round yields {expected_tokens(alpha, gamma):.3f} tokens.",
+        "exact",
+        key="speed_tokens",
+        alt="Tokens a round over the number of candidates.",
+    )
+    show_law(
+        r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
+        {
+            "E_k": "candidates still to be accepted once k were",
+            r"\alpha": "acceptance",
+            r"\gamma": "candidates a round",
+        },
+        "v2rockets/sd_optimization, where α is called P and γ N.",
+    )
+    show_law(
+        r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
+        {
+            "E_0": "candidates accepted a round",
+            r"\alpha": "acceptance",
+            r"\tau": "tokens a round",
+            r"\gamma": "candidates a round",
+        },
+        "The recursion solved; τ is Leviathan et al. 2023, equation 1.",
+    )
+    table = pd.DataFrame(
+        {
+            "k": range(gamma + 1),
+            "recursion": accepted_from(alpha, gamma),
+            "closed form": [expected_accepted(alpha, gamma - k) for k in range(gamma + 1)],
+        }
+    )
+    st.dataframe(
+        table,
+        hide_index=True,
+        key="speed_recursion",
+        height="auto",
+        alt="Candidates still to be accepted, by recursion and by the closed form.",
+    )
+
+
+def show_papers() -> None:
+    show_chart(
+        expected_and_measured(leviathan_points()),
+        f"{LEVIATHAN_SOURCE}. Above the line the pair was faster than the law with v 1 says.",
+        "reported",
+        key="speed_papers",
+        alt="Measured speedups of the paper over those it expected.",
+    )
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "task": [each.task for each in LEVIATHAN],
+                "draft": [each.draft for each in LEVIATHAN],
+                "T": [each.temperature for each in LEVIATHAN],
+                "γ": [each.gamma for each in LEVIATHAN],
+                "α": [each.alpha for each in LEVIATHAN],
+                "c": [each.c for each in LEVIATHAN],
+                "formula here": [speedup(each.alpha, each.gamma, each.c) for each in LEVIATHAN],
+                "expected": [each.expected for each in LEVIATHAN],
+                "measured": [each.measured for each in LEVIATHAN],
+            }
+        ),
+        hide_index=True,
+        height="content",
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f")
+            for name in ("α", "c", "formula here")
+        },
+        key="speed_leviathan",
+        alt=LEVIATHAN_SOURCE,
+    )
+    st.caption(f":gray-badge[reported] {CHINCHILLA_SOURCE}; α is implied by the law, γ 4.")
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "task": [each.task for each in CHINCHILLA],
+                "ms a token": [each.milliseconds for each in CHINCHILLA],
+                "measured": [each.speedup for each in CHINCHILLA],
+                "α, implied": [each.alpha for each in chinchilla_points()],
+            }
+        ),
+        hide_index=True,
+        key="speed_chinchilla",
+        alt=CHINCHILLA_SOURCE,
+    )
+    show_chart(
+        reported_by_task(SPEC_BENCH),
+        f"{SPEC_BENCH_SOURCE}. Which task gains most turns with the drafter. Copying in "
+        "conversation: not reported.",
+        "reported",
+        key="speed_tasks",
+        alt="Reported speedups by task, for a draft model and for copying from the prompt.",
+    )

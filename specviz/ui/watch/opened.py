@@ -1,0 +1,61 @@
+"""A run of the library on Watch's stage: ``/?run=ID`` opens it, and a line says what it is."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.record.trace import Trace
+from specviz.ui.session.history import History
+from specviz.ui.session.keeper import the_keeper
+from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.run_controls import out_of_reach, take_over
+
+LINK = "run"
+_SEEN = "opened run"  # the link's run, so that it is read once
+
+
+def open_linked(history: History) -> SpecvizError | None:
+    """Put the link's run on the stage; without one there, the stage is the session's again."""
+    wanted = st.query_params.get(LINK)
+    if wanted == st.session_state.get(_SEEN):
+        return None
+    st.session_state[_SEEN] = wanted
+    history.opened = None
+    if wanted is None:
+        return None
+    library = the_keeper().library
+    try:
+        history.open(wanted, library.row(wanted).name, library.open(wanted))
+    except SpecvizError as error:
+        return error
+    return None
+
+
+def show_opened(history: History) -> None:
+    """What is on the stage, and the way back. The link forgets a run that left the stage."""
+    shown = history.opened
+    if shown is None:
+        if st.query_params.get(LINK) is not None:
+            st.session_state[_SEEN] = None
+            del st.query_params[LINK]
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="opened"):
+        st.caption("This run is from the library. Press Run to start another.")
+        _offer_settings(shown.trace)
+        st.page_link("pages/runs.py", label="All runs")
+        st.button("Close", key="close_opened", type="tertiary", on_click=_close, args=(history,))
+
+
+def _offer_settings(trace: Trace) -> None:
+    beyond = out_of_reach(trace.config)
+    words = f"The controls have no room for its {as_text(', '.join(beyond))}." if beyond else None
+    st.button(
+        "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
+        on_click=take_over, args=(trace.prompt.text, trace.config),
+        help=words or "Sets the controls as they were for this run. The pair stays as it is.",
+    )  # fmt: skip
+
+
+def _close(history: History) -> None:
+    history.opened = None

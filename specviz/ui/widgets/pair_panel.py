@@ -1,0 +1,170 @@
+"""The pair: embedded, two models of the Hub, or two local folders.
+
+A pair is checked from its small files first, then loaded, each on a click. A run is of the pair
+that is shown, or there is none.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.errors import ConfigError
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
+from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.worker.parent.client import Check, PairStatus, Worker
+
+_ASKED = "pair asked for"
+_READY = "pair that was ready"
+_CHECK = "pair check"
+_CHATS = "pairs with chat"
+_TICK = 0.5  # seconds
+
+
+def active_spec(status: PairStatus) -> PairSpec:
+    """The pair that was asked for by a click; the embedded one until then.
+
+    One that could not be loaded gives way to the one before it.
+    """
+    before = st.session_state.get(_READY, PairSpec())
+    asked = st.session_state.get(_ASKED, before)
+    if status.spec == asked and status.state == "ready":
+        st.session_state[_READY] = asked
+    return before if status.spec == asked and status.state == "failed" else asked
+
+
+def has_chat(status: PairStatus, spec: PairSpec) -> bool:
+    """Whether the pair has a chat template: known once it was ready, whatever is loaded now."""
+    known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
+    if status.spec == spec and status.state == "ready":
+        known[spec] = status.has_chat
+    return known.get(spec, False)
+
+
+def run_label(status: PairStatus, shown: PairSpec | None) -> str:
+    """What Run does: it loads the pair that is shown, where that has not been asked for yet."""
+    if shown is None or shown == active_spec(status):
+        return "Run"
+    return f"Load {_short(shown)} and run"
+
+
+def asked_by_run(shown: PairSpec | None) -> PairSpec:
+    """The pair that a click on Run asks for. Raises SpecvizError where none is named."""
+    if shown is None:
+        raise ConfigError(
+            "There is no pair to run.",
+            remedy="Name a target and a draft under The pair, or choose the embedded one there.",
+        )
+    st.session_state[_ASKED] = shown
+    return shown
+
+
+def show_pair_panel(worker: Worker, status: PairStatus) -> None:
+    show_pair_boxes()
+    shown = shown_pair()
+    if shown is not None:
+        _show_actions(worker, status, shown)
+    _show_status(worker, status)
+
+
+def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
+    loading = status.preparing and wished == active_spec(status)
+    if loading or (status.state == "ready" and status.spec == wished):
+        return
+    if not wished.embedded:
+        if st.button("Check", key="check_pair", width="stretch"):
+            st.session_state[_CHECK] = (wished, worker.check(wished))
+        asked = st.session_state.get(_CHECK)
+        if asked and asked[0] == wished:
+            _show_check(asked[1])
+    if st.button(f"Load {_short(wished)}", key="load_pair", width="stretch"):
+        st.session_state[_ASKED] = wished
+        worker.prepare(wished)
+        st.rerun()
+
+
+def _short(spec: PairSpec) -> str:
+    return "the embedded pair" if spec.embedded else "this pair"
+
+
+def _show_check(check: Check) -> None:
+    def report(done: bool) -> None:
+        if not done:
+            st.caption("Reading configurations and tokenizers…")
+        elif check.error is not None:
+            show_error(check.error)
+        elif check.result is not None:
+            _report(check.result)
+
+    def done() -> bool:
+        return check.done
+
+    keep_drawn(done(), done, lambda over: not over, report, seconds=_TICK)
+
+
+def _report(found: PairCheck) -> None:
+    lines = [f"Same vocabulary: {found.vocabulary:,} tokens."]
+    if found.size_ratio is not None:
+        lines.append(f"The draft is {found.size_ratio:.1f} times smaller.")
+    if found.memory_needed is not None:
+        free = "" if found.memory_free is None else f" of {_bytes(found.memory_free)} free"
+        lines.append(f"Memory: {_bytes(found.memory_needed)}{free}.")
+    fetch = found.target.bytes_to_fetch + (found.draft.bytes_to_fetch if found.draft else 0)
+    lines.append(f"To download: {_bytes(fetch)}." if fetch else "Nothing to download.")
+    show = st.warning if found.fits is False else st.success
+    show(" ".join([*lines, *map(as_text, found.notices)]))
+
+
+def _show_status(worker: Worker, seen: PairStatus) -> None:
+    def panel(status: PairStatus) -> None:
+        if status.preparing:
+            _show_progress(worker, status)
+        else:
+            _show_rest(worker, status)
+
+    keep_drawn(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
+
+
+def _show_rest(worker: Worker, status: PairStatus) -> None:
+    if status.state == "failed" and status.error is not None and _is_ours(status.spec):
+        show_error(status.error)
+    elif status.state == "ready":
+        memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
+        name = status.spec.label if status.spec else "the pair"
+        st.caption(f"{as_text(name)} is loaded{memory}")
+        with st.container(horizontal=True):
+            st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
+            st.button(
+                "Measure again", key="measure_again", type="tertiary",
+                on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
+                help="Step costs are kept from an earlier time. Measure them again if the "
+                "machine was busy then: forecast, c and v follow from them.",
+            )  # fmt: skip
+    else:
+        st.caption("No pair is loaded.")
+
+
+def _is_ours(spec: PairSpec | None) -> bool:
+    """Asked for by this tab, or the one that every tab begins with."""
+    return spec in (st.session_state.get(_ASKED), PairSpec())
+
+
+def _show_progress(worker: Worker, status: PairStatus) -> None:
+    progress = status.progress
+    text = progress.text if progress else "loading the pair"
+    share = 0.0
+    if progress and progress.total_bytes:
+        share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
+    st.progress(share, text=f":small[{as_text(text)}]")
+    if st.button("Cancel", key="cancel_loading", type="tertiary"):
+        worker.cancel_loading()
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit in {"B", "kB"} else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,33 @@
+"""The player: the files under ``assets/player`` joined into one Streamlit component.
+
+It is registered once, at import. ``show_player`` sends data; ``player_wish`` is what the browser
+asked for when something was missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2 import component
+
+from specviz.player.player_source import player_source
+from specviz.ui.session.feed import Wish
+
+_SCRIPT, _STYLE = player_source()
+_mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=False)
+
+
+def show_player(data: dict[str, Any], *, key: str) -> None:
+    """Show the player; ``data`` is as ``assets/player/README.md`` says."""
+    _mount(key=key, data=data, on_wish_change=_nothing_to_do)
+
+
+def player_wish(key: str) -> Wish:
+    """What the browser last asked for."""
+    said = st.session_state.get(key) or {}
+    return Wish(**(said.get("wish") or {}))
+
+
+def _nothing_to_do() -> None:
+    """A state value exists only where it has a callback."""

@@ -1,0 +1,248 @@
+"""The controls of a run: three in view, the others under More settings.
+
+Every choice but the prompt stands in the link. A change of any of them asks for a new run,
+where the switch for that is on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import ConfigError, SpecvizError
+from specviz.player.payload import Chosen
+from specviz.record.prompts import kind_of, read_presets
+from specviz.record.trace import RunConfig
+
+_LINKED = "query-params"
+_RESTART = "restart asked"
+_OWN = "my own words"
+_KEPT = "prompt kept"
+# How far the controls of numbers reach; a run of the command line may lie beyond.
+_REACH: dict[str, tuple[Any, Any]] = {
+    "gamma": (1, 16), "temperature": (0.0, 2.0), "length": (8, 2000), "top_k": (0, 100_000),
+    "top_p": (0.05, 1.0), "seed": (0, 2**31), "epsilon": (0.0, 1.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the page asks for now."""
+
+    prompt: str
+    config: RunConfig
+    restart: bool  # a setting has just changed, and runs follow the settings
+
+
+def choose_run(*, has_chat: bool) -> Choices:
+    """Draw the controls where the caller stands, and read them."""
+    prompt = _choose_prompt()
+    gamma = st.slider(
+        "Draft tokens a round, γ", *_REACH["gamma"], 5, key="gamma", bind=_LINKED,
+        on_change=_ask_restart,
+    )  # fmt: skip
+    temperature = st.slider(
+        "Temperature", *_REACH["temperature"], 0.7, 0.05, key="temperature", bind=_LINKED,
+        on_change=_ask_restart,
+        help="0 is greedy: both models put everything on their likeliest token.",
+    )  # fmt: skip
+    with st.expander("More settings", key="more", bind=_LINKED):
+        more = _more_settings(has_chat=has_chat)
+    config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
+    asked = bool(st.session_state.get(_RESTART)) and bool(st.session_state["live"])
+    st.session_state[_RESTART] = asked
+    return Choices(prompt=prompt, config=config, restart=asked)
+
+
+def _ask_restart() -> None:
+    st.session_state[_RESTART] = True
+
+
+def restart_is_settled() -> None:
+    """It is asked for until the page has come to it: the script may be broken off before."""
+    st.session_state[_RESTART] = False
+
+
+def _choose_prompt() -> str:
+    texts = _preset_texts()
+
+    def fill() -> None:
+        chosen = st.session_state["preset"]
+        if chosen in texts:
+            st.session_state["prompt"] = texts[chosen]
+        _ask_restart()
+
+    def own() -> None:
+        if st.session_state["prompt"] != texts.get(st.session_state["preset"]):
+            st.session_state["preset"] = _OWN
+        _ask_restart()
+
+    st.selectbox("Prompt", [*texts, _OWN], key="preset", on_change=fill)
+    prompt = st.text_area(
+        "Prompt text", key="prompt", height=110, label_visibility="collapsed", on_change=own
+    )
+    _keep_prompt()
+    return prompt
+
+
+def _preset_texts() -> dict[str, str]:
+    return {f"{each.kind} · {each.title}": each.text for each in read_presets()}
+
+
+def chosen_so_far(*, has_chat: bool) -> Chosen:
+    """What the controls say, before they are drawn: as they stand, else as the link has them."""
+    prompt = _settle_prompt()
+    values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
+    values["chat"] = values["chat"] and has_chat
+    if values["rule"] == "lossless":
+        values |= {"epsilon": 0.0, "residual": "leftover"}
+    try:
+        config = RunConfig(**values)
+    except ConfigError:  # a link may say anything
+        config = RunConfig()
+    return Chosen(config=config, prompt=prompt, kind=kind_of(prompt))
+
+
+# As the controls begin; of the run's settings those that its figures are foretold by.
+_FIRST: dict[str, Any] = {
+    "gamma": 5, "temperature": 0.7, "top_k": 0, "top_p": 1.0, "drafter": "model",
+    "rule": "lossless", "epsilon": 0.1, "residual": "leftover", "ignore_eos": False, "chat": False,
+}  # fmt: skip
+
+
+def _value(key: str, first: Any) -> Any:
+    if key in st.session_state:
+        value = st.session_state[key]
+        return round(value, 2) if isinstance(value, float) else value
+    linked = st.query_params.get(key)
+    if linked is None:
+        return first
+    try:
+        return linked == "true" if isinstance(first, bool) else type(first)(linked)
+    except ValueError:
+        return first
+
+
+def _settle_prompt() -> str:
+    """The prompt before its boxes are drawn: as it was when the page was left, else the link's."""
+    if "preset" not in st.session_state or "prompt" not in st.session_state:
+        preset, prompt = st.session_state.get(_KEPT) or _linked_prompt()
+        st.session_state["preset"], st.session_state["prompt"] = preset, prompt
+    return st.session_state["prompt"]
+
+
+def _linked_prompt() -> tuple[str, str]:
+    texts = _preset_texts()
+    prompt = st.query_params.get("prompt")
+    if prompt is not None:
+        return _OWN, prompt
+    preset = st.query_params.get("preset", "")
+    return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
+
+
+def _keep_prompt() -> None:
+    """Streamlit forgets both boxes when another page is opened. A preset stands in the link."""
+    preset, prompt = st.session_state["preset"], st.session_state["prompt"]
+    st.session_state[_KEPT] = preset, prompt
+    if preset in (_OWN, next(iter(_preset_texts()))):
+        st.query_params.pop("preset", None)
+    elif st.query_params.get("preset") != preset:
+        st.query_params["preset"] = preset
+
+
+def _more_settings(*, has_chat: bool) -> dict[str, Any]:
+    length = st.slider(
+        "Length, tokens", *_REACH["length"], 128, 8, key="length", bind=_LINKED,
+        on_change=_ask_restart, help="A run ends earlier where the models' context is full.",
+    )  # fmt: skip
+    top_k = st.number_input(
+        "Top-k", *_REACH["top_k"], 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
+        help="Only the k likeliest tokens of each model. 0 is off.",
+    )  # fmt: skip
+    top_p = st.slider(
+        "Top-p", *_REACH["top_p"], 1.0, 0.05, key="top_p", bind=_LINKED, on_change=_ask_restart,
+        help="Only the likeliest tokens that together reach this mass. 1 is off.",
+    )  # fmt: skip
+    seed = st.number_input(
+        "Seed", *_REACH["seed"], 0, key="seed", bind=_LINKED, on_change=_ask_restart
+    )
+    settings: dict[str, Any] = {
+        "max_new_tokens": length,
+        "top_k": int(top_k),
+        "top_p": round(top_p, 2),
+        "seed": int(seed),
+        "drafter": _choose_drafter(),
+        **_choose_rule(),
+        "ignore_eos": st.toggle(
+            "Run on past the end of the text", key="ignore_eos", bind=_LINKED,
+            on_change=_ask_restart,
+        ),
+    }  # fmt: skip
+    if has_chat:
+        settings["chat"] = st.toggle(
+            "Chat template", key="chat", bind=_LINKED, on_change=_ask_restart
+        )
+    st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
+    return settings
+
+
+def _choose_drafter() -> str:
+    return st.selectbox(
+        "Drafter", ["model", "prompt-lookup"], key="drafter", bind=_LINKED,
+        on_change=_ask_restart,
+        help="The draft model; or prompt lookup, which copies what followed the same words "
+        "earlier and needs no model.",
+    )  # fmt: skip
+
+
+def _choose_rule() -> dict[str, Any]:
+    rule = st.selectbox(
+        "Verification rule", ["lossless", "over-accept"], key="rule", bind=_LINKED,
+        on_change=_ask_restart,
+        help="Lossless: the text follows the target's law exactly. Over-accept is LOSSY: it "
+        "lets more candidates stand than the target would.",
+    )  # fmt: skip
+    if rule == "lossless":
+        return {"rule": rule}
+    epsilon = st.slider(
+        "ε, added to the target", *_REACH["epsilon"], 0.1, 0.01, key="epsilon", bind=_LINKED,
+        on_change=_ask_restart,
+        help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
+    )  # fmt: skip
+    residual = st.selectbox(
+        "Recovered from", ["leftover", "target", "draft"], key="residual", bind=_LINKED,
+        on_change=_ask_restart,
+    )  # fmt: skip
+    return {"rule": rule, "epsilon": round(epsilon, 2), "residual": residual}
+
+
+def take_over(prompt: str, config: RunConfig) -> None:
+    """Set the controls, before they are drawn, to what a run was asked for. Starts nothing."""
+    assert not out_of_reach(config)
+    titles = {text: title for title, text in _preset_texts().items()}
+    st.session_state["preset"], st.session_state["prompt"] = titles.get(prompt, _OWN), prompt
+    for name, value in _values_of(config).items():
+        st.session_state[name] = value
+
+
+def out_of_reach(config: RunConfig) -> tuple[str, ...]:
+    """The settings of a run that no control can show."""
+    values = _values_of(config)
+    numbers = {name: values[name] for name in _REACH if name in values}
+    beyond = [name for name, at in numbers.items() if not _REACH[name][0] <= at <= _REACH[name][1]]
+    return (*beyond, *(["stop strings"] if config.stop else []))
+
+
+def _values_of(config: RunConfig) -> dict[str, Any]:
+    """By the controls' keys; those of over-acceptance only where it is on."""
+    names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
+    names += ["chat"] if config.lossless else ["chat", "epsilon", "residual"]
+    return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
+
+
+def accept(prompt: str) -> None:
+    """Raises SpecvizError for what is wrong with a prompt before anything is asked of a model."""
+    if not prompt.strip():
+        raise SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")

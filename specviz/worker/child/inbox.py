@@ -1,0 +1,74 @@
+"""The child's end of the pipe: a thread that listens, and a way to send.
+
+When the parent closes its end, or dies, the process ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Lock, Thread
+
+from specviz.worker.child.interrupts import Interrupts
+from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSignal
+
+
+class Inbox:
+    """Requests in the order they came; signals known the moment they come."""
+
+    def __init__(self, connection: Connection, interrupts: Interrupts) -> None:
+        self._connection = connection
+        self._interrupts = interrupts
+        self._requests: SimpleQueue[Request] = SimpleQueue()
+        self._stopped: set[str] = set()
+        self._cancelled: set[str] = set()
+        Thread(target=self._listen, name="inbox", daemon=True).start()
+
+    def take(self) -> Request:
+        """Waits for one."""
+        return self._requests.get()
+
+    def waiting(self) -> bool:
+        return not self._requests.empty()
+
+    def stopped(self, request_id: str) -> bool:
+        return request_id in self._stopped
+
+    def cancelled(self, request_id: str) -> bool:
+        return request_id in self._cancelled
+
+    def forget(self, request_id: str) -> None:
+        self._stopped.discard(request_id)
+        self._cancelled.discard(request_id)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._sort(self._connection.recv())
+                self._interrupts.poke()
+        except (EOFError, OSError):
+            os._exit(0)
+
+    def _sort(self, message: Request | Signal) -> None:
+        if isinstance(message, StopSignal):
+            self._stopped.add(message.request_id)
+        elif isinstance(message, CancelSignal):
+            self._cancelled.add(message.request_id)
+        else:
+            self._requests.put(message)
+
+
+class Outlet:
+    """Sends events, from any thread: downloads report from threads of their own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = Lock()
+
+    def send(self, event: Event) -> None:
+        try:
+            with self._lock:
+                self._connection.send(event)
+        except OSError:
+            os._exit(0)

@@ -1,0 +1,176 @@
+"""The child's side: owns the models, and does what is asked, one request at a time.
+
+What a user can mend crosses the pipe as it is; any other exception ends its request, is
+named to the user and told whole on standard error. Either way the process lives on, unless
+the device itself has failed: then it ends, and its parent starts another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from specviz.errors import SpecvizError
+from specviz.measure.loaded_pairs import RunMemory
+from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.measure.outlook import kept_outlook
+from specviz.record.pairs import PairCheck, Progress
+from specviz.record.trace import Trace
+from specviz.worker.child.idle_work import Pauses
+from specviz.worker.child.inbox import Inbox, Outlet
+from specviz.worker.child.interrupts import Interrupted, Interrupts
+from specviz.worker.child.resident import Resident
+from specviz.worker.messages import (
+    CheckRequest,
+    Doing,
+    Hello,
+    PrepareRequest,
+    Request,
+    RequestEnded,
+    RunRecord,
+    RunRequest,
+    RunRound,
+    RunStarted,
+    UnloadRequest,
+)
+from specviz.worker.parent.deaths import DEVICE_FAULT, is_device_fault
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+
+class Process:
+    def __init__(self, connection: Connection) -> None:
+        self._send = Outlet(connection).send
+        self._interrupts = Interrupts()
+        self._inbox = Inbox(connection, self._interrupts)
+        self._resident = Resident(self._send, self._inbox)
+        self._pauses = Pauses(self._send, self._inbox, self._interrupts, self._resident)
+
+    def serve(self) -> None:
+        """Until the parent closes the pipe."""
+        self._send(Hello())
+        try:
+            while True:
+                self._turn()
+        except Exception as error:
+            if not is_device_fault(error):
+                raise
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(DEVICE_FAULT)
+
+    def _turn(self) -> None:
+        if self._pauses and not self._inbox.waiting():
+            self._pauses.work()
+        else:
+            self._answer(self._inbox.take())
+
+    def _answer(self, request: Request) -> None:
+        try:
+            check = self._do(request)
+        except Interrupted:
+            self._end(request, RequestEnded(request_id=request.id, broken_off=True))
+        except SpecvizError as error:
+            self._end(request, RequestEnded(request_id=request.id, error=error))
+        except Exception as error:
+            if is_device_fault(error):
+                raise
+            traceback.print_exc()
+            self._end(request, RequestEnded(request_id=request.id, error=_unexpected(error)))
+        else:
+            self._end(request, RequestEnded(request_id=request.id, check=check))
+
+    def _end(self, request: Request, ended: RequestEnded) -> None:
+        self._inbox.forget(request.id)
+        self._send(Doing(progress=None))
+        self._resident.tell_memory()
+        self._send(ended)
+
+    def _do(self, request: Request) -> PairCheck | None:
+        match request:
+            case RunRequest():
+                self._run(request)
+            case PrepareRequest():
+                pair = self._resident.load(request.spec, request.id)
+                self._pauses.warm_up(request.spec, pair, fresh=request.fresh)
+            case CheckRequest():
+                return _check(request)
+            case UnloadRequest():
+                self._resident.unload()
+        return None
+
+    def _run(self, request: RunRequest) -> None:
+        pair = self._resident.load(request.spec, request.id)
+        memory = RunMemory(pair, request.config)
+        run = self._begin(request, pair)
+        try:
+            self._play(request, run)
+            with self._until_stopped(request):
+                record = run.trace()
+        except BaseException:  # stopped or failed: what was decoded is kept
+            run.stop()
+            self._conclude(request, run.trace(), memory)
+            raise
+        self._conclude(request, record, memory)
+
+    def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
+        bare = replace(record, rounds=())  # they crossed as they came
+        used = memory.measured()
+        self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
+
+    def _begin(self, request: RunRequest, pair: Pair) -> MeasuredRun:
+        with self._until_stopped(request):
+            run = measured_run(
+                pair,
+                request.prompt,
+                request.config,
+                baseline=request.baseline,
+                kind=request.kind,
+                tell=lambda progress: self._send(Doing(progress=progress)),
+            )
+        record = run.trace()
+        outlook = kept_outlook(pair, record) if request.kind is None else None
+        self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
+        self._send(Doing(progress=None))
+        if outlook is None and request.kind is None:
+            self._pauses.foretell(request.spec, request.id, record)
+        return run
+
+    def _play(self, request: RunRequest, run: MeasuredRun) -> None:
+        for entry in run:
+            self._send(RunRound(run_id=request.id, entry=entry))
+            if self._inbox.stopped(request.id):
+                run.stop()
+        if request.baseline:
+            self._tell("measuring the target alone")
+
+    def _until_stopped(self, request: RunRequest) -> AbstractContextManager[None]:
+        return self._interrupts.until(lambda: self._inbox.stopped(request.id))
+
+    def _tell(self, text: str) -> None:
+        self._send(Doing(progress=Progress(stage="measuring", text=text)))
+
+
+def main(descriptor: int) -> None:
+    Process(Connection(descriptor)).serve()
+
+
+def _check(request: CheckRequest) -> PairCheck:
+    from specviz.engine import check_pair
+
+    return check_pair(request.spec, present=True, prompts=request.prompts, chat=request.chat)
+
+
+def _unexpected(error: Exception) -> SpecvizError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = ": ".join([type(error).__name__, *lines[:1]])
+    return SpecvizError(
+        f"The worker process met an error it does not know ({named}).",
+        remedy="Run again; if it happens again, report it with the text in the terminal.",
+    )

@@ -1,0 +1,84 @@
+"""The pairs that are loaded: more than one while they fit, the oldest let go first.
+
+The dashboard is told of one, the pair asked for last.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specviz.measure.loaded_pairs import KeptPairs
+from specviz.record.pairs import PairSpec, Progress
+from specviz.worker.child.inbox import Inbox
+from specviz.worker.child.interrupts import Interrupted
+from specviz.worker.messages import Doing, Event, MemoryUsed, PairGone, PairLoading, PairReady
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+
+class Resident:
+    def __init__(self, send: Callable[[Event], None], inbox: Inbox) -> None:
+        self._send = send
+        self._inbox = inbox
+        self._kept = KeptPairs()
+        self._told: PairSpec | None = None  # the pair the dashboard takes for the loaded one
+
+    def get(self, spec: PairSpec) -> Pair | None:
+        """The pair, if it is loaded."""
+        return self._kept.get(spec)
+
+    def load(self, spec: PairSpec, request_id: str) -> Pair:
+        """The pair, loaded unless it is there already; ``Interrupted`` if that is cancelled."""
+        if self._kept.get(spec) is None:
+            self._told = None
+            self._send(PairLoading(spec=spec))
+            self._tell(Progress(stage="loading", text=f"loading {spec.label}"), request_id)
+        pair = self._kept.load(spec, lambda progress: self._tell(progress, request_id))
+        if self._told != spec:
+            self._send(_ready(spec, pair))
+            self._send(Doing(progress=None))
+            self._told = spec
+        return pair
+
+    def unload(self) -> None:
+        """Frees the models, and what a loading that broke off may have left."""
+        had_pairs = len(self._kept) > 0
+        self._kept.clear()
+        self._told = None
+        if had_pairs:
+            self._send(PairGone())
+
+    def tell_memory(self) -> None:
+        pair = self._kept.get(self._told) if self._told else None
+        self._send(MemoryUsed(memory_bytes=_memory_bytes(pair)))
+
+    def _tell(self, progress: Progress, request_id: str) -> None:
+        if self._inbox.cancelled(request_id):
+            raise Interrupted
+        self._send(Doing(progress=progress))
+
+
+def _ready(spec: PairSpec, pair: Pair) -> PairReady:
+    return PairReady(
+        spec=spec,
+        info=pair.info,
+        environment=pair.environment,
+        max_context=pair.max_context,
+        has_chat=bool(getattr(pair.tokenizer, "chat_template", None)),
+        notices=pair.notices,
+    )
+
+
+def _memory_bytes(pair: Pair | None) -> int | None:
+    """Bytes on the GPU where the pair is on one; else resident in this process."""
+    if pair is not None and pair.device.type == "cuda":
+        return sys.modules["torch"].cuda.memory_allocated(pair.device)
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return None
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,396 @@
+"""The dashboard's hold on the worker process: it queues, follows and replaces.
+
+The queue lives here and one request at a time goes over, so a process that dies takes only
+that one with it. No call waits for the process, but for ``close``. Loads no models.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from threading import RLock, Timer
+from weakref import WeakValueDictionary
+
+from specviz.errors import SpecvizError
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.throughput import Outlook
+from specviz.record.trace import RunConfig
+from specviz.worker.messages import (
+    CancelSignal,
+    CheckRequest,
+    Doing,
+    Event,
+    Hello,
+    MemoryUsed,
+    OutlookMade,
+    PairGone,
+    PairLoading,
+    PairReady,
+    PrepareRequest,
+    Request,
+    RequestEnded,
+    RunRecord,
+    RunRequest,
+    RunRound,
+    RunStarted,
+    StopSignal,
+    UnloadRequest,
+)
+from specviz.worker.parent.deaths import death, stillbirth
+from specviz.worker.parent.handles import Check, Run, RunState
+from specviz.worker.parent.link import Link
+from specviz.worker.parent.tickets import Ticket, end_run
+from specviz.worker.status import PairState, PairStatus
+
+__all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Safe to call from any thread. The process starts with the first thing to do.
+
+    ``on_over`` is called once for each run that ends, done or stopped, with a trace, but for those
+    that only warm up; in a thread of the worker's own or in that of ``close``.
+    """
+
+    def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
+        self._on_over = on_over
+        self._over: list[Run] = []  # ended, and not told yet
+        self._lock = RLock()
+        self._link: Link | None = None
+        self._listening = False  # it has said hello
+        self._active: Ticket | None = None
+        self._queue: deque[Ticket] = deque()
+        self._wanted: PrepareRequest | None = None
+        self._status = PairStatus()
+        self._last_check: tuple[PairSpec, PairCheck] | None = None
+        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
+        self._releases: dict[str, Timer] = {}
+
+    @property
+    def pid(self) -> int | None:
+        link = self._link
+        return link.pid if link else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is at work or waits; what is measured in pauses does not count."""
+        with self._lock:
+            return self._wanted is not None or any(True for _ in self._tickets())
+
+    def start(self) -> None:
+        with self._lock:
+            if self._link is None:
+                self._link = Link(self._on_event, self._on_end)
+                atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process and all that it had to do; it may be started again."""
+        with self._lock:
+            link, self._link = self._link, None
+            for session in list(self._releases):
+                self.keep(session)
+            self._forget_all()
+        atexit.unregister(self.close)
+        if link is not None:
+            link.close()
+        self._tell_over()
+
+    def status(self) -> PairStatus:
+        with self._lock:
+            status, last = self._status, self._last_check
+            preparing = self._is_preparing()
+        check = last[1] if last is not None and last[0] == status.spec else None
+        return replace(status, preparing=preparing, check=check)
+
+    def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
+        """Load a pair when nothing else waits, and measure what its first runs will need.
+
+        ``fresh`` measures step costs again, should the kept ones be wrong.
+        """
+        with self._lock:
+            self._wanted = PrepareRequest(spec=spec, fresh=fresh)
+            self._send_next()
+
+    def submit(
+        self,
+        session: str,
+        spec: PairSpec,
+        prompt: str,
+        config: RunConfig,
+        *,
+        baseline: bool = True,
+        warm_up: bool = False,
+        kind: str | None = None,
+    ) -> Run:
+        """Join the queue; the session's former run, if it is not over, is stopped."""
+        run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
+        run.warm_up = warm_up
+        request = RunRequest(
+            id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind
+        )
+        with self._lock:
+            self.keep(session)
+            self._stop_all(session)
+            self._runs[run.id] = run
+            self._join(Ticket(request=request, run=run))
+        return run
+
+    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+        """Look at a pair's small files, after what is in the queue already; and at prompts."""
+        check, prompts = Check(spec), tuple(prompts)
+        with self._lock:
+            request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
+            self._join(Ticket(request=request, check=check))
+        return check
+
+    def unload(self) -> None:
+        with self._lock:
+            self._wanted = None
+            if self._link is not None:
+                self._join(Ticket(request=UnloadRequest()))
+
+    def cancel_loading(self) -> None:
+        """Break off a loading at its next progress report; a run that waits for it is stopped."""
+        with self._lock:
+            self._wanted = None
+            if self._active is not None:
+                self._cancel(self._active)
+
+    def keep(self, session: str) -> None:
+        """The tab lives."""
+        with self._lock:
+            timer = self._releases.pop(session, None)
+        if timer is not None:
+            timer.cancel()
+
+    def release(self, session: str, grace: float = 10.0) -> None:
+        """The tab closed: after the grace its runs are stopped, unless it is kept."""
+        self.keep(session)
+        timer = Timer(grace, self._drop, [session])
+        timer.daemon = True
+        with self._lock:
+            self._releases[session] = timer
+        timer.start()
+
+    # The queue
+
+    def _join(self, ticket: Ticket) -> None:
+        self._queue.append(ticket)
+        self._send_next()
+
+    def _send_next(self) -> None:
+        """One request at a time; a pair that was asked for is loaded when none waits."""
+        if self._queue or self._wanted is not None:
+            self.start()
+        if self._listening and self._active is None:
+            self._active = self._take()
+            if self._active is not None:
+                self._signal(self._active.request)
+        self._tell_places()
+
+    def _take(self) -> Ticket | None:
+        if self._queue:
+            return self._queue.popleft()
+        wanted, self._wanted = self._wanted, None
+        return Ticket(request=wanted) if wanted else None
+
+    def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
+        assert self._link is not None
+        self._link.send(message)
+
+    def _is_preparing(self) -> bool:
+        active = self._active.request if self._active else None
+        asked = isinstance(active, PrepareRequest | UnloadRequest)
+        waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
+        return self._status.state == "loading" or self._wanted is not None or asked or waits
+
+    def _tickets(self) -> Iterator[Ticket]:
+        if self._active is not None:
+            yield self._active
+        yield from self._queue
+
+    def _unfinished(self) -> list[Run]:
+        return [each.run for each in self._tickets() if each.run and not each.run.finished]
+
+    def _tell_places(self) -> None:
+        for place, run in enumerate(self._unfinished()):
+            run.take_place(place)
+
+    # Stopping
+
+    def _stop(self, run: Run) -> None:
+        with self._lock:
+            if run.finished:
+                return
+            if self._active is not None and self._active.run is run:
+                self._signal(StopSignal(request_id=run.id))
+                if run.state == "running":
+                    return
+            self._queue = deque(each for each in self._queue if each.run is not run)
+            run.end("stopped")
+            self._tell_places()
+
+    def _stop_all(self, session: str) -> None:
+        for run in self._unfinished():
+            if run.session == session:
+                self._stop(run)
+
+    def _cancel(self, ticket: Ticket) -> None:
+        if ticket.run is not None and ticket.run.state == "running":
+            return
+        self._signal(CancelSignal(request_id=ticket.request.id))
+        if ticket.run is not None:
+            self._stop(ticket.run)
+
+    def _drop(self, session: str) -> None:
+        with self._lock:
+            if self._releases.pop(session, None) is None:
+                return  # kept while the timer waited for the lock
+            active = self._active
+            if active is not None and active.run is not None and active.run.session == session:
+                others = [run for run in self._unfinished() if run.session != session]
+                if all(run.spec != active.run.spec for run in others):
+                    self._cancel(active)
+            self._stop_all(session)
+
+    # What the process tells
+
+    def _on_event(self, link: Link, event: Event) -> None:
+        with self._lock:
+            if link is not self._link:
+                return
+            match event:
+                case RunStarted() | RunRound() | RunRecord() | OutlookMade():
+                    self._on_run_event(event)
+                case RequestEnded():
+                    self._on_ended(event)
+                case Hello():
+                    self._listening = True
+                    self._send_next()
+                case _:
+                    self._on_pair_event(event)
+        self._tell_over()
+
+    def _tell_over(self) -> None:
+        """Outside the lock: whoever hears of it may take its time."""
+        with self._lock:
+            over, self._over = self._over, []
+        for run in over:
+            if not self._on_over or not run.trace or run.warm_up or run.state == "failed":
+                continue
+            try:
+                self._on_over(run)
+            except Exception:
+                _log.exception("A run that is over could not be told of")
+
+    def _on_run_event(self, event: RunStarted | RunRound | RunRecord | OutlookMade) -> None:
+        run = self._runs.get(event.run_id)
+        if run is None:
+            return
+        match event:
+            case OutlookMade():
+                run.outlook = event.outlook
+            case _ if run.finished:
+                pass
+            case RunStarted():
+                run.begin(event.record, event.outlook)
+            case RunRound():
+                run.add(event.entry)
+            case RunRecord():
+                run.conclude(event.record, event.memory_bytes)
+
+    def _on_pair_event(
+        self, event: PairLoading | PairReady | PairGone | Doing | MemoryUsed
+    ) -> None:
+        memory = self._status.memory_bytes
+        match event:
+            case PairLoading():
+                self._status = PairStatus(state="loading", spec=event.spec, memory_bytes=memory)
+            case PairReady():
+                self._status = PairStatus(
+                    state="ready",
+                    spec=event.spec,
+                    memory_bytes=memory,
+                    info=event.info,
+                    environment=event.environment,
+                    max_context=event.max_context,
+                    has_chat=event.has_chat,
+                    notices=event.notices,
+                )
+            case PairGone():
+                self._status = PairStatus(memory_bytes=memory)
+            case Doing():
+                self._status = replace(self._status, progress=event.progress)
+                self._tell_detail(event)
+            case MemoryUsed():
+                self._status = replace(self._status, memory_bytes=event.memory_bytes)
+
+    def _tell_detail(self, event: Doing) -> None:
+        for run in self._unfinished()[:1]:
+            run.detail = event.progress.text if event.progress else ""
+
+    def _on_ended(self, event: RequestEnded) -> None:
+        ticket, self._active = self._active, None
+        assert ticket is not None
+        assert ticket.request.id == event.request_id
+        if self._status.state == "loading":
+            self._loading_ended(event.error)
+        if ticket.check is not None:
+            ticket.check.end(event.check, event.error)
+            if event.check is not None:
+                self._last_check = (ticket.check.spec, event.check)
+        if ticket.run is not None and not ticket.run.finished:
+            end_run(ticket.run, event)
+            self._over.append(ticket.run)
+        self._send_next()
+
+    def _loading_ended(self, error: SpecvizError | None) -> None:
+        memory = self._status.memory_bytes
+        if error is None:
+            self._status = PairStatus(memory_bytes=memory)
+        else:
+            self._status = PairStatus(
+                state="failed", spec=self._status.spec, error=error, memory_bytes=memory
+            )
+
+    # Its end
+
+    def _on_end(self, link: Link, code: int | None) -> None:
+        """Tell those concerned, and start another process if there is more to do."""
+        with self._lock:
+            if link is not self._link:
+                return
+            born, self._link, self._listening = self._listening, None, False
+            error = death(code) if born else stillbirth(code)
+            self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
+            lost = [self._active] if self._active else []
+            self._active = None
+            if not born:
+                lost += self._queue
+                self._queue.clear()
+                self._wanted = None
+            for ticket in lost:
+                ticket.lose(error)
+            self._send_next()
+
+    def _lost_spec(self) -> PairSpec | None:
+        request = self._active.request if self._active else None
+        asked = isinstance(request, RunRequest | PrepareRequest)
+        return self._status.spec or (request.spec if asked else None)
+
+    def _forget_all(self) -> None:
+        for run in self._unfinished():
+            run.end("stopped")
+            self._over.append(run)
+        closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
+        for ticket in self._tickets():
+            if ticket.check is not None:
+                ticket.check.end(None, closed)
+        self._active, self._wanted, self._listening = None, None, False
+        self._queue.clear()
+        self._status = PairStatus()

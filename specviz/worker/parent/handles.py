@@ -1,0 +1,173 @@
+"""What a caller holds of a request: a run that grows, a check that comes back.
+
+Any thread may read them at any time. Only the worker's client calls the methods that
+change them; the state is set last, so a run that is finished is whole.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from specviz.errors import SpecvizError
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.throughput import Outlook
+from specviz.record.token_text import added_texts, emitted_tokens
+from specviz.record.trace import (
+    Environment,
+    Forecast,
+    PairInfo,
+    Prefill,
+    Prompt,
+    Round,
+    RunConfig,
+    StepCosts,
+    Trace,
+)
+
+RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
+FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
+
+
+class Run:
+    """One run as the dashboard sees it. ``rounds`` is the live list: only ever appended to."""
+
+    def __init__(
+        self,
+        *,
+        session: str,
+        spec: PairSpec,
+        config: RunConfig,
+        prompt_text: str,
+        on_stop: Callable[[Run], None],
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self.session = session
+        self.spec = spec
+        self.config = config
+        self.prompt_text = prompt_text
+        self.warm_up = False  # it is made for the next one's sake
+        self.memory_bytes: int | None = None  # that it took, once it is over
+        self.detail = ""
+        self.place = 0
+        self.outlook: Outlook | None = None
+        self.trace: Trace | None = None
+        self.error: SpecvizError | None = None
+        self._rounds: list[Round] = []
+        self._record: Trace | None = None
+        self._concluded = False
+        self._state: RunState = "queued"
+        self._on_stop = on_stop
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    @property
+    def finished(self) -> bool:
+        return self._state in FINISHED
+
+    @property
+    def rounds(self) -> Sequence[Round]:
+        return self._rounds
+
+    @property
+    def prompt(self) -> Prompt | None:
+        return self._record.prompt if self._record else None
+
+    @property
+    def prefill(self) -> Prefill | None:
+        return self._record.prefill if self._record else None
+
+    @property
+    def environment(self) -> Environment | None:
+        return self._record.environment if self._record else None
+
+    @property
+    def pair(self) -> PairInfo | None:
+        return self._record.pair if self._record else None
+
+    @property
+    def step_costs(self) -> StepCosts | None:
+        return self._record.step_costs if self._record else None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        return self._record.forecast if self._record else None
+
+    def so_far(self) -> Trace | None:
+        """The record with the rounds there are by now; None before the first."""
+        if self.finished:
+            return self.trace
+        record, rounds = self._record, tuple(self._rounds)
+        return replace(record, rounds=rounds) if record and rounds else None
+
+    def stop(self) -> None:
+        """End after the present round; its rounds are kept."""
+        self._on_stop(self)
+
+    # What the client tells it
+
+    def take_place(self, place: int) -> None:
+        self.place = place
+        if self._state in ("queued", "loading"):
+            self._state = "queued" if place else "loading"
+
+    def begin(self, record: Trace, outlook: Outlook | None) -> None:
+        self._record = record
+        self.outlook = outlook
+        self._state = "running"
+
+    def add(self, entry: Round) -> None:
+        self._rounds.append(entry)
+
+    def conclude(self, record: Trace, memory_bytes: int | None = None) -> None:
+        self._record = record
+        self.memory_bytes = memory_bytes
+        self._concluded = True
+
+    def end(
+        self, state: Literal["stopped", "done", "failed"], error: SpecvizError | None = None
+    ) -> None:
+        self.trace = self._assembled(state)
+        self.error = error
+        self.detail = ""
+        self.place = 0
+        self._state = state
+
+    def _assembled(self, state: RunState) -> Trace | None:
+        if self._record is None or not (self._rounds or state == "done"):
+            return None
+        if self._concluded:
+            return replace(self._record, rounds=tuple(self._rounds))
+        return replace(
+            self._record,
+            rounds=tuple(self._rounds),
+            text=_text_of(self._rounds, self._record.pieces),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+class Check:
+    """Whether a pair can work, once ``done``: its result, or why there is none."""
+
+    def __init__(self, spec: PairSpec) -> None:
+        self.spec = spec
+        self.result: PairCheck | None = None
+        self.error: SpecvizError | None = None
+        self.done = False
+
+    def end(self, result: PairCheck | None, error: SpecvizError | None) -> None:
+        self.result = result
+        self.error = error
+        self.done = True
+
+
+def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
+    """Token by token: all that is known of the text when the process died."""
+    tokens = [token for _, token in emitted_tokens(rounds)]
+    ids = [each.token_id for each in tokens]
+    return "".join(added_texts(ids, [each.text for each in tokens], pieces))

@@ -1,0 +1,5 @@
+"""The tiny pair, and a folder of one's own for what is kept."""
+
+from tests.tiny_pair import empty_home, folder, library_pair, one_thread, pair, shared_home
+
+__all__ = ["empty_home", "folder", "library_pair", "one_thread", "pair", "shared_home"]

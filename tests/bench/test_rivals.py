@@ -1,0 +1,125 @@
+"""Transformers' lanes of the bench: the same tokens, the passes counted, nothing left changed."""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.bench.rivals import Assistance, RivalRun, assisted, generate
+from specviz.engine import plain, speculate
+from specviz.engine.model.pair import Pair
+from specviz.record.trace import RunConfig
+
+LENGTH = 40
+CONFIG = RunConfig(gamma=5, temperature=0.0, max_new_tokens=LENGTH, ignore_eos=True)
+PROMPTS = ("Once upon a time there was a dog", "The ball rolled away and", "T")
+
+
+def encoded(pair: Pair, prompt: str) -> list[int]:
+    return pair.tokenizer(prompt)["input_ids"]
+
+
+def settings_of(pair: Pair) -> list[dict[str, Any]]:
+    assert pair.draft is not None
+    configs: list[Any] = [pair.target.generation_config, pair.draft.generation_config]
+    return [copy.deepcopy(vars(config)) for config in configs]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_generation_writes_our_tokens(pair: Pair, prompt: str) -> None:
+    ids = encoded(pair, prompt)
+    run = generate(pair, ids, LENGTH)
+    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert (len(run.token_ids), run.target_forwards) == (LENGTH, LENGTH)
+    assert run.seconds > 0
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("gamma", [2, 5])
+def test_a_fixed_gamma_takes_as_many_passes_as_our_rounds(
+    pair: Pair, prompt: str, gamma: int
+) -> None:
+    ids = encoded(pair, prompt)
+    ours = speculate(pair, ids, replace(CONFIG, gamma=gamma))
+    rounds = list(ours)
+    run = assisted(pair, ids, LENGTH, Assistance(gamma=gamma, threshold=0.0))
+    assert run.token_ids == ours.emitted
+    assert run.target_forwards == len(rounds) < LENGTH
+
+
+@pytest.mark.parametrize("assistance", [Assistance(), Assistance(gamma=3, threshold=0.6)])
+def test_any_assistance_writes_the_same_tokens(pair: Pair, assistance: Assistance) -> None:
+    ids = encoded(pair, PROMPTS[0])
+    run = assisted(pair, ids, LENGTH, assistance)
+    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert 0 < run.target_forwards < LENGTH
+
+
+def lanes(pair: Pair, ids: list[int]) -> list[RivalRun]:
+    fixed = Assistance(gamma=5, threshold=0.0)
+    return [generate(pair, ids, LENGTH), assisted(pair, ids, LENGTH, fixed)]
+
+
+def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = encoded(pair, PROMPTS[0])
+    early = tuple(plain(pair, ids, CONFIG))[3]
+    assert pair.draft is not None
+    for model in (pair.target, pair.draft):
+        monkeypatch.setattr(model.generation_config, "eos_token_id", early)
+    assert [len(run.token_ids) for run in lanes(pair, ids)] == [LENGTH, LENGTH]
+
+
+def test_every_setting_is_put_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Values that no lane sets, so that what an earlier call left behind would show.
+    assert pair.draft is not None
+    for model in (pair.target, pair.draft):
+        monkeypatch.setattr(model.generation_config, "eos_token_id", 7)
+    monkeypatch.setattr(pair.draft.generation_config, "num_assistant_tokens", 9)
+    monkeypatch.setattr(pair.draft.generation_config, "num_assistant_tokens_schedule", "heuristic")
+    monkeypatch.setattr(pair.draft.generation_config, "assistant_confidence_threshold", 0.3)
+    before = settings_of(pair)
+    lanes(pair, encoded(pair, PROMPTS[0]))
+    assert settings_of(pair) == before
+    with pytest.raises(IndexError):
+        lanes(pair, [pair.vocabulary + 1])
+    with pytest.raises(IndexError):
+        assisted(pair, [pair.vocabulary + 1], LENGTH, Assistance(gamma=5, threshold=0.0))
+    assert settings_of(pair) == before
+
+
+def test_passes_are_no_longer_counted_afterwards(pair: Pair) -> None:
+    hooks = len(pair.target._forward_pre_hooks)
+    lanes(pair, encoded(pair, PROMPTS[0]))
+    assert len(pair.target._forward_pre_hooks) == hooks
+
+
+def test_a_rivals_pace_leaves_its_first_pass_out(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The pass that reads the prompt is made slow: the pace must not know it.
+    slow = 0.5
+    forward = pair.target.forward
+    calls: list[None] = []
+
+    def slow_at_first(*args: Any, **kwargs: Any) -> Any:
+        calls.append(None)
+        time.sleep(slow if len(calls) == 1 else 0.0)
+        return forward(*args, **kwargs)
+
+    ids = encoded(pair, PROMPTS[0])
+    fixed = Assistance(gamma=5, threshold=0.0)
+    monkeypatch.setattr(pair.target, "forward", slow_at_first)
+    for write in (lambda: generate(pair, ids, LENGTH), lambda: assisted(pair, ids, LENGTH, fixed)):
+        calls.clear()
+        began = time.perf_counter()
+        result = write()
+        assert 0 < result.seconds < time.perf_counter() - began - slow / 2
+
+
+def test_assistance_names_itself() -> None:
+    assert str(Assistance()) == "defaults"
+    assert str(Assistance(gamma=5, threshold=0.4)) == "γ 5, threshold 0.4"

@@ -1,0 +1,60 @@
+"""How real runs differ: ``python -m tests.comparison.measure_noise``, on a quiet machine.
+
+Two lanes of the embedded pair, several seeds on every preset. What is kept are the logarithms
+of each run's tokens a second less its lane's mean over all of them: by prompt, by seed, a pair
+of the two lanes; and where they were made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from specviz.comparison import Measured
+from specviz.comparison.plan import Lane, Plan, preset_suite
+from specviz.comparison.running import run_plan
+from specviz.measure.loaded_pairs import KeptPairs
+from specviz.record.metrics import metrics
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+
+FILE = Path(__file__).with_name("lane_noise.json")
+SEEDS = 3  # of each prompt
+
+
+def measure() -> dict[str, Any]:
+    spec = PairSpec(threads=1)
+    lanes = tuple(Lane(spec=spec, config=RunConfig(gamma=gamma)) for gamma in (2, 8))
+    plan = Plan(lanes=lanes, items=preset_suite(), repeats=SEEDS)
+    pairs, load = KeptPairs(), os.getloadavg()
+    runs = list(
+        run_plan(plan, lambda each: pairs.load(each, lambda _progress: None), lambda _run: None)
+    )
+    residuals = residuals_of(runs)
+    return {
+        "lanes": list(plan.labels),
+        "environment": dataclasses.asdict(runs[0].trace.environment),
+        "cores": os.cpu_count(),
+        "load_average": {"before": load, "after": os.getloadavg()},
+        "noisy_runs": sum(metrics(run.trace).noisy is True for run in runs),
+        "residuals": [
+            [[residuals[lane, item, seed] for lane in (0, 1)] for seed in range(SEEDS)]
+            for item in range(len(plan.items))
+        ],
+    }
+
+
+def residuals_of(runs: list[Measured]) -> dict[tuple[int, int, int], float]:
+    """By lane, prompt and seed."""
+    logs = {run.job.key: math.log(metrics(run.trace).tokens_per_second or math.nan) for run in runs}
+    means = [fmean(value for key, value in logs.items() if key[0] == lane) for lane in (0, 1)]
+    return {key: value - means[key[0]] for key, value in logs.items()}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(measure(), indent=1) + "\n", encoding="utf-8")

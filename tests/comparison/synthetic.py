@@ -1,0 +1,59 @@
+"""Runs made by hand for a plan: what each lane accepts and how long its rounds take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from specviz.comparison import Measured
+from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, StepCosts, Trace
+from tests.traces import make_baseline, make_trace
+
+STEP = 0.01  # seconds of the target alone a token
+
+
+def make_plan(*gammas: int, items: Sequence[SuiteItem] = (), **settings: Any) -> Plan:
+    lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=gamma)) for gamma in gammas)
+    given = tuple(items) or (SuiteItem(prompt="Once"),)
+    return Plan(lanes=lanes, items=given, **{"repeats": 3, **settings})
+
+
+def run_of(
+    plan: Plan,
+    job: Job,
+    *,
+    rounds: Sequence[str] = ("aa", "ar", "rd"),
+    seconds: float = 0.02,
+    drift: float = 0.0,
+    memory: int | None = 100,
+    **fields: Any,
+) -> Measured:
+    """``seconds`` is the time of a round; the second of each two blocks drifts."""
+    trace = make_trace(rounds, config=job.config(plan), **fields)
+    blocks = make_baseline(
+        target=([STEP] * len(trace.token_ids), [STEP * (1 + drift)] * len(trace.token_ids)),
+        speculative=([seconds] * len(rounds), [seconds * (1 + drift)] * len(rounds)),
+    )
+    whole = replace(trace, baseline=blocks if plan.baseline else None)
+    return Measured(job=job, trace=whole, memory_bytes=memory)
+
+
+def runs_of(plan: Plan, fields: Callable[[Job], dict[str, Any]]) -> list[Measured]:
+    return [run_of(plan, job, **fields(job)) for job in plan.jobs()]
+
+
+def costs(*, c: float, v: float) -> StepCosts:
+    """Flat over contexts: a draft step costs c, a verification of any length v target steps."""
+    return StepCosts(
+        contexts=(1, 100),
+        draft=((c * STEP,) * 2,) * 2,
+        target=((STEP, STEP), *((v * STEP,) * 2 for _ in range(16))),
+    )
+
+
+def with_target(trace: Trace, name: str) -> Trace:
+    target = replace(trace.pair.target, name=name, weights_sha256=name)
+    return replace(trace, pair=replace(trace.pair, target=target))

@@ -1,0 +1,181 @@
+"""Generations of a comparison's kept runs: what is gone on with, and what is never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.comparison import Measured, compare
+from specviz.comparison.kept import KeptRuns, Reuse
+from specviz.comparison.plan import Job, Plan
+from specviz.errors import SpecvizError
+from specviz.record.pairs import PairSpec, Presence
+from specviz.record.trace import Environment, Trace
+from specviz.store import Library
+from tests.comparison.synthetic import make_plan, run_of
+from tests.traces import make_trace
+
+PLAN = make_plan(2, 8, repeats=2)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "runs.db")
+
+
+def now(trace: Trace | None = None, **changed: str | None) -> dict[PairSpec, Presence]:
+    """What would be loaded, as the trace has it but for what is changed."""
+    trace = trace or make_trace()
+    assert trace.pair.draft is not None
+    found = Presence(
+        target_sha256=trace.pair.target.weights_sha256,
+        draft_sha256=trace.pair.draft.weights_sha256,
+        environment=trace.environment,
+    )
+    return {PairSpec(): replace(found, **changed)}
+
+
+def opened(
+    library: Library, present: dict[PairSpec, Presence] | None = None, reuse: Reuse = "any"
+) -> KeptRuns:
+    kept = KeptRuns(PLAN, library, present or now(), title="", reuse=reuse)
+    while kept.opening:
+        kept.open_next()
+    return kept
+
+
+def keep_all(kept: KeptRuns, jobs: Sequence[Job] = PLAN.jobs()) -> KeptRuns:
+    for job in jobs:
+        kept.keep(run_of(PLAN, job))
+    return kept
+
+
+def elsewhere(environment: Environment, plan: Plan, job: Job) -> Measured:
+    run = run_of(plan, job)
+    return replace(run, trace=replace(run.trace, environment=environment))
+
+
+def retrained(run: Measured) -> Measured:
+    pair = run.trace.pair
+    assert pair.draft is not None
+    other = replace(pair, draft=replace(pair.draft, weights_sha256="f" * 64))
+    return replace(run, trace=replace(run.trace, pair=other))
+
+
+def test_what_is_kept_is_there_again(library: Library) -> None:
+    first = keep_all(opened(library), PLAN.jobs()[:3])
+    again = opened(library)
+    assert again.key == first.key == PLAN.key
+    assert {run.job: run for run in again.runs} == {run.job: run for run in first.runs}
+    assert not again.changed
+
+
+def test_stopped_runs_and_those_of_other_settings_are_made_again(library: Library) -> None:
+    one, two, three, four = PLAN.jobs()
+    kept = keep_all(opened(library), [one])
+    kept.keep(replace(run_of(PLAN, two), trace=make_trace(config=two.config(PLAN))))  # no baseline
+    stopped = run_of(PLAN, three)
+    kept.keep(replace(stopped, trace=replace(stopped.trace, finish="stopped")))
+    kept.keep(replace(run_of(PLAN, four), trace=run_of(PLAN, one).trace))
+    assert [run.job for run in opened(library).runs] == [one]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        now(target_sha256="0" * 64),
+        now(draft_sha256="0" * 64),
+        now(replace(make_trace(), environment=replace(make_trace().environment, device="cuda"))),
+        now(replace(make_trace(), environment=replace(make_trace().environment, cpu="another"))),
+        now(
+            replace(
+                make_trace(), environment=replace(make_trace().environment, versions={"torch": "9"})
+            )
+        ),
+    ],
+)
+def test_runs_that_do_not_fit_what_is_here_now_are_left_aside(
+    library: Library, changed: dict[PairSpec, Presence]
+) -> None:
+    keep_all(opened(library))
+    other = opened(library, changed)
+    assert (other.key, other.runs, other.changed) == (f"{PLAN.key}.2", [], True)
+    assert len(opened(library).runs) == 4  # and stay as they are
+
+
+def test_weights_that_are_not_here_yet_and_threads_chosen_anew_leave_nothing_aside(
+    library: Library,
+) -> None:
+    keep_all(opened(library))
+    threads = replace(make_trace().environment, threads=64)
+    present = now(replace(make_trace(), environment=threads), target_sha256=None, draft_sha256=None)
+    assert len(opened(library, present).runs) == 4
+
+
+def test_a_run_of_other_weights_is_refused_before_it_is_kept(library: Library) -> None:
+    jobs = PLAN.jobs()
+    kept = keep_all(opened(library), jobs[:3])
+    for _ in range(2):
+        with pytest.raises(SpecvizError, match="models of a lane have changed"):
+            kept.keep(retrained(run_of(PLAN, jobs[3])))
+        assert library.count() == 3
+        kept = opened(library)
+        assert len(kept.runs) == 3
+
+
+def test_a_generation_that_was_mixed_is_not_used(library: Library) -> None:
+    *before, last = PLAN.jobs()
+    keep_all(opened(library), before)
+    mixed = KeptRuns(PLAN, library, now(), title="")  # that opened none of them
+    mixed.keep(retrained(run_of(PLAN, last)))
+    unknown = now(target_sha256=None, draft_sha256=None)
+    found = opened(library, unknown)
+    assert (found.runs, found.changed, found.key) == ([], True, f"{PLAN.key}.2")
+
+
+@pytest.mark.parametrize(
+    ("begun", "reuse", "generation", "found"),
+    [
+        (4, "any", 1, 4),
+        (4, "unfinished", 2, 0),
+        (4, "restarted", 2, 0),
+        (4, "none", 2, 0),
+        (3, "any", 1, 3),
+        (3, "unfinished", 1, 3),
+        (3, "restarted", 2, 0),
+        (3, "none", 2, 0),
+        (0, "any", 1, 0),
+        (0, "restarted", 2, 0),
+    ],
+)
+def test_which_generation_is_gone_on_with(
+    library: Library, begun: int, reuse: Reuse, generation: int, found: int
+) -> None:
+    keep_all(opened(library), PLAN.jobs()[:begun])
+    kept = opened(library, reuse=reuse)
+    assert kept.key == (PLAN.key if generation == 1 else f"{PLAN.key}.{generation}")
+    assert len(kept.runs) == found
+
+
+def test_a_restart_that_was_broken_off_is_gone_on_with_by_every_command_but_a_new_start(
+    library: Library,
+) -> None:
+    keep_all(opened(library))
+    keep_all(opened(library, reuse="restarted"), PLAN.jobs()[:1])
+    for reuse in ("restarted", "unfinished", "any"):
+        kept = opened(library, reuse=reuse)
+        assert (kept.key, len(kept.runs)) == (f"{PLAN.key}.2", 1)
+    assert opened(library, reuse="none").key == f"{PLAN.key}.3"
+
+
+def test_runs_of_one_lane_in_two_places_are_noted() -> None:
+    environment = replace(make_trace().environment, threads=7)
+    *most, last = PLAN.jobs()
+    runs = [run_of(PLAN, job) for job in most]
+    here = compare(PLAN, [*runs, run_of(PLAN, last)])
+    assert not any("same machine" in note for note in here.verdict.notes)
+    found = compare(PLAN, [*runs, elsewhere(environment, PLAN, last)])
+    assert any("same machine" in note for note in found.verdict.notes)

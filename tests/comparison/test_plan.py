@@ -1,0 +1,199 @@
+"""Lanes, their labels and how they are typed; plans, their order and their key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.comparison.plan import (
+    Lane,
+    Plan,
+    SuiteItem,
+    lane_labels,
+    order_that_fits,
+    parse_lane,
+    plan_from_json,
+    plan_to_json,
+    preset_suite,
+)
+from specviz.errors import ConfigError
+from specviz.record.pairs import PairSpec, memory_margin
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig
+
+DEFAULT = Lane(spec=PairSpec(), config=RunConfig())
+ONE = (SuiteItem(prompt="Once"),)
+
+
+def lanes(*texts: str) -> tuple[Lane, ...]:
+    return tuple(parse_lane(text, DEFAULT) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("typed", "labels"),
+    [
+        (("gamma=2", "gamma=8"), ("γ 2", "γ 8")),
+        (("gamma=2", "gamma=8,temperature=1"), ("γ 2 · T 0.7", "γ 8 · T 1")),
+        (("gamma=5", "drafter=prompt-lookup"), ("draft model", "prompt lookup")),
+        (("gamma=2", "gamma=8", "gamma=2,top-k=40"), ("γ 2 · no top-k", "γ 8", "top-k 40")),
+        (("gamma=2,name=slow", "gamma=8"), ("slow", "γ 8")),
+        (("gamma=2,name=x", "gamma=8,name=x"), ("x · γ 2", "x · γ 8")),
+        (("gamma=2", "gamma=2"), ("embedded pair", "embedded pair (2)")),
+        (("pair=tinystories", "draft=d,target=t"), ("tinystories", "t + d")),
+    ],
+)
+def test_labels_tell_lanes_apart(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    assert lane_labels(lanes(*typed)) == labels
+
+
+def test_what_a_lane_leaves_out_is_the_default() -> None:
+    default = Lane(spec=PairSpec(threads=1), config=RunConfig(temperature=0.3, seed=4))
+    lane = parse_lane("gamma=8, top-p=0.9,rule=over-accept,epsilon=0.1,chat=yes,stop=END", default)
+    wanted = replace(
+        default.config,
+        gamma=8,
+        top_p=0.9,
+        rule="over-accept",
+        epsilon=0.1,
+        chat=True,
+        stop=("END",),
+    )
+    assert lane == Lane(spec=default.spec, config=wanted)
+
+
+def test_models_take_the_place_of_the_default_ones() -> None:
+    two = Lane(spec=PairSpec(draft="d", target="t", threads=1), config=RunConfig())
+    assert parse_lane("draft=e", two).spec == PairSpec(draft="e", target="t", threads=1)
+    assert parse_lane("target=u", two).spec == PairSpec(draft="d", target="u", threads=1)
+    assert parse_lane("pair=tinystories", two).spec == PairSpec(name="tinystories", threads=1)
+    own = parse_lane("draft=e", DEFAULT).spec
+    assert (own.name, own.draft) == (None, "e")
+    assert own.target is not None
+    assert (Path(own.target) / "config.json").is_file()  # the embedded pair's
+    named = Lane(spec=PairSpec(name="other"), config=RunConfig())
+    assert str(parse_lane("draft=e", named).spec.target).endswith("/other/target")
+    alone = parse_lane("target=u,drafter=prompt-lookup", DEFAULT)
+    assert alone.spec == PairSpec(target="u")
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [
+        ("", "is not key=value"),
+        ("gamma", "is not key=value"),
+        ("gamma=", "is not key=value"),
+        ("=3", "is not key=value"),
+        ("gamma=2,gamma=3", "is not key=value"),
+        ("gamma=two", "gamma is 'two'"),
+        ("gamma=0", "gamma is 0"),
+        ("gamma=" + "9" * 5000, "gamma is '999"),
+        ("temperature=nan", "temperature is nan"),
+        ("chat=maybe", "chat is 'maybe'"),
+        ("drafter=magic", "drafter is 'magic'"),
+        ("speed=9", "no setting 'speed'"),
+        ("epsilon=0.1", "only on the over-acceptance rule"),
+        ("pair=a,draft=b", "a pair and a draft or target"),
+        ("target=b", "a target and no draft"),
+        ("name=" + "x" * 61, "name is too long"),
+        ("name=a\x1b[31m", "control characters"),
+    ],
+)
+def test_a_lane_that_is_wrong_is_refused_in_a_line(text: str, culprit: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_lane(text, DEFAULT)
+    message = str(caught.value)
+    assert culprit in message
+    assert len(message) < 400
+    assert "\n" not in message
+
+
+# Plans
+
+
+def test_lanes_take_turns_and_each_goes_first() -> None:
+    plan = Plan(lanes=lanes("gamma=2", "gamma=5", "gamma=8"), items=ONE, repeats=3)
+    order = [(job.repeat, job.lane) for job in plan.jobs()]
+    assert order == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 0), (2, 2), (2, 0), (2, 1)]
+
+
+def test_seeds_are_common_to_all_lanes() -> None:
+    default = replace(DEFAULT, config=replace(DEFAULT.config, seed=7))
+    two = tuple(parse_lane(text, default) for text in ("gamma=2", "gamma=8"))
+    plan = Plan(lanes=two, items=preset_suite(), repeats=2)
+    jobs = plan.jobs()
+    assert len(jobs) == len({job.key for job in jobs}) == 2 * 2 * len(read_presets())
+    for job in jobs:
+        config = job.config(plan)
+        assert (config.seed, config.gamma) == (7 + job.repeat, (2, 8)[job.lane])
+
+
+def test_blocks_finish_a_pair_before_the_next() -> None:
+    three = lanes("gamma=2", "draft=d,target=t", "gamma=8")
+    plan = Plan(lanes=three, items=ONE, repeats=2, order="blocks")
+    assert [job.lane for job in plan.jobs()] == [0, 2, 2, 0, 1, 1]
+    together = replace(plan, order="interleaved")
+    assert set(plan.jobs()) == set(together.jobs())
+
+
+def test_the_key_is_of_the_work_and_of_nothing_else() -> None:
+    plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
+    named = replace(plan.lanes[0], name="mine")
+    assert replace(plan, lanes=(named, plan.lanes[1])).key == plan.key
+    assert replace(plan, order="blocks").key == plan.key
+    others = [
+        replace(plan, repeats=6),
+        replace(plan, baseline=False),
+        replace(plan, items=(SuiteItem(prompt="Twice"),)),
+        replace(plan, lanes=lanes("gamma=2", "gamma=9")),
+        replace(plan, lanes=plan.lanes[::-1]),
+        replace(plan, lanes=lanes("gamma=2,pair=tinystories", "gamma=8")),
+    ]
+    assert len({plan.key, *(other.key for other in others)}) == 7
+    # Kept comparisons are found by it: it must never change.
+    assert plan.key == "a6d7241d0d8b47c2e164c7db06d9e691"
+
+
+def test_a_plan_comes_back_from_its_text() -> None:
+    two = lanes("gamma=2,stop=END,name=a", "draft=d,target=t,temperature=0,stop=END")
+    plan = Plan(lanes=two, items=preset_suite(), repeats=2, baseline=False, order="blocks")
+    assert plan_from_json(plan_to_json(plan)) == plan
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"lanes": 1}', "[" * 100_000, '{"lanes": [{}]}'])
+def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        plan_from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "culprit"),
+    [
+        ({"lanes": lanes("gamma=2")}, "number of lanes is 1"),
+        ({"lanes": lanes(*["gamma=2"] * 5)}, "number of lanes is 5"),
+        ({"items": ()}, "number of prompts is 0"),
+        ({"repeats": 0}, "number of repeats is 0"),
+        ({"repeats": True}, "number of repeats is True"),
+        ({"repeats": 101}, "number of repeats is 101"),
+        ({"items": ONE * 200, "repeats": 100}, "number of runs is 40000"),
+        ({"order": "random"}, "order is 'random'"),
+        ({"lanes": lanes("seed=1", "seed=2")}, "differ in seed"),
+        ({"lanes": lanes("gamma=2", "max-new-tokens=5")}, "differ in max_new_tokens"),
+        ({"lanes": lanes("gamma=2", "chat=yes")}, "differ in chat"),
+    ],
+)
+def test_a_plan_that_cannot_be_compared_is_refused(changes: dict, culprit: str) -> None:
+    plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
+    with pytest.raises(ConfigError, match=culprit):
+        replace(plan, **changes)
+
+
+def test_pairs_are_interleaved_only_where_they_fit_together() -> None:
+    gib = 2**30
+    assert order_that_fits([gib], None) == "interleaved"
+    assert order_that_fits([gib, gib], None) == "blocks"
+    room = memory_margin(2 * gib)
+    assert room == 2 * gib * 13 // 10 + gib
+    assert order_that_fits([gib, gib], room) == "interleaved"
+    assert order_that_fits([gib, gib], room - 1) == "blocks"

@@ -1,0 +1,271 @@
+"""Comparisons of runs made by hand: figures, verdicts in words, kinds, JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.comparison import Comparison, Measured, compare, comparison_to_json, is_whole
+from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from tests.comparison.synthetic import costs, make_plan, run_of, runs_of, with_target
+
+WOBBLE = (1.0, 1.01, 0.99)
+
+
+def wobbling(job: Job, **by_lane: Any) -> dict[str, Any]:
+    """Round times of a lane, a little off from repeat to repeat and differently by lane."""
+    seconds = by_lane["seconds"][job.lane]
+    return {"seconds": seconds * (WOBBLE[(job.repeat + job.lane) % 3])}
+
+
+def compared(*seconds: float, **settings: Any) -> Comparison:
+    plan = make_plan(*range(2, 2 + len(seconds)), **settings)
+    return compare(plan, runs_of(plan, lambda job: wobbling(job, seconds=seconds)))
+
+
+def test_every_figure_has_its_median_and_spread() -> None:
+    found = compared(0.02, 0.03)
+    lane = found.lanes[0]
+    assert (lane.label, lane.count, lane.noisy) == ("γ 2", 3, 0)
+    assert lane.tokens_per_second is not None
+    # Six tokens in three rounds: 2 accepted and a bonus, 1 and 0 accepted and a recovered one.
+    assert lane.tokens_per_second.median == pytest.approx(6 / 0.06)
+    assert lane.tokens_per_second.high == pytest.approx(6 / 0.06 / 0.99)
+    assert lane.speedup is not None
+    assert lane.speedup.median == pytest.approx(1.0)
+    assert lane.memory_bytes is not None
+    assert lane.memory_bytes.median == 100
+    assert lane.representative is not None
+    assert lane.representative.job.repeat == 0
+    assert lane.alpha is not None
+    assert lane.alpha.value == pytest.approx(3 / 5)
+    assert found.target is not None
+    assert (found.target.label, found.target.count) == ("toy-target", 6)
+    assert found.target.tokens_per_second is not None
+    assert found.target.tokens_per_second.median == pytest.approx(100)
+    assert found.complete
+
+
+def test_the_faster_lane_is_named_with_its_interval() -> None:
+    verdict = compared(0.03, 0.02).verdict
+    assert (verdict.winner, verdict.ranking, verdict.same_question) == (1, (1, 0), True)
+    assert verdict.text.startswith("γ 3 is faster by 50 % (")
+    assert "over 3 seeds" in verdict.text
+    assert verdict.ratios[1, 0].value == pytest.approx(1.5)
+    assert "γ 2 is slower than the target alone (0.67 times, 0.65–0.68)." in verdict.text
+
+
+def test_lanes_alike_show_no_difference() -> None:
+    verdict = compared(0.02, 0.02).verdict
+    assert verdict.winner is None
+    assert verdict.text.startswith("No difference that these runs can show: ")
+    assert "no difference from the target alone" in verdict.text
+    assert "would narrow this" not in verdict.text
+    few = compared(0.02, 0.02, repeats=2).verdict
+    assert ". More repeats would narrow this. " in few.text
+    assert "over 2 seeds" in few.text
+
+
+def test_one_repeat_gives_no_interval_and_no_verdict() -> None:
+    found = compared(0.03, 0.02, repeats=1)
+    assert found.verdict.winner is None
+    assert found.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")
+    assert found.verdict.ratios[1, 0].low is None
+    assert found.lanes[0].speedup_ratio is not None
+    assert found.lanes[0].speedup_ratio.low is None
+
+
+def test_one_pair_of_runs_is_not_one_run_of_each_lane() -> None:
+    plan = make_plan(2, 8, repeats=2)
+    runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
+    text = compare(plan, runs[1:]).verdict.text
+    assert text.startswith("Only one pair of runs with the same seed, so no interval and no verdi")
+
+
+def test_of_three_lanes_the_best_is_held_against_the_next() -> None:
+    verdict = compared(0.03, 0.02, 0.04).verdict
+    assert (verdict.winner, verdict.ranking) == (1, (1, 0, 2))
+    assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50 % (")
+    assert "By mean rate: γ 3, γ 2, γ 4." in verdict.text
+    assert len(verdict.ratios) == 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_part_of_the_runs_gives_what_they_can_tell(count: int) -> None:
+    plan = make_plan(2, 8)
+    runs = [run_of(plan, job) for job in plan.jobs()[:count]]
+    found = compare(plan, runs)
+    assert (found.count, found.complete) == (count, False)
+    assert found.verdict.winner is None
+    assert "no verdict" in found.verdict.text
+    assert json.dumps(comparison_to_json(found), allow_nan=False)
+
+
+def test_of_two_runs_for_one_job_the_last_counts() -> None:
+    plan = make_plan(2, 8)
+    runs = [run_of(plan, job) for job in plan.jobs()]
+    found = compare(plan, [run_of(plan, plan.jobs()[0], seconds=9.0), *runs])
+    assert found.count == 6
+    assert found.lanes[0].tokens_per_second is not None
+    assert found.lanes[0].tokens_per_second.low == pytest.approx(100)
+
+
+def test_noisy_runs_are_counted_and_said() -> None:
+    plan = make_plan(2, 8)
+    found = compare(plan, runs_of(plan, lambda job: {"drift": 0.1 if job.repeat else 0.0}))
+    assert [lane.noisy for lane in found.lanes] == [2, 2]
+    assert "In 4 of 6 runs the machine was noisy" in found.verdict.text
+
+
+def test_without_the_target_alone_that_is_said() -> None:
+    found = compared(0.02, 0.03, baseline=False)
+    assert found.target is None
+    assert "The target alone was not measured." in found.verdict.text
+
+
+def test_other_targets_are_another_question() -> None:
+    plan = make_plan(2, 8)
+    runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
+    other = [
+        replace(run, trace=with_target(run.trace, "big")) if run.job.lane else run for run in runs
+    ]
+    verdict = compare(plan, other).verdict
+    assert not verdict.same_question
+    assert "different targets: that is a different question" in verdict.text
+
+
+def test_other_sampling_and_a_lossy_rule_are_said() -> None:
+    lossless = Lane(spec=PairSpec(), config=RunConfig(gamma=2))
+    for changes in ({"temperature": 0.0}, {"rule": "over-accept", "epsilon": 0.1}):
+        other = Lane(spec=PairSpec(), config=replace(lossless.config, **changes))
+        plan = Plan(lanes=(lossless, other), items=(SuiteItem(prompt="Once"),), repeats=2)
+        verdict = compare(plan, [run_of(plan, job) for job in plan.jobs()]).verdict
+        assert verdict.same_question
+        assert "texts follow different laws" in verdict.text
+
+
+# Why
+
+
+def reasoned(first: dict[str, Any], second: dict[str, Any], *gammas: int) -> str:
+    """Both lanes are as fast as their figures say."""
+    plan = make_plan(*gammas)
+    found = compare(
+        plan,
+        runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)) | (first, second)[job.lane]),
+    )
+    return found.verdict.text.split("target alone")[0]
+
+
+def test_a_cheaper_draft_that_is_accepted_less() -> None:
+    text = reasoned(
+        {"step_costs": costs(c=0.2, v=1.0), "rounds": ["aar", "aar", "ard"]},
+        {"step_costs": costs(c=0.42, v=1.0), "rounds": ["aar", "aar", "aar"]},
+        3,
+        3,
+    )
+    assert (
+        "its draft is 2.1 times cheaper, though its draft is accepted less, 0.62 against 0.67."
+        in text
+    )
+
+
+def test_fewer_tokens_drafted_and_verified() -> None:
+    text = reasoned(
+        {"step_costs": costs(c=0.2, v=1.1), "rounds": ["aa", "ar"]},
+        {"step_costs": costs(c=0.2, v=1.6), "rounds": ["aaaarddd", "ardddddd"]},
+        2,
+        8,
+    )
+    assert "drafting costs it 0.40 target steps a round against 1.60" in text
+    assert "verifying costs it 1.10 target steps against 1.60" in text
+    assert "though fewer tokens come out of a round, 2.5 against 3.5" in text
+
+
+def test_looking_tokens_up_costs_nothing() -> None:
+    plan = make_plan(4, 4)
+    lookup = replace(plan.lanes[0], config=replace(plan.lanes[0].config, drafter="prompt-lookup"))
+    plan = replace(plan, lanes=(lookup, plan.lanes[1]))
+    fields = (
+        {"step_costs": costs(c=0.3, v=1.1), "rounds": ["ardd", "aard"]},
+        {"step_costs": costs(c=0.3, v=1.1), "rounds": ["aaar", "aard"]},
+    )
+    text = compare(
+        plan,
+        runs_of(plan, lambda job: wobbling(job, seconds=(0.01, 0.03)) | fields[job.lane]),
+    ).verdict.text
+    assert text.startswith("prompt lookup is faster by a factor of 2.1 (")
+    assert (
+        ": drafting costs it nothing, against 1.20 target steps a round, though its lookup" in text
+    )
+
+
+def test_figures_that_do_not_explain_it_say_so() -> None:
+    same = {"step_costs": costs(c=0.2, v=1.1)}
+    assert "its acceptance and step costs do not explain this." in reasoned(same, same, 2, 2)
+
+
+# Kinds
+
+
+def test_kinds_are_told_apart_each_with_its_own_intervals() -> None:
+    items = [
+        SuiteItem(prompt=f"{kind} {i}", kind=kind) for kind in ("code", "story") for i in (1, 2)
+    ]
+    plan = make_plan(2, 3, items=items)
+
+    def fields(job: Job) -> dict[str, Any]:
+        slower = 2.0 if plan.items[job.item].kind == "code" and job.lane else 1.0
+        return {"seconds": 0.02 * slower * WOBBLE[(job.repeat + job.item + job.lane) % 3]}
+
+    found = compare(plan, runs_of(plan, fields))
+    assert [(each.kind, each.num_prompts) for each in found.kinds] == [("code", 2), ("story", 2)]
+    code, story = (each.lanes[1].over_first for each in found.kinds)
+    assert code is not None
+    assert story is not None
+    assert (code.over, code.count) == ("prompts", 2)
+    assert code.value == pytest.approx(0.5, rel=0.02)
+    assert story.value == pytest.approx(1.0, rel=0.02)
+    assert found.verdict.ratios[0, 1].over == "prompts"
+    assert found.verdict.ratios[0, 1].count == 4
+
+
+def test_one_kind_needs_no_table() -> None:
+    assert compared(0.02, 0.03).kinds == ()
+
+
+def test_the_object_for_json_has_lanes_and_verdict() -> None:
+    found = compared(0.03, 0.02)
+    record = json.loads(json.dumps(comparison_to_json(found), allow_nan=False))
+    assert [lane["label"] for lane in record["lanes"]] == ["γ 2", "γ 3"]
+    first = record["lanes"][0]
+    assert first["settings"]["gamma"] == 2
+    assert first["medians"]["speedup"] == pytest.approx(2 / 3)
+    assert first["intervals"]["speedup"]["over"] == "seeds"
+    assert record["verdict"]["winner"] == "γ 3"
+    assert record["verdict"]["ranking"] == ["γ 3", "γ 2"]
+    assert record["verdict"]["text"] == found.verdict.text
+    assert record["complete"] is True
+
+
+def test_a_run_without_rounds_is_counted_and_has_no_figures() -> None:
+    plan = make_plan(2, 8)
+    runs: list[Measured] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
+    found = compare(plan, runs)
+    assert found.lanes[0].count == 3
+    assert found.lanes[0].tokens_per_second is None
+    assert "no verdict" in found.verdict.text
+
+
+def test_a_stopped_run_or_one_without_its_target_alone_is_not_whole() -> None:
+    plan = make_plan(2, 8)
+    trace = run_of(plan, plan.jobs()[0]).trace
+    assert is_whole(plan, trace)
+    assert not is_whole(plan, replace(trace, finish="stopped"))
+    assert not is_whole(plan, replace(trace, baseline=None))
+    assert is_whole(replace(plan, baseline=False), replace(trace, baseline=None))

@@ -1,0 +1,215 @@
+"""A plan's runs: their order, what is skipped, kept and thrown away; pairs that stay loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.comparison import Measured, compare
+from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison.running import WARM_UP_TOKENS, fitting, run_plan
+from specviz.engine.model.pair import Pair
+from specviz.errors import DeviceError
+from specviz.measure import loaded_pairs
+from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
+from specviz.record.trace import RunConfig
+from tests.step_costs import place_step_costs
+
+CONFIG = RunConfig(max_new_tokens=30, ignore_eos=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
+        place_step_costs(pair, "model", "prompt-lookup")
+        yield
+
+
+def plan_of(folder: Path, repeats: int = 2) -> Plan:
+    spec = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+    configs = (replace(CONFIG, gamma=3), replace(CONFIG, drafter="prompt-lookup"))
+    return Plan(
+        lanes=tuple(Lane(spec=spec, config=config) for config in configs),
+        items=(SuiteItem(prompt="The dog ran to", kind="own"), SuiteItem(prompt="Lily had a")),
+        repeats=repeats,
+    )
+
+
+def test_every_job_is_run_in_order_kept_first_and_measured(pair: Pair, folder: Path) -> None:
+    plan, kept = plan_of(folder), list[Measured]()
+    begun: list[Job] = []
+    for number, run in enumerate(run_plan(plan, lambda _spec: pair, kept.append, (), begun.append)):
+        assert kept[-1] is run
+        assert len(kept) == len(begun) == number + 1
+    assert tuple(run.job for run in kept) == tuple(begun) == plan.jobs()
+    for run in kept:
+        trace = run.trace
+        assert trace.config == run.job.config(plan)
+        assert trace.prompt.text == plan.items[run.job.item].prompt
+        assert trace.prompt.kind == plan.items[run.job.item].kind
+        assert trace.baseline is not None
+        assert run.memory_bytes == weights(pair, draft=trace.config.drafter == "model")
+    found = compare(plan, kept)
+    assert found.complete
+    assert found.verdict.ratios[0, 1].over == "prompts"
+    assert found.lanes[0].speedup is not None
+
+
+def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
+    pair: Pair, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(folder, repeats=1)
+    asked: list[tuple[RunConfig, bool]] = []
+
+    def spy(
+        pair: Pair, prompt: str, config: RunConfig, *, baseline: bool, **how: Any
+    ) -> MeasuredRun:
+        asked.append((config, baseline))
+        return measured_run(pair, prompt, config, baseline=baseline, **how)
+
+    monkeypatch.setattr("specviz.measure.measured_run.measured_run", spy)
+    done = {job.key for job in plan.jobs()[:2]}
+    made = [run.job for run in run_plan(plan, lambda _spec: pair, lambda _run: None, done)]
+    assert made == list(plan.jobs()[2:])
+    warm = [config for config, baseline in asked if not baseline]
+    assert [config.max_new_tokens for config in warm] == [WARM_UP_TOKENS] * 2
+    assert len(asked) == len(made) + 2
+    assert list(run_plan(plan, lambda _spec: pair, print, {job.key for job in plan.jobs()})) == []
+
+
+def test_a_run_that_cannot_be_kept_is_not_reported(pair: Pair, folder: Path) -> None:
+    def full(_run: Measured) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        next(run_plan(plan_of(folder), lambda _spec: pair, full))
+
+
+def weights(pair: Pair, *, draft: bool) -> int:
+    """By their parameters; the tiny models tie none."""
+    assert pair.info.draft is not None
+    counts = [pair.info.target.parameters, pair.info.draft.parameters if draft else 0]
+    return sum(counts) * 4
+
+
+def test_on_a_gpu_the_most_that_was_in_use_is_added(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cuda:
+        used, most = 500, 900
+
+        def reset_peak_memory_stats(self, _device: object) -> None:
+            self.most = self.used
+
+        def memory_allocated(self, _device: object) -> int:
+            return self.used
+
+        def max_memory_allocated(self, _device: object) -> int:
+            return self.most
+
+    cuda = Cuda()
+    monkeypatch.setattr(loaded_pairs, "_cuda", lambda: cuda)
+    memory = RunMemory(replace(pair, device=torch.device("cuda")), CONFIG)
+    cuda.most = 720
+    assert memory.measured() == weights(pair, draft=True) + 220
+
+
+def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
+    plan = plan_of(folder)
+    assert fitting(plan, {}) is plan  # one pair only
+    other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
+    two = replace(plan, lanes=(plan.lanes[0], other))
+    for free, order in ((10**12, "interleaved"), (10**6, "blocks"), (None, "blocks")):
+        model = ModelCheck(name="m", family="llama", parameters=9, bytes_to_fetch=0)
+        check = PairCheck(
+            target=model, draft=model, vocabulary=9, memory_needed=10**6, memory_free=free
+        )
+        assert fitting(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order == order
+
+
+# Pairs that stay loaded
+
+
+class FakeMemory:
+    """Pairs of 1 GB each and room for so many; what was loaded and let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
+        self.loaded: list[str | None] = []
+        self.pairs = KeptPairs()
+        self.room = room
+        self.pair = pair
+        self.fails = 0
+        need = type("Check", (), {"memory_needed": 10**9})
+        monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _tell: need)
+        monkeypatch.setattr(loaded_pairs, "load", self.load)
+        monkeypatch.setattr(loaded_pairs, "release_memory", lambda: None)
+        monkeypatch.setattr(loaded_pairs, "free_memory", self.free)
+
+    def load(self, spec: PairSpec, _tell: object) -> Pair:
+        if self.fails:
+            self.fails -= 1
+            raise DeviceError("Out of memory on cpu.", remedy="Use less.")
+        self.loaded.append(spec.name)
+        return self.pair
+
+    def free(self, _spec: PairSpec) -> int | None:
+        used = len(self.pairs) * 10**9
+        return None if self.room is None else memory_margin(10**9) + (self.room - 1) * 10**9 - used
+
+    def ask(self, *names: str) -> list[str | None]:
+        self.loaded.clear()
+        for name in names:
+            self.pairs.load(PairSpec(name=name), _nobody)
+        return list(self.loaded)
+
+
+def _nobody(_progress: Progress) -> None:
+    pass
+
+
+def test_pairs_stay_while_they_fit_and_the_oldest_goes_first(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = FakeMemory(monkeypatch, pair, room=2)
+    assert memory.ask("a", "b", "a", "b", "a") == ["a", "b"]
+    assert memory.ask("c", "a", "b") == ["c", "b"]  # b was used longest ago, then c
+    assert len(memory.pairs) == 2
+    memory.pairs.clear()
+    assert memory.pairs.get(PairSpec(name="a")) is None
+
+
+@pytest.mark.parametrize("room", [None, 1])
+def test_one_pair_is_kept_where_no_more_fit_or_nobody_knows(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, room: int | None
+) -> None:
+    memory = FakeMemory(monkeypatch, pair, room=room)
+    assert memory.ask("a", "b", "a") == ["a", "b", "a"]
+    assert len(memory.pairs) == 1
+
+
+def test_no_more_than_four_pairs_are_kept(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = FakeMemory(monkeypatch, pair, room=100)
+    assert memory.ask("a", "b", "c", "d", "e", "b") == ["a", "b", "c", "d", "e"]
+    assert len(memory.pairs) == 4
+
+
+def test_a_load_that_runs_out_of_memory_is_tried_once_more_alone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = FakeMemory(monkeypatch, pair, room=5)
+    memory.ask("a")
+    memory.fails = 1
+    assert memory.ask("b") == ["b"]
+    assert len(memory.pairs) == 1
+    memory.fails = 2
+    with pytest.raises(DeviceError):
+        memory.ask("c")
+    assert len(memory.pairs) == 0

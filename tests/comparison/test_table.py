@@ -1,0 +1,119 @@
+"""The table of a comparison: every figure with its spread, and the best of a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.cli.compare_table import render_comparison
+from specviz.cli.painter import Painter
+from specviz.comparison import Comparison, Measured, compare
+from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison.table import BEST, Row, as_texts, rows_of
+from specviz.errors import ConfigError
+from specviz.player.racing import prompts_raced, representatives
+from specviz.player.replay import comparison_html
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, Trace
+from tests.traces import make_baseline, make_costs, make_round, make_trace
+
+PLAN = Plan(
+    lanes=tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=gamma)) for gamma in (2, 3)),
+    items=(SuiteItem(prompt="a"),),
+    repeats=2,
+)
+
+
+def run(*verdicts: str, gamma: int, pace: float) -> Trace:
+    rounds = [make_round(each) for each in verdicts]
+    tokens = sum(len(each.emitted) for each in rounds)
+    return make_trace(
+        rounds,
+        config=RunConfig(gamma=gamma),
+        step_costs=make_costs(),
+        baseline=make_baseline(
+            target=([0.01] * tokens, [0.01] * tokens),
+            speculative=([pace] * len(rounds), [pace] * len(rounds)),
+        ),
+    )
+
+
+def run_of(job: Job, *, text: str = "", target: str = "t") -> Measured:
+    paces = {(0, 0): 0.020, (0, 1): 0.022, (1, 0): 0.025, (1, 1): 0.025}
+    verdicts = {0: ("aa", "ar"), 1: ("aaa", "rdd")}[job.lane]
+    trace = run(*verdicts, gamma=2 + job.lane, pace=paces[job.lane, job.repeat])
+    pair = replace(trace.pair, target=replace(trace.pair.target, name=target))
+    return Measured(job=job, trace=replace(trace, text=text, pair=pair), memory_bytes=29_316_096)
+
+
+def compared(*, targets: tuple[str, str] = ("t", "t")) -> Comparison:
+    return compare(PLAN, [run_of(job, target=targets[job.lane]) for job in PLAN.jobs()])
+
+
+def row(name: str, rows: tuple[Row, ...]) -> Row:
+    (found,) = [each for each in rows if each.name == name]
+    return found
+
+
+def test_figures_with_their_spread_and_the_best_marked() -> None:
+    rows = rows_of(compared())
+    rate = row("tokens a second", rows)
+    assert rate.texts == ("119 (114–125)", "100")  # 5 tokens in 2 rounds
+    assert (rate.best, rate.target) == ((0,), "100")
+    alpha = row("α observed", rows)
+    assert (alpha.texts, alpha.best) == (("0.75", "0.75"), ())  # no best where all are alike
+    assert row("τ, tokens a round", rows).texts == ("2.50", "2.50")
+    assert row("v, a verification", rows).best == (0,)
+    assert row("memory of the weights", rows).texts == ("29 MB", "29 MB")
+    speedup = row("speedup", rows)
+    assert speedup.texts[1] == "1.00"
+    assert speedup.texts[0].startswith("1.19 (")
+
+
+def test_a_share_stays_within_0_and_1() -> None:
+    alphas = {0: ("aa",), 1: ("rd",)}
+    jobs = PLAN.jobs()
+    runs = [
+        Measured(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
+        for job in jobs
+    ]
+    assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.50 (0.00–1.00)"
+
+
+def test_what_no_lane_knows_is_left_out() -> None:
+    plan = replace(PLAN, repeats=1)
+    bare = [Measured(job=job, trace=make_trace([])) for job in plan.jobs()]
+    assert rows_of(compare(plan, bare)) == ()
+
+
+def test_as_texts_has_the_head_first_and_marks() -> None:
+    head, *rows = as_texts(compared())
+    assert head == ["", "γ 2", "γ 3", "target alone"]
+    assert rows[0] == ["tokens a second", f"119 (114–125) {BEST}", "100", "100"]
+    assert all(len(each) == 4 for each in rows)
+
+
+def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
+    comparison = compared(targets=("small", "big"))
+    head, *rows = as_texts(comparison)
+    assert head == ["", "γ 2", "γ 3"]
+    assert rows[-1] == ["its target alone, tokens a second", "100", "100"]
+    painter = Painter(colour=False, width=100)
+    assert "small alone" in render_comparison(painter, comparison, None)
+    assert "target alone  " not in render_comparison(painter, comparison, None)
+
+
+def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
+    plan = replace(PLAN, items=(*PLAN.items, SuiteItem(prompt="b", kind="story")))
+    told = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.jobs()]
+    second = [each for each in told if each.job.key[:2] != (1, 0)]  # one lane has not run "a"
+    comparison = compare(plan, second)
+    assert prompts_raced(comparison, second) == (1,)
+    traces = representatives(comparison, second, 1)
+    assert [trace.text for trace in traces] == ["x", "b"]
+    html = comparison_html(comparison, second)
+    assert "race on prompt 2 of 2, story" in html
+    for runs, item in ((second, 0), (second[:1], None)):
+        with pytest.raises(ConfigError, match="no race to save"):
+            comparison_html(comparison, runs, item=item)

@@ -1,0 +1,174 @@
+"""The forecast: worked by hand on profiles made by hand; a measured profile against the
+library's logits; and nothing where there is nothing to go by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.engine import plain
+from specviz.engine.model.pair import Pair
+from specviz.measure.forecast import (
+    Profile,
+    TextOdds,
+    forecast,
+    kept_profile,
+    measure_profile,
+    profile_key,
+)
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig, StepCosts
+from tests.traces import make_costs
+
+GAMMA_2 = RunConfig(gamma=2, max_new_tokens=64)
+# Draft 1 ms for a token and 2 ms for two; target 10 ms, and 1 ms for each token more.
+FLAT = make_costs()
+
+
+def profile(*texts: tuple[str, list[float]]) -> Profile:
+    return Profile(
+        kind="story",
+        texts=tuple(TextOdds(prompt=prompt, odds=tuple(odds)) for prompt, odds in texts),
+    )
+
+
+def test_everything_accepted() -> None:
+    # Three tokens a round, each but the first round after a bonus: 2 + 1 + 12 ms.
+    made = forecast(profile(("a", [1.0] * 9)), FLAT, GAMMA_2, "mine", 4)
+    assert made is not None
+    assert (made.tau, made.kind, made.num_texts) == (3.0, "story", 1)
+    assert made.speedup == pytest.approx(3 * 10 / (2 + 1 + 12))
+
+
+def test_nothing_accepted() -> None:
+    # One token a round and never a bonus: 1 + 1 + 12 ms.
+    made = forecast(profile(("a", [0.0] * 9)), FLAT, GAMMA_2, "mine", 4)
+    assert made is not None
+    assert (made.tau, made.speedup) == (1.0, pytest.approx(10 / 14))
+
+
+def test_texts_are_weighed_by_their_rounds() -> None:
+    # Nine tokens: rounds that find three tokens before them. All accepted: 3 rounds, all with
+    # a bonus, 9 tokens; none accepted: 7 rounds, 7 tokens.
+    made = forecast(profile(("a", [1.0] * 9), ("b", [0.0] * 9)), FLAT, GAMMA_2, "mine", 4)
+    assert made is not None
+    assert made.tau == pytest.approx(16 / 10)
+    assert made.speedup == pytest.approx(1.6 * 10 / ((0.3 * 2 + 0.7 * 1) + 1 + 12))
+    assert made.num_texts == 2
+
+
+def test_costs_are_read_half_way_through_the_text() -> None:
+    # At context 100 + 64 / 2 = 132 of 100 .. 164, half of the way: a draft step takes 1.5 ms.
+    costs = StepCosts(
+        contexts=(100, 164),
+        draft=((0.001, 0.002), (0.001, 0.002)),
+        target=((0.01, 0.01),) * 17,
+    )
+    made = forecast(profile(("a", [0.0] * 9)), costs, GAMMA_2, "mine", 100)
+    assert made is not None
+    assert made.speedup == pytest.approx(10 / (2 * 1.5 + 10))
+
+
+def test_the_prompts_own_text_is_left_out() -> None:
+    both = profile(("mine", [1.0] * 9), ("other", [0.0] * 9))
+    other_only = profile(("other", [0.0] * 9))
+    made = forecast(both, FLAT, GAMMA_2, "mine", 4)
+    assert made is not None
+    assert made == forecast(other_only, FLAT, GAMMA_2, "mine", 4)
+    assert made.num_texts == 1
+    assert forecast(both, FLAT, GAMMA_2, "new", 4) != made
+
+
+def test_texts_too_short_for_a_round_are_left_out() -> None:
+    mixed = profile(("short", [1.0] * 2), ("long", [0.0] * 3))
+    made = forecast(mixed, FLAT, GAMMA_2, "mine", 4)
+    assert made is not None
+    assert (made.num_texts, made.tau) == (1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("known", "config"),
+    [
+        (None, GAMMA_2),
+        (profile(), GAMMA_2),
+        (profile(("mine", [1.0] * 9)), GAMMA_2),
+        (profile(("a", [1.0] * 2)), GAMMA_2),
+        (profile(("a", [1.0] * 9)), replace(GAMMA_2, drafter="prompt-lookup")),
+        (profile(("a", [1.0] * 9)), replace(GAMMA_2, rule="over-accept", epsilon=0.1)),
+    ],
+    ids=["no profile", "no text", "its own text", "short text", "prompt lookup", "lossy rule"],
+)
+def test_no_forecast_without_a_ground(known: Profile | None, config: RunConfig) -> None:
+    assert forecast(known, FLAT, config, "mine", 4) is None
+
+
+# Measured profiles
+
+
+def library_logits(model: torch.nn.Module, ids: list[int], first: int) -> torch.Tensor:
+    """Before each token from position ``first`` on, from transformers' own forward."""
+    with torch.inference_mode():
+        return model(torch.tensor([ids])).logits[0, first - 1 : -1].double()
+
+
+def odds_by_library(pair: Pair, prompt: str, config: RunConfig) -> tuple[list[int], list[float]]:
+    """The text that the target writes, and min(1, draft / target) at each of its tokens."""
+    prompt_ids: list[int] = pair.tokenizer(prompt)["input_ids"]
+    emitted = list(plain(pair, prompt_ids, replace(config, max_new_tokens=128)))
+    ids, first = prompt_ids + emitted, len(prompt_ids)
+    assert pair.draft is not None
+    own = []
+    for model in (pair.draft, pair.target):
+        logits = library_logits(model, ids, first)
+        if config.greedy:
+            probs = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
+        else:
+            probs = (logits / config.temperature).softmax(-1)
+        own.append(probs[torch.arange(len(emitted)), torch.tensor(emitted)])
+    return emitted, (own[0] / own[1]).clamp(max=1.0).tolist()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_profile_holds_the_odds_along_the_targets_texts(pair: Pair, temperature: float) -> None:
+    config = RunConfig(temperature=temperature, max_new_tokens=3, gamma=2, seed=5)
+    measured = measure_profile(pair, config, "list")
+    prompts = [preset.text for preset in read_presets() if preset.kind == "list"]
+    assert [text.prompt for text in measured.texts] == prompts
+    for text in measured.texts:
+        emitted, expected = odds_by_library(pair, text.prompt, config)
+        assert len(text.odds) == len(emitted) <= 128
+        assert text.odds == pytest.approx(expected, abs=1e-4)
+    seen = {odds for text in measured.texts for odds in text.odds}
+    assert (seen == {0.0, 1.0}) == config.greedy
+    assert min(seen) < 0.5 < max(seen)
+
+
+def test_a_profile_is_kept_by_pair_sampling_and_kind(pair: Pair, empty_home: Path) -> None:
+    config = RunConfig(temperature=0.0)
+    assert kept_profile(pair, config, "copying") is None
+    measured = measure_profile(pair, config, "copying")
+    assert kept_profile(pair, replace(config, gamma=2, max_new_tokens=9), "copying") == measured
+    assert kept_profile(pair, config, "story") is None
+    assert kept_profile(pair, replace(config, temperature=1.0), "copying") is None
+
+
+def test_the_key_tells_apart_what_is_accepted_differently(pair: Pair) -> None:
+    config, models = RunConfig(), pair.info
+    assert models.draft is not None
+    others = (
+        replace(models, target=replace(models.target, weights_sha256="other")),
+        replace(models, draft=replace(models.draft, weights_sha256="other")),
+    )
+    keys = [
+        profile_key(pair, config, "story"),
+        profile_key(pair, config, "list"),
+        profile_key(pair, replace(config, temperature=0.71), "story"),
+        profile_key(pair, replace(config, top_k=3), "story"),
+        profile_key(pair, replace(config, top_p=0.5), "story"),
+        profile_key(pair, replace(config, chat=True), "story"),
+        *(profile_key(replace(pair, info=info), config, "story") for info in others),
+    ]
+    assert len(set(keys)) == len(keys)

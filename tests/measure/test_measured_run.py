@@ -1,0 +1,177 @@
+"""A measured run: costs and forecast before it, the target alone after it, all of it kept."""
+
+from __future__ import annotations
+
+import gc
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.engine.model.pair import Pair
+from specviz.measure.forecast import measure_profile
+from specviz.measure.measured_run import measured_run, undisturbed
+from specviz.measure.step_costs import step_costs
+from specviz.record.metrics import metrics
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig, StepCosts, Trace
+from specviz.store import load_trace, save_trace
+from tests.traces import make_costs
+
+CONFIG = RunConfig(gamma=3, max_new_tokens=24, temperature=0.7, ignore_eos=True)
+STORIES = [preset.text for preset in read_presets() if preset.kind == "story"]
+
+
+def run_through(pair: Pair, prompt: str, config: RunConfig, *, baseline: bool = True) -> Trace:
+    run = measured_run(pair, prompt, config, baseline=baseline)
+    for _ in run:
+        pass
+    return run.trace()
+
+
+def test_step_costs_are_measured_again_only_if_asked(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool, tell: object) -> StepCosts:
+        asked.append(fresh)
+        return make_costs()
+
+    monkeypatch.setattr("specviz.measure.measured_run.step_costs", noted)
+    for wanted in (False, True):
+        measured_run(pair, STORIES[0], CONFIG, fresh_costs=wanted)
+    measured_run(pair, STORIES[0], CONFIG)
+    assert asked == [False, True, False]
+
+
+@pytest.mark.parametrize("step", ["lean", "library"])
+def test_the_target_alone_stands_round_the_run_repeated(
+    pair: Pair, library_pair: Pair, step: str
+) -> None:
+    chosen = pair if step == "lean" else library_pair
+    assert chosen.info.target.step == step
+    trace = run_through(chosen, STORIES[0], CONFIG)
+    assert trace.baseline is not None
+    blocks = trace.baseline.blocks
+    assert [block.lane for block in blocks] == ["target", "speculative", "speculative", "target"]
+    sizes = {"target": 24, "speculative": len(trace.rounds)}
+    assert len(trace.token_ids) == 24
+    for block in blocks:
+        assert len(block.seconds) == sizes[block.lane]
+        assert all(seconds > 0 for seconds in block.seconds)
+    assert trace.baseline.prefill > 0
+
+
+def test_the_trace_is_what_was_yielded(pair: Pair) -> None:
+    run = measured_run(pair, STORIES[0], CONFIG)
+    yielded = tuple(run)
+    trace = run.trace()
+    assert trace.rounds == yielded
+    assert len(yielded) > 3
+    assert (trace.config, trace.finish) == (CONFIG, "length")
+    assert (trace.pair, trace.environment) == (pair.info, pair.environment)
+    assert (trace.prompt.text, trace.prompt.kind) == (STORIES[0], "story")
+    assert trace.prompt.token_ids == tuple(pair.tokenizer(STORIES[0])["input_ids"])
+    assert trace.text == pair.token_table.join(trace.token_ids)
+    assert trace.step_costs == step_costs(pair, CONFIG)
+    assert trace.prefill.target > 0
+    assert trace.prefill.draft > 0
+
+
+def test_any_other_prompt_has_no_kind(pair: Pair) -> None:
+    assert measured_run(pair, "My own words", CONFIG).prompt.kind is None
+    assert measured_run(pair, [5, 6, 7], CONFIG).prompt.token_ids == (5, 6, 7)
+
+
+def test_a_stopped_run_has_no_target_alone(pair: Pair) -> None:
+    run = measured_run(pair, STORIES[0], CONFIG)
+    first = next(run)
+    run.stop()
+    assert list(run) == []
+    trace = run.trace()
+    assert trace.rounds == (first,)
+    assert (trace.finish, trace.baseline) == ("stopped", None)
+
+
+def test_a_trace_taken_in_mid_run_has_no_target_alone(pair: Pair) -> None:
+    run = measured_run(pair, STORIES[0], CONFIG)
+    rounds = (next(run), next(run))
+    trace = run.trace()
+    assert (trace.rounds, trace.finish, trace.baseline) == (rounds, "stopped", None)
+
+
+def test_a_stop_after_the_last_round_keeps_the_run_and_measures_nothing(pair: Pair) -> None:
+    run = measured_run(pair, STORIES[0], CONFIG)
+    rounds = tuple(run)
+    run.stop()
+    trace = run.trace()
+    assert (trace.rounds, trace.finish, trace.baseline) == (rounds, "length", None)
+
+
+def test_the_target_alone_can_be_left_out(pair: Pair) -> None:
+    trace = run_through(pair, STORIES[0], CONFIG, baseline=False)
+    assert trace.baseline is None
+    assert trace.step_costs is not None
+    assert metrics(trace).speedup_observed is None
+
+
+def test_a_forecast_is_made_before_the_run_from_other_texts(pair: Pair, empty_home: Path) -> None:
+    greedy = replace(CONFIG, temperature=0.0)
+    profile = measure_profile(pair, greedy, "story")
+    long = [text for text in profile.texts if len(text.odds) > greedy.gamma]
+    run = measured_run(pair, STORIES[0], greedy)
+    made = run.forecast
+    assert made is not None
+    assert (made.kind, made.num_texts) == (
+        "story",
+        len([t for t in long if t.prompt != STORIES[0]]),
+    )
+    assert 1.0 <= made.tau <= greedy.gamma + 1
+    tuple(run)
+    trace = run.trace()
+    assert trace.forecast == made
+    assert metrics(trace).speedup_forecast == made.speedup
+
+
+def test_no_profile_no_forecast(pair: Pair) -> None:
+    trace = run_through(pair, STORIES[0], replace(CONFIG, temperature=0.9))
+    assert trace.forecast is None
+    assert metrics(trace).speedup_forecast is None
+
+
+@pytest.mark.parametrize("drafter", ["model", "prompt-lookup"])
+def test_every_figure_is_there_and_the_file_reads_back_equal(
+    pair: Pair, tmp_path: Path, drafter: str
+) -> None:
+    config = replace(CONFIG, drafter=drafter)
+    trace = run_through(pair, STORIES[0], config)
+    figures = metrics(trace)
+    known = (
+        figures.v,
+        figures.tau,
+        figures.tokens_per_second,
+        figures.baseline_tokens_per_second,
+        figures.speedup_observed,
+        figures.speedup_end_to_end,
+        figures.speedup_accounted,
+        figures.ttft_ms,
+        figures.baseline_ttft_ms,
+    )
+    assert all(value is not None and math.isfinite(value) and value > 0 for value in known)
+    assert figures.c is not None
+    assert (figures.c > 0) == (drafter == "model")
+    assert figures.noisy is not None
+    save_trace(trace, tmp_path / "trace.json")
+    assert load_trace(tmp_path / "trace.json") == trace
+
+
+def test_timed_blocks_are_free_of_garbage_collection() -> None:
+    assert gc.isenabled()
+    with undisturbed():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), undisturbed():
+        _ = 1 // 0
+    assert gc.isenabled()

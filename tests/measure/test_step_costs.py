@@ -1,0 +1,151 @@
+"""Step costs: a full table, kept under all that a step's cost depends on, measured once.
+
+Two measurements never agree to the last bit, so an equal table is one that was kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from specviz.engine.decoding.costs import MAX_TOKENS, measure_step_costs
+from specviz.engine.model.pair import Pair
+from specviz.measure.step_costs import costs_key, step_costs
+from specviz.record.trace import RunConfig, StepCosts
+from specviz.store import load_value, save_value
+from tests.engine.models import noisy_copy, pair_of, tiny_model
+from tests.traces import make_costs
+
+GREEDY = RunConfig(temperature=0.0)
+WARM = RunConfig(temperature=0.7)
+LOOKUP = RunConfig(temperature=0.0, drafter="prompt-lookup")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real measurement, each step timed once."""
+    once = partial(measure_step_costs, repeats=1)
+    monkeypatch.setattr("specviz.engine.decoding.costs.measure_step_costs", once)
+
+
+def assert_full(costs: StepCosts | None, *, draft_rows: int) -> None:
+    assert costs is not None
+    assert len(costs.contexts) == 3
+    assert all(shorter < longer for shorter, longer in pairwise(costs.contexts))
+    assert (len(costs.draft), len(costs.target)) == (draft_rows, MAX_TOKENS)
+    for row in (*costs.draft, *costs.target):
+        assert len(row) == 3
+        assert all(math.isfinite(seconds) and seconds > 0 for seconds in row)
+
+
+def test_the_table_is_full_and_found_again(pair: Pair, empty_home: Path) -> None:
+    first = step_costs(pair, GREEDY)
+    assert_full(first, draft_rows=2)
+    assert step_costs(pair, replace(GREEDY, gamma=9, seed=4, max_new_tokens=7)) == first
+    assert step_costs(pair, WARM) != first
+    fresh = step_costs(pair, GREEDY, fresh=True)
+    assert fresh != first
+    assert step_costs(pair, GREEDY) == fresh
+
+
+def test_without_a_draft_model_there_are_no_draft_steps(pair: Pair, empty_home: Path) -> None:
+    alone = replace(pair, draft=None, info=replace(pair.info, draft=None))
+    first = step_costs(alone, LOOKUP)
+    assert_full(first, draft_rows=0)
+    assert step_costs(alone, LOOKUP) == first
+
+
+@pytest.mark.parametrize("damage", ["truncated", "a cost of nothing", "another key", "no JSON"])
+def test_a_damaged_table_is_measured_again(
+    pair: Pair, empty_home: Path, quick: None, damage: str
+) -> None:
+    first = step_costs(pair, GREEDY)
+    assert first is not None
+    (file,) = (empty_home / "step-costs").iterdir()
+    text = file.read_text()
+    damaged = {
+        "truncated": text[: len(text) // 2],
+        "a cost of nothing": text.replace(repr(first.target[0][0]), "0.0"),
+        "another key": text.replace("greedy", "temperature"),
+        "no JSON": "\0",
+    }[damage]
+    assert damaged != text
+    file.write_text(damaged)
+    again = step_costs(pair, GREEDY)
+    assert again != first
+    assert_full(again, draft_rows=2)
+    assert step_costs(pair, GREEDY) == again
+
+
+def test_a_pair_with_a_long_context_is_measured_far_out(pair: Pair) -> None:
+    config = replace(GREEDY, drafter="prompt-lookup")  # half the work
+    long = replace(pair, max_context=4096, info=replace(pair.info, draft=None))
+    costs = step_costs(long, config)
+    assert costs is not None
+    assert costs.contexts == (32, 256, 1024)
+
+
+@pytest.mark.parametrize("context", [20, 24, 40, 96])
+def test_a_short_context_is_never_overrun(context: int, empty_home: Path, quick: None) -> None:
+    # Learned positions: one token beyond the last is an error.
+    target = tiny_model("gpt2", n_positions=context, n_layer=1)
+    short = pair_of(target, noisy_copy(target), max_context=context)
+    costs = step_costs(short, GREEDY)
+    assert_full(costs, draft_rows=2)
+    assert costs is not None
+    assert costs.contexts[-1] < context
+
+
+def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
+    """The key of every case whose steps cost something else."""
+    place, models = pair.environment, pair.info
+    assert models.draft is not None
+    environments = {
+        "threads": replace(place, threads=2),
+        "dtype": replace(place, dtype="bfloat16"),
+        "device": replace(place, device="cuda"),
+        "device name": replace(place, device_name="Another"),
+        "torch": replace(place, versions=place.versions | {"torch": "1.0"}),
+    }
+    infos = {
+        "target": replace(models, target=replace(models.target, weights_sha256="other")),
+        "draft": replace(models, draft=replace(models.draft, weights_sha256="other")),
+        "no draft": replace(models, draft=None),
+    }
+    configs = {
+        "greedy": GREEDY,
+        "temperature": WARM,
+        "top-k": replace(WARM, top_k=5),
+        "top-p": replace(WARM, top_p=0.9),
+        "top-k and top-p": replace(WARM, top_k=5, top_p=0.9),
+        "prompt lookup": LOOKUP,
+    }
+    keys = {
+        name: costs_key(replace(pair, environment=e), GREEDY) for name, e in environments.items()
+    }
+    keys |= {name: costs_key(replace(pair, info=info), GREEDY) for name, info in infos.items()}
+    keys |= {name: costs_key(pair, config) for name, config in configs.items()}
+    return keys | {"library": costs_key(library_pair, GREEDY)}
+
+
+def test_the_key_tells_apart_what_costs_differently(pair: Pair, library_pair: Pair) -> None:
+    keys = variants(pair, library_pair)
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:
+    same = replace(WARM, temperature=1.3, gamma=2, seed=8, max_new_tokens=9, ignore_eos=True)
+    assert costs_key(pair, same) == costs_key(pair, WARM)
+    assert costs_key(pair, replace(WARM, top_k=5)) == costs_key(pair, replace(WARM, top_k=50))
+
+
+def test_a_table_remembers_that_its_machine_was_noisy() -> None:
+    quiet, noisy = make_costs(), replace(make_costs(), drift=0.2)
+    assert (quiet.noisy, noisy.noisy) == (False, True)
+    assert save_value("step-costs", "some key", noisy)
+    assert load_value("step-costs", "some key", StepCosts) == noisy

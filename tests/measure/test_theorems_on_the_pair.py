@@ -1,0 +1,157 @@
+"""Theorems 1, 2 and 5 of Yin et al. 2024 on texts that the embedded pair writes.
+
+Each check has its power shown: a rule that does not do what its record says fails it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from specviz.engine import load_pair, speculate
+from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
+from specviz.engine.model.pair import Pair
+from specviz.record.prompts import read_presets
+from specviz.record.theorem_checks import lazier, measured_bias, pareto, rejection_count
+from specviz.record.trace import ResidualName, RunConfig, Trace
+from tests.traces import make_trace
+
+EPSILONS = (0.02, 0.1, 0.3)
+RESIDUALS: tuple[ResidualName, ...] = ("leftover", "target")
+LIMIT = 4.0  # standard deviations
+
+
+@cache
+def the_pair() -> Pair:
+    return load_pair("tinystories", threads=1)
+
+
+def written(
+    seed: int, *, broken: Rule | None = None, tokens: int = 400, **settings: object
+) -> Trace:
+    """A text at temperature 1, on another prompt for each seed."""
+    given = {"temperature": 1.0, "ignore_eos": True, "max_new_tokens": tokens, "seed": seed}
+    config = RunConfig(**(given | settings))  # pyright: ignore[reportArgumentType]
+    run = speculate(the_pair(), read_presets()[seed].text, config, rule=broken)
+    return make_trace(list(run), config=config, prompt=run.prompt)
+
+
+@cache
+def lossless_runs() -> tuple[Trace, ...]:
+    return tuple(written(seed) for seed in range(6))
+
+
+@cache
+def lossy_run(epsilon: float, residual: ResidualName) -> Trace:
+    seed = EPSILONS.index(epsilon) + 3 * RESIDUALS.index(residual)
+    return written(seed, rule="over-accept", epsilon=epsilon, residual=residual)
+
+
+class Hasty(Lossless):
+    """Over-accepts, and records itself as lossless."""
+
+    def accepts(
+        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+    ) -> torch.Tensor:
+        return uniforms * draft_probs < target_probs + 0.2
+
+
+class Strict(OverAccept):
+    """Judges losslessly, and records what over-acceptance would do."""
+
+    def accepts(
+        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+    ) -> torch.Tensor:
+        return uniforms * draft_probs < target_probs
+
+
+def z_of(value: float | None) -> float:
+    assert value is not None
+    return value
+
+
+def test_rejections_number_the_sum_of_the_distances() -> None:
+    check = rejection_count(lossless_runs())
+    assert check.num_tested >= 2_000
+    assert check.num_tokens >= check.num_tested
+    assert 0.1 < check.expected / check.num_tested < 0.9
+    assert abs(z_of(check.z)) < LIMIT
+
+
+def test_a_rule_that_accepts_more_than_it_says_rejects_too_little() -> None:
+    assert z_of(rejection_count([written(9, broken=Hasty())]).z) < -LIMIT
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_lazier_unbiased_rule_rejects_more_on_the_same_positions(share: float) -> None:
+    check = lazier(lossless_runs(), share)
+    accepted = rejection_count(lossless_runs()).num_tested - check.bound
+    assert check.expected - check.bound == pytest.approx((1 - share) * accepted)
+    assert check.observed < check.expected
+    assert z_of(check.z) < -LIMIT  # what ran was not that rule
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_over_acceptance_rejects_and_errs_as_recorded(
+    epsilon: float, residual: ResidualName
+) -> None:
+    run = [lossy_run(epsilon, residual)]
+    assert pareto(run).num_tested > 300
+    assert abs(z_of(pareto(run).z)) < LIMIT
+    shown = measured_bias(run)
+    assert shown.num_tokens == pareto(run).num_tested
+    assert 0.0 < shown.standard_error < 0.03
+    assert abs(z_of(shown.z)) < LIMIT
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[1:])
+def test_an_expectation_without_epsilon_does_not_fit(epsilon: float) -> None:
+    run = lossy_run(epsilon, "leftover")
+    rounds = [
+        replace(
+            entry,
+            candidates=tuple(
+                replace(each, expected_acceptance=each.overlap) for each in entry.candidates
+            ),
+        )
+        for entry in run.rounds
+    ]
+    assert z_of(pareto([replace(run, rounds=tuple(rounds))]).z) < -LIMIT
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rejection_and_bias_add_up_to_the_distance_at_every_token(epsilon: float) -> None:
+    """To the rounding of float32, in which a softmax over 4,096 tokens is off 1 by 4e-6."""
+    check = pareto([lossy_run(epsilon, "leftover")])
+    assert check.largest_gap < 1e-5
+    assert abs(check.mean_gap) < 3e-6
+    assert check.distance.max() > 0.5
+    lossless_share = rejection_count(lossless_runs())
+    assert check.mean_reject < 0.8 * lossless_share.expected / lossless_share.num_tested
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_target_as_residual_lies_above_the_line(epsilon: float) -> None:
+    check = pareto([lossy_run(epsilon, "target")])
+    assert check.gap.min() > -1e-5
+    assert check.mean_gap > 1e-3
+
+
+def test_at_the_same_positions_the_leftover_residual_is_less_biased() -> None:
+    """Rejections depend on epsilon alone, so the gap is the bias that decoding-UNO adds."""
+    gaps = [pareto([lossy_run(epsilon, "target")]).mean_gap for epsilon in EPSILONS]
+    assert gaps == sorted(gaps, reverse=True)  # it shrinks with the rejections
+    together = [lossy_run(0.02, residual) for residual in RESIDUALS]
+    best, uno = (measured_bias([run]) for run in together)
+    assert uno.measured > best.measured
+
+
+def test_a_rule_that_ignores_epsilon_is_found_out() -> None:
+    rule = Strict(0.3, "leftover")
+    run = [written(9, broken=rule, rule="over-accept", epsilon=0.3, residual="leftover")]
+    assert z_of(pareto(run).z) > LIMIT
+    assert z_of(measured_bias(run).z) < -LIMIT

@@ -1,0 +1,81 @@
+"""A trace as the player takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from specviz.player.playback import lanes, round_items
+from specviz.record.trace import Trace
+from specviz.store import load_trace
+from tests.traces import full_trace, make_baseline, make_candidate, make_round, make_trace
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Trace:
+    return load_trace("assets/first_trace.json")
+
+
+def test_what_decides_a_verdict_keeps_every_digit() -> None:
+    draft, target, uniform = 0.1 + 0.2, 1 / 3, 0.7558994293212891
+    candidate = make_candidate("r", draft_prob=draft, target_prob=target, uniform=uniform)
+    entry = dataclasses.replace(make_round("r"), candidates=(candidate,))
+    sent = json.loads(json.dumps(round_items(make_trace([entry]))))[0]["candidates"][0]
+    assert (sent["draft"], sent["target"], sent["uniform"]) == (draft, target, uniform)
+
+
+def test_verdicts_replay_on_what_is_sent(recorded: Trace) -> None:
+    tested = 0
+    for item in json.loads(json.dumps(round_items(recorded))):
+        for each in item["candidates"]:
+            if each["verdict"] == "discarded":
+                continue
+            tested += 1
+            stands = each["uniform"] * each["draft"] < each["target"]
+            assert stands == (each["verdict"] == "accepted")
+    assert tested > 100
+
+
+def test_the_alternatives_come_along(recorded: Trace) -> None:
+    first = recorded.rounds[0].candidates[0]
+    sent = round_items(recorded)[0]["candidates"][0]["insight"]
+    assert first.insight is not None
+    assert [text for text, _ in sent["target_top"]] == list(first.insight.target_top.texts)
+    probs = [prob for _, prob in sent["target_top"]]
+    assert probs == pytest.approx(first.insight.target_top.probs, rel=1e-3)
+
+
+def test_without_the_record_there_is_no_insight() -> None:
+    assert round_items(make_trace(["ar"]))[0]["candidates"][0]["insight"] is None
+
+
+def test_an_extra_and_its_absence() -> None:
+    bonus, cut = round_items(make_trace([make_round("aa"), make_round("a", cut="eos")]))
+    assert (bonus["extra"]["kind"], bonus["extra"]["draft"]) == ("bonus", None)
+    assert (cut["extra"], cut["cut"]) == (None, "eos")
+
+
+def test_without_the_target_alone_there_are_no_lanes() -> None:
+    assert lanes(make_trace(["ar"]), noisy=False) is None
+
+
+def test_lanes_are_the_means_of_their_blocks() -> None:
+    blocks = make_baseline(
+        target=([0.01, 0.03, 0.02], [0.03, 0.03, 0.02]), speculative=([0.014], [0.028])
+    )
+    trace = make_trace([make_round("aa", times=(0.002, 0.004, 0.001))], baseline=blocks)
+    both = lanes(trace, noisy=False)
+    assert both is not None
+    assert both["target"] == pytest.approx([0.02, 0.03, 0.02])
+    # 7 ms watched became 21 ms in the mean of the repeats: the parts keep their shares.
+    assert both["speculative"] == [pytest.approx({"draft": 0.006, "verify": 0.012, "other": 0.003})]
+
+
+def test_a_lane_has_one_entry_a_round_and_a_token() -> None:
+    trace = full_trace()
+    both = lanes(trace, noisy=False)
+    assert both is not None
+    assert len(both["speculative"]) == len(trace.rounds)
+    assert len(both["target"]) == len(trace.token_ids)

@@ -1,0 +1,93 @@
+"""Pairs as asked for and as found; and the well-known ones."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import pytest
+
+from specviz.record.pairs import KnownPair, ModelCheck, PairCheck, PairSpec, known_pairs
+
+FAMILIES = {"Qwen2.5", "Qwen3", "Llama 3", "Gemma 2", "Gemma 3", "Pythia", "GPT-2", "SmolLM2"}
+
+
+def model(parameters: int) -> ModelCheck:
+    return ModelCheck(name="m", family="llama", parameters=parameters, bytes_to_fetch=0)
+
+
+def found(*, draft: int | None, needed: int = 10, free: int | None = 10) -> PairCheck:
+    return PairCheck(
+        target=model(60),
+        draft=None if draft is None else model(draft),
+        vocabulary=9,
+        memory_needed=needed,
+        memory_free=free,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "embedded", "needs_draft", "label"),
+    [
+        (PairSpec(), True, True, "embedded pair"),
+        (PairSpec(name="tinystories"), True, True, "tinystories"),
+        (PairSpec(target="T", draft="D"), False, True, "T + D"),
+        (PairSpec(target="T"), False, False, "T"),
+    ],
+)
+def test_a_pair_asked_for(spec: PairSpec, embedded: bool, needs_draft: bool, label: str) -> None:
+    assert (spec.embedded, spec.needs_draft, spec.label) == (embedded, needs_draft, label)
+
+
+def test_a_pair_found() -> None:
+    assert found(draft=15).size_ratio == 4
+    assert found(draft=None).size_ratio is None
+    assert found(draft=15, needed=10, free=10).fits
+    assert found(draft=15, needed=11, free=10).fits is False
+    assert found(draft=15, free=None).fits is None
+
+
+def test_pairs_cross_a_pipe() -> None:
+    for value in (PairSpec(target="T"), found(draft=15), *known_pairs()):
+        assert pickle.loads(pickle.dumps(value)) == value
+
+
+def numbers(size: str) -> float:
+    return float(size[:-1]) * {"M": 1e6, "B": 1e9}[size[-1]]
+
+
+def sizes(pair: KnownPair) -> tuple[float, float]:
+    target, draft = (numbers(size) for size in pair.size.split(" + "))
+    return target, draft
+
+
+def test_known_pairs_are_real_pairs() -> None:
+    known = known_pairs()
+    assert {pair.family for pair in known} == FAMILIES
+    assert len(known) >= 18
+    for pair in known:
+        target, draft = sizes(pair)
+        assert target / draft > 1.8
+        for place in (pair.target, pair.draft):
+            owner, _, name = place.partition("/")
+            assert owner
+            assert name
+            assert "/" not in name
+        assert pair.target.split("/")[0] == pair.draft.split("/")[0]
+
+
+def test_sizes_are_those_in_the_names() -> None:
+    for pair in known_pairs():
+        if pair.family != "GPT-2":
+            for place, size in zip((pair.target, pair.draft), pair.size.split(" + "), strict=True):
+                assert f"-{size}" in place.upper()
+
+
+def test_known_pairs_go_by_family_and_size() -> None:
+    known = known_pairs()
+    titles = [(pair.family, pair.size) for pair in known]
+    assert len(set(titles)) == len(titles)
+    changes = sum(one.family != other.family for one, other in pairwise(known))
+    assert changes == len(FAMILIES) - 1
+    for one, other in pairwise(known):
+        assert one.family != other.family or sizes(one) <= sizes(other)

@@ -1,0 +1,89 @@
+"""The figures as JSON, and rounds and candidates as tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from specviz.record.metrics import Metrics, candidates_frame, metrics, rounds_frame
+from specviz.record.trace import Alternatives, Insight
+from tests.paper_trace import paper_trace
+from tests.traces import make_round, make_trace
+
+
+@pytest.fixture
+def figures() -> Metrics:
+    return metrics(paper_trace())
+
+
+def test_as_dict_is_json(figures: Metrics) -> None:
+    record = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
+    assert record["alpha_by_position"] == [0.75, 1.0, 0.5]
+    assert record["intervals"]["coins"]["label"] == "this run's coins"
+    assert record["intervals"]["prompt"] is None
+    assert record["noisy"] is False
+    assert {
+        "num_rounds", "num_drafted", "num_tested", "num_accepted", "alpha_observed",
+        "alpha_expected", "draft_acceptance_rate", "tau", "alpha_by_position", "c", "v",
+        "tokens_per_second", "baseline_tokens_per_second", "speedup_observed",
+        "speedup_end_to_end", "speedup_ideal", "speedup_accounted", "speedup_forecast",
+        "ttft_ms", "noisy",
+    } <= record.keys()  # fmt: skip
+
+
+def test_as_dict_holds_no_infinity(figures: Metrics) -> None:
+    assert replace(figures, c=math.inf, v=math.nan).as_dict()["c"] is None
+    assert replace(figures, c=math.inf, v=math.nan).as_dict()["v"] is None
+
+
+def test_rounds_frame() -> None:
+    frame = rounds_frame(paper_trace())
+    assert frame["round"].tolist() == [0, 1, 2, 3]
+    assert frame["context_length"].tolist() == [4, 7, 11, 12]
+    assert frame["drafted"].tolist() == [3, 3, 3, 2]
+    assert frame["tested"].tolist() == [3, 3, 1, 1]
+    assert frame["accepted"].tolist() == [2, 3, 0, 1]
+    assert frame["emitted"].tolist() == [3, 4, 1, 1]
+    assert frame["alpha_expected"].tolist() == pytest.approx([0.8, 0.5, 0.2, 0.4])
+    assert frame["extra_kind"].tolist()[:3] == ["recovered", "bonus", "recovered"]
+    assert frame["extra_kind"].isna().tolist() == [False, False, False, True]
+    assert frame["cut"].tolist()[3] == "eos"
+    assert frame["whole"].tolist() == [True, True, True, False]
+    assert frame["decode_seconds"].tolist() == pytest.approx([0.015, 0.015, 0.015, 1.5])
+    assert frame["verify_seconds"].tolist() == [0.010, 0.011, 0.010, 0.5]
+
+
+def test_candidates_frame() -> None:
+    frame = candidates_frame(paper_trace())
+    assert len(frame) == 11
+    assert frame["round"].tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 2
+    assert frame["position"].tolist() == [1, 2, 3] * 3 + [1, 2]
+    third = frame.to_dict("records")[2]
+    assert (third["verdict"], third["tested"], third["text"]) == ("rejected", True, " w12")
+    assert (third["odds"], third["uniform"], third["expected_acceptance"]) == (0.5, 0.75, 0.7)
+    assert frame["draft_entropy"].isna().tolist() == [True] * 11
+
+
+def test_candidates_frame_with_the_record_on() -> None:
+    top = Alternatives(token_ids=(), texts=(), probs=())
+    insight = Insight(
+        draft_prob=0.5, target_prob=0.25, draft_entropy=1.5, target_entropy=0.0,
+        draft_top=top, target_top=top, residual_top=top,
+    )  # fmt: skip
+    plain = make_round("ar")
+    watched = replace(plain.candidates[0], insight=insight)
+    trace = make_trace([replace(plain, candidates=(watched, plain.candidates[1]))])
+    frame = candidates_frame(trace)
+    assert frame["draft_entropy"].tolist()[0] == 1.5
+    assert frame["target_entropy"].tolist()[0] == 0.0
+    assert frame["draft_entropy"].isna().tolist() == [False, True]
+
+
+def test_frames_of_nothing_have_their_columns() -> None:
+    empty, full = make_trace([]), make_trace()
+    assert rounds_frame(empty).columns.tolist() == rounds_frame(full).columns.tolist()
+    assert candidates_frame(empty).columns.tolist() == candidates_frame(full).columns.tolist()
+    assert len(rounds_frame(empty)) == len(candidates_frame(empty)) == 0

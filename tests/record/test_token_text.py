@@ -1,0 +1,77 @@
+"""Characters split over tokens: whole in the text, and named by their bytes where alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specviz.record.token_text import added_texts, alone
+
+
+def split_tokens(texts: list[bytes]) -> tuple[list[str], dict[str, str]]:
+    """Texts as a token table has them, and the pieces of those that are no whole characters."""
+    shown = [each.decode(errors="replace") for each in texts]
+    pieces = {str(i): each.hex() for i, each in enumerate(texts) if shown[i].encode() != each}
+    return shown, pieces
+
+
+def added(tokens: list[bytes]) -> list[str]:
+    shown, pieces = split_tokens(tokens)
+    return added_texts(range(len(tokens)), shown, pieces)
+
+
+@given(text=st.text(max_size=20), cuts=st.sets(st.integers(0, 60)))
+def test_however_it_is_cut_the_text_is_whole(text: str, cuts: set[int]) -> None:
+    spelt = text.encode("utf-8", errors="replace")
+    ends = sorted({0, len(spelt), *(cut for cut in cuts if cut < len(spelt))})
+    tokens = [spelt[start:end] for start, end in pairwise(ends)]
+    assert "".join(added(tokens)) == spelt.decode()
+
+
+def test_a_character_stands_with_the_last_of_its_tokens() -> None:
+    first, second, third, fourth = (bytes([byte]) for byte in "🙂".encode())
+    assert added([b"a", first, second, third, fourth, b"b"]) == ["a", "", "", "", "🙂", "b"]
+    assert added([b" " + first, second + third + fourth]) == [" ", "🙂"]
+
+
+def test_a_character_that_is_never_completed_is_shown_broken() -> None:
+    assert added([b"\xc3", b"", b" dog"]) == ["", "", "\ufffd dog"]
+    assert added([b"\xc3", "\ufffd".encode()]) == ["", "\ufffd\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("piece", "shown"),
+    [
+        (b"\xc3", "⟨c3⟩"),
+        (b"\x9f\x99", "⟨9f 99⟩"),
+        (b" \xf0\x9f", " ⟨f0 9f⟩"),
+        ("é".encode() + b"\xc3", "é⟨c3⟩"),
+    ],
+)
+def test_alone_the_bytes_are_named(piece: bytes, shown: str) -> None:
+    [text], pieces = split_tokens([piece])
+    assert alone(0, text, pieces) == shown
+    assert alone(1, "\ufffd", pieces) == "\ufffd"
+
+
+BROKEN = "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("texts", "whole", "found"),
+    [
+        (["a", BROKEN, BROKEN, " b"], "aü b", ["a", "", "ü", " b"]),
+        (["a", BROKEN, BROKEN], "aü", ["a", "", "ü"]),
+        (["a", BROKEN], "a\ufffd", ["a", BROKEN]),
+        (["a", BROKEN, BROKEN], "", ["a", BROKEN, BROKEN]),
+        (["x", BROKEN, BROKEN, "y"], "another text y", ["x", BROKEN, BROKEN, "y"]),
+        ([BROKEN, BROKEN, "b"], "ü and b", [BROKEN, BROKEN, "b"]),
+    ],
+)
+def test_an_older_trace_is_read_off_its_text(
+    texts: list[str], whole: str, found: list[str]
+) -> None:
+    assert added_texts(range(len(texts)), texts, {}, whole) == found
