@@ -98,5 +98,6 @@ def test_a_link_to_a_hub_pair_fetches_nothing(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(f"{server.url}/?pair=Hub&known_pair=other+ids&target_id=a/b&draft_id=a/c")
-    wait_for_pair(page)
-    assert "tinystories" in page.locator('[data-testid="status"]').inner_text()
+    status = page.locator('[data-testid="status"]')
+    status.filter(has_text="press Load this pair and run").wait_for(timeout=150_000)
+    assert "tinystories" in status.inner_text()

@@ -283,7 +283,7 @@ def test_a_folder_of_a_link_is_words_alone(
     page.on("request", lambda request: asked.append(request.url))
     page.get_by_role("button", name="Check", exact=True).click()
     alert = page.locator('[data-testid="stAlert"]', has_text="does not exist")
-    alert.wait_for()
+    alert.wait_for(timeout=90_000)  # after the pair that is being loaded
     page.wait_for_timeout(300)  # what would be fetched is asked for when it is drawn
     assert [url for url in asked if "pic.png" in url] == []
     assert repr(folder)[1:-1] in alert.inner_text().replace("\u2060", "")
