@@ -10,17 +10,18 @@ from specviz.theory.claims import RunName  # noqa: E402
 from specviz.ui.session.history import session_history  # noqa: E402
 from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
 from specviz.ui.theory.claims.cards import all_claims, choose_claims, show_cards, tally  # noqa: E402
-from specviz.ui.theory.claims.runs import session_claim_runs  # noqa: E402
+from specviz.ui.theory.claims.runs import the_claim_runs  # noqa: E402
 from specviz.ui.theory.claims.theorems import show_theorems  # noqa: E402
 from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
 from specviz.ui.widgets.pair_panel import active_spec  # noqa: E402
 from specviz.ui.widgets.plain_text import as_text  # noqa: E402
 
-worker, tab, history, runs = the_worker(), this_tab(), session_history(), session_claim_runs()
+this_tab()
+worker, history, runs = the_worker(), session_history(), the_claim_runs()
 
 
 def start(run: RunName, asker: str) -> None:
-    runs.start(run, asker, worker, tab, history)
+    runs.start(run, asker, active_spec(worker.status()), history)
 
 
 show_heading(
@@ -37,7 +38,7 @@ cards, theorems = st.tabs(
 
 with cards:
     st.markdown(f"{len(claims)} sentences: {tally(claims)}")
-    shown = choose_claims(claims, runs.asked_by if runs.busy else "")
+    shown = choose_claims(claims, runs.asking)
     if shown:
         show_cards(shown, runs, start)
     else:

@@ -11,8 +11,8 @@ import streamlit as st  # noqa: E402
 from specviz.ui.compare.kept import TAB, TABS, show_kept  # noqa: E402
 from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add  # noqa: E402
 from specviz.ui.compare.results import findings_of, show_results  # noqa: E402
-from specviz.ui.compare.running import follow, show_buttons  # noqa: E402
-from specviz.ui.compare.session import CourseName, session_courses  # noqa: E402
+from specviz.ui.compare.running import follow, offer_unfinished, show_buttons  # noqa: E402
+from specviz.ui.compare.session import WorkName, own_work_going, shown_work, take_linked  # noqa: E402
 from specviz.ui.compare.settings import (  # noqa: E402
     choose_shared,
     choose_suite,
@@ -26,11 +26,13 @@ from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel  # noqa: 
 from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 this_tab()
-worker, courses = the_worker(), session_courses()
+worker = the_worker()
 status = worker.status()
 spec = shown_pair() or active_spec(status)
 cards = session_cards(spec)
-busy = courses.going is not None
+busy = own_work_going() is not None
+if (linked := take_linked()) is not None:
+    st.session_state[TAB] = TABS[0 if linked == "prompt" else 1]
 
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with head:
@@ -44,6 +46,7 @@ with st.sidebar:
     with st.expander("The pair", key="compare_pair_panel"):
         show_pair_panel(worker, status)
 
+offer_unfinished()
 room = st.container()
 single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
@@ -59,9 +62,9 @@ if kinds.open:
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
-def show_found(name: CourseName) -> None:
-    course = courses.courses.get(name)
-    found = findings_of(name, course) if course is not None and not course.going else None
+def show_found(name: WorkName) -> None:
+    work = shown_work(name)
+    found = findings_of(name, work) if work is not None and not work.going else None
     if found is not None:
         show_results(found, name)
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
@@ -23,14 +23,12 @@ from specviz.cli.telling import in_lines
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
 from specviz.comparison.regression import Allowance, check_against
 from specviz.errors import ConfigError, SpecvizError
-from specviz.record.pairs import PairSpec
 from specviz.record.suites import MAX_SUITE_BYTES
 from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, Measured
-    from specviz.comparison.kept import KeptRuns
-    from specviz.record.pairs import PairCheck
+    from specviz.comparison.work import ComparisonWork
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -103,81 +101,54 @@ def _compared(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[Measured], dict[str, int]]:
     """With its runs, and how many of them were kept from before and how many are new."""
-    from specviz.comparison import compare
-
-    checks = _checks(plan)
-    kept = _kept_runs(plan, checks, options)
-    before, total = len(kept.runs), len(plan.jobs())
+    work = _work(plan, options)
+    work.look()
+    before, total = work.progress
+    _tell_what_is_kept(work, restart=options.restart)
+    if before < total and work.blocks:
+        _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
     try:
-        for run in _rest(plan, checks, kept):
-            _say(f"kept {len(kept.runs)} of {total}: {_named(plan, run.job)}{_rate(run)}")
+        for run in work.make_rest():
+            _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
     except KeyboardInterrupt:
-        _say(f"{len(kept.runs)} of {total} runs are kept; the same command goes on from there")
+        kept = work.progress[0]
+        _say(f"{kept} of {total} runs are kept; the same command goes on from there")
         raise
-    counts = {"kept": before, "measured": len(kept.runs) - before}
-    return compare(plan, kept.runs), kept.runs, counts
+    assert work.comparison is not None
+    return work.comparison, work.measured, {"kept": before, "measured": total - before}
 
 
-def _checks(plan: Plan) -> dict[PairSpec, PairCheck]:
-    """Of each pair: what it needs, what is there now, and that it can continue every prompt."""
-    from specviz.engine import check_pair
-
-    prompts, chat, tell = (
-        [each.prompt for each in plan.items],
-        plan.lanes[0].config.chat,
-        in_lines(_say),
-    )
-    specs = dict.fromkeys(lane.spec for lane in plan.lanes)
-    return {
-        spec: check_pair(spec, tell, present=True, prompts=prompts, chat=chat) for spec in specs
-    }
-
-
-def _kept_runs(
-    plan: Plan, checks: dict[PairSpec, PairCheck], options: argparse.Namespace
-) -> KeptRuns:
-    """Opened, those there are. What is held against a saved comparison is measured now."""
-    from specviz.comparison.kept import KeptRuns, Reuse
+def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
+    """What is held against a saved comparison is measured now."""
+    from specviz.comparison.kept import Reuse
+    from specviz.comparison.work import ComparisonWork
+    from specviz.measure.making import InProcess
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
-    kept = KeptRuns(
+    return ComparisonWork(
         plan,
+        InProcess(in_lines(_say)),
         Library(),
-        {spec: each.present for spec, each in checks.items() if each.present},
-        title=options.title or " · ".join(plan.labels),
+        title=options.title,
         reuse=fresh if options.restart or options.against else "any",
+        must_keep=True,
     )
-    while kept.opening:
-        kept.open_next()
-    total = len(plan.jobs())
-    if kept.changed:
+
+
+def _tell_what_is_kept(work: ComparisonWork, *, restart: bool) -> None:
+    if work.changed:
         _say(
             "the runs kept from before were made with other models, on another machine or with "
             "other versions; all lanes are measured anew"
         )
-    elif kept.runs:
-        again = "" if options.restart else "; --restart measures them again"
-        _say(f"{len(kept.runs)} of {total} runs are kept from before{again}")
-    return kept
+    elif work.found:
+        again = "" if restart else "; --restart measures them again"
+        _say(f"{work.found} of {work.progress[1]} runs are kept from before{again}")
 
 
-def _rest(plan: Plan, checks: dict[PairSpec, PairCheck], kept: KeptRuns) -> Iterator[Measured]:
-    done = {run.job.key for run in kept.runs}
-    if len(done) == len(plan.jobs()):
-        return iter(())
-    from specviz.comparison.running import fitting, run_plan
-    from specviz.measure.loaded_pairs import KeptPairs
-
-    ordered = fitting(plan, checks)
-    if ordered.order == "blocks":
-        _say(f"the pairs do not fit into memory together; in this order: {_blocks(ordered)}")
-    pairs, tell = KeptPairs(), in_lines(_say)
-    return run_plan(ordered, lambda spec: pairs.load(spec, tell), kept.keep, done, tell=tell)
-
-
-def _blocks(plan: Plan) -> str:
-    return ", then ".join(dict.fromkeys(plan.lanes[job.lane].spec.label for job in plan.jobs()))
+def _blocks(work: ComparisonWork) -> str:
+    return ", then ".join(work.blocks)
 
 
 def _named(plan: Plan, job: Job) -> str:

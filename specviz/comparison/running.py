@@ -1,6 +1,6 @@
-"""The runs of a plan, made one after the other and never at once, and handed on as they end.
+"""The one program that runs a plan: run after run, never two at once, each kept as it ends.
 
-Each is a measured run: the target alone stands round it in blocks A B B A. Before a lane's
+Each is a measured run: the target alone is timed round it in blocks A B B A. Before a lane's
 first run a short one on the same prompt is made and thrown away. A run is kept before it is
 reported, so what was reported is never lost, and what is done already is not made again.
 """
@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from specviz.comparison import Measured
+from specviz.comparison.lane_results import Measured
 from specviz.comparison.plan import Job, Plan, order_that_fits
-from specviz.measure import measured_run as measured
-from specviz.measure.loaded_pairs import RunMemory
-from specviz.record.pairs import PairCheck, PairSpec, Tell
-from specviz.record.trace import RunConfig, Trace
-
-if TYPE_CHECKING:
-    from specviz.engine import Pair
+from specviz.measure.making import MadeRun, RunOrder
+from specviz.record.pairs import PairCheck, PairSpec
 
 WARM_UP_TOKENS = 24
 
@@ -38,60 +32,45 @@ def fitting(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
 
 def run_plan(
     plan: Plan,
-    open_pair: Callable[[PairSpec], Pair],
-    keep: Callable[[Measured], object],
+    make: Callable[[RunOrder], MadeRun],
+    keep: Callable[[Measured, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
-    begin: Callable[[Job], object] = lambda _job: None,
-    tell: Tell | None = None,
 ) -> Iterator[Measured]:
-    """Every job but those ``done``, in the plan's order; ``begin`` is told of each.
+    """Every job but those ``done``, in the plan's order.
 
-    ``tell`` hears of step costs while they are measured.
-
-    ``open_pair`` keeps pairs that are loaded, where they fit.
+    ``keep`` gets each that counts, with its id where the maker has kept it already.
     """
     warm: set[int] = set()
     for job in plan.jobs():
         if job.key in done:
             continue
-        begin(job)
-        pair = open_pair(plan.lanes[job.lane].spec)
+        order = order_of(plan, job)
         if job.lane not in warm:
-            _warm_up(plan, job, pair, tell)
             warm.add(job.lane)
-        made = _measure(plan, job, pair)
-        keep(made)
-        yield made
+            make(_warm_up(plan, job, order))
+        made = make(order)
+        measured = Measured(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
+        keep(measured, made.run_id)
+        yield measured
 
 
-def _warm_up(plan: Plan, job: Job, pair: Pair, tell: Tell | None) -> None:
-    """Step costs that are not kept are measured here, before the lane's first run."""
-    config = job.config(plan)
-    short = min(config.max_new_tokens, WARM_UP_TOKENS)
-    briefly = dataclasses.replace(config, max_new_tokens=short)
-    _run(plan, job, pair, briefly, baseline=False, tell=tell)
-
-
-def _measure(plan: Plan, job: Job, pair: Pair) -> Measured:
-    config = job.config(plan)
-    memory = RunMemory(pair, config)
-    trace = _run(plan, job, pair, config, baseline=plan.baseline)
-    return Measured(job=job, trace=trace, memory_bytes=memory.measured())
-
-
-def _run(
-    plan: Plan,
-    job: Job,
-    pair: Pair,
-    config: RunConfig,
-    *,
-    baseline: bool,
-    tell: Tell | None = None,
-) -> Trace:
+def order_of(plan: Plan, job: Job) -> RunOrder:
+    label = f"{plan.labels[job.lane]}, repeat {job.repeat + 1} of {plan.repeats}"
+    if len(plan.items) > 1:
+        label += f", prompt {job.item + 1} of {len(plan.items)}"
     item = plan.items[job.item]
-    run = measured.measured_run(
-        pair, item.prompt, config, baseline=baseline, kind=item.kind, tell=tell
+    return RunOrder(
+        label=label,
+        spec=plan.lanes[job.lane].spec,
+        prompt=item.prompt,
+        kind=item.kind,
+        config=job.config(plan),
+        baseline=plan.baseline,
     )
-    for _ in run:
-        pass
-    return run.trace()
+
+
+def _warm_up(plan: Plan, job: Job, order: RunOrder) -> RunOrder:
+    short = min(order.config.max_new_tokens, WARM_UP_TOKENS)
+    config = dataclasses.replace(order.config, max_new_tokens=short)
+    label = f"{plan.labels[job.lane]}, warming up"
+    return dataclasses.replace(order, label=label, config=config, baseline=False, warm_up=True)

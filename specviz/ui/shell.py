@@ -15,6 +15,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
 from specviz.ui.session.link_values import drop_senseless_numbers
+from specviz.ui.session.work import show_work_line
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
 _STYLE = ROOT / "assets" / "shell.css"
@@ -38,6 +39,7 @@ def open_shell() -> None:
     page = st.navigation(_pages(), position="top")
     drop_senseless_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
+    show_work_line()
     token = _inside.set(True)
     try:
         page.run()

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from specviz.comparison import Measured, compare
-from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.comparison.running import WARM_UP_TOKENS, fitting, run_plan
 from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.measure.making import InProcess
 from specviz.measure.measured_run import MeasuredRun, measured_run
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
 from specviz.record.trace import RunConfig
@@ -33,6 +34,17 @@ def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield
 
 
+@pytest.fixture
+def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    """Of runs on the tiny pair, which is loaded already."""
+    monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _tell: pair)
+    return InProcess(_nobody)
+
+
+def never_kept(_run: Measured, _run_id: str | None) -> None:
+    pass
+
+
 def plan_of(folder: Path, repeats: int = 2) -> Plan:
     spec = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
     configs = (replace(CONFIG, gamma=3), replace(CONFIG, drafter="prompt-lookup"))
@@ -43,13 +55,16 @@ def plan_of(folder: Path, repeats: int = 2) -> Plan:
     )
 
 
-def test_every_job_is_run_in_order_kept_first_and_measured(pair: Pair, folder: Path) -> None:
+def test_every_job_is_run_in_order_kept_first_and_measured(
+    maker: InProcess, pair: Pair, folder: Path
+) -> None:
     plan, kept = plan_of(folder), list[Measured]()
-    begun: list[Job] = []
-    for number, run in enumerate(run_plan(plan, lambda _spec: pair, kept.append, (), begun.append)):
+    for number, run in enumerate(
+        run_plan(plan, maker.make, lambda made, run_id: kept.append(made) or run_id)
+    ):
         assert kept[-1] is run
-        assert len(kept) == len(begun) == number + 1
-    assert tuple(run.job for run in kept) == tuple(begun) == plan.jobs()
+        assert len(kept) == number + 1
+    assert tuple(run.job for run in kept) == plan.jobs()
     for run in kept:
         trace = run.trace
         assert trace.config == run.job.config(plan)
@@ -64,7 +79,7 @@ def test_every_job_is_run_in_order_kept_first_and_measured(pair: Pair, folder: P
 
 
 def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
-    pair: Pair, folder: Path, monkeypatch: pytest.MonkeyPatch
+    maker: InProcess, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(folder, repeats=1)
     asked: list[tuple[RunConfig, bool]] = []
@@ -77,20 +92,21 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
 
     monkeypatch.setattr("specviz.measure.measured_run.measured_run", spy)
     done = {job.key for job in plan.jobs()[:2]}
-    made = [run.job for run in run_plan(plan, lambda _spec: pair, lambda _run: None, done)]
+    made = [run.job for run in run_plan(plan, maker.make, never_kept, done)]
     assert made == list(plan.jobs()[2:])
     warm = [config for config, baseline in asked if not baseline]
     assert [config.max_new_tokens for config in warm] == [WARM_UP_TOKENS] * 2
     assert len(asked) == len(made) + 2
-    assert list(run_plan(plan, lambda _spec: pair, print, {job.key for job in plan.jobs()})) == []
+    everything = {job.key for job in plan.jobs()}
+    assert list(run_plan(plan, maker.make, never_kept, everything)) == []
 
 
-def test_a_run_that_cannot_be_kept_is_not_reported(pair: Pair, folder: Path) -> None:
-    def full(_run: Measured) -> None:
+def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcess, folder: Path) -> None:
+    def full(_run: Measured, _run_id: str | None) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        next(run_plan(plan_of(folder), lambda _spec: pair, full))
+        next(run_plan(plan_of(folder), maker.make, full))
 
 
 def weights(pair: Pair, *, draft: bool) -> int:

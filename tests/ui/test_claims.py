@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -21,7 +20,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
 from specviz.ui.theory.claims.outcomes import outcome, way_in_words
-from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, Watched, plans
+from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
 from tests.traces import make_costs
 from tests.ui.paging import opened, sound
@@ -151,53 +150,61 @@ def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> No
         sound(app.run())
 
 
-def test_a_button_runs_a_series_on_the_real_pair() -> None:
+def test_a_button_starts_runs_on_the_real_pair_that_every_tab_sees() -> None:
     app = claims_page(claims_verdict="Holds within limits")
     sound(app.button(key="claims_run_grounded-tasks").click().run())
-    runs = app.session_state["claim runs"]
-    assert runs.busy
-    assert app.button(key="claims_run_one-pass").disabled
-    until(app, lambda: not runs.busy)
-    assert not runs.failures
-    told = runs.outcomes["kinds"].sentence
-    assert told.startswith("Expected α by kind of prompt")
-    assert any("Expected α by kind of prompt" in each.value for each in app.markdown)
-    assert app.button(key="claims_run_grounded-tasks").label == "Run again"
+    runs = the_claim_runs()
+    assert runs.going("kinds")
+    assert app.button(key="claims_run_grounded-tasks").disabled
+    other = claims_page(claims_verdict="Holds within limits")
+    assert other.button(key="claims_run_grounded-tasks").disabled
+    assert any(each.value.startswith("Working: ") for each in other.caption)
+    until(app, lambda: not runs.asking)
+    assert runs.failure("kinds") is None
+    found = runs.outcome("kinds")
+    assert found is not None
+    assert found.sentence.startswith("Expected α by kind of prompt")
+    for page in (app, sound(other.run())):
+        assert any("Expected α by kind of prompt" in each.value for each in page.markdown)
+        assert page.button(key="claims_run_grounded-tasks").label == "Run again"
+        assert not any(each.value.startswith("Working: ") for each in page.caption)
 
 
 def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
     app = claims_page()
     sound(app.button(key="claims_run_small-targets").click().run())
-    runs = app.session_state["claim runs"]
-    until(app, lambda: not runs.busy)
+    runs = the_claim_runs()
+    until(app, lambda: not runs.asking)
     run = app.session_state["history"].current
     assert run.trace.baseline is not None
-    told = runs.outcomes["speed"].sentence
-    assert "the textbook’s formula" in told
-    assert "target alone" in told or "Noisy machine" in told
+    found = runs.outcome("speed")
+    assert found is not None
+    assert "the textbook’s formula" in found.sentence
+    assert "target alone" in found.sentence or "Noisy machine" in found.sentence
     others = [each for each in CLAIMS if each.run == "speed" and each.id != "small-targets"]
     folded = [each for each in app.expander if "by the runs of another card" in each.label]
     assert len(folded) == len(others) > 0
 
 
-def test_a_run_that_another_breaks_off_says_so() -> None:
-    runs = ClaimRuns(run="speed", askers={"speed": "x"})
-    stopped: Any = SimpleNamespace(state="stopped", error=None, trace=None, finished=True)
-    runs.series = Watched(stopped, ())
-    runs.advance()
-    assert not runs.busy
-    assert "stopped before its end" in str(runs.failures["speed"])
-
-
-def test_a_series_can_be_stopped() -> None:
+def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
     app = claims_page()
     sound(app.button(key="claims_run_theorem-1").click().run())
-    runs = app.session_state["claim runs"]
-    series = runs.series
-    sound(app.button(key="claims_stop").click().run())
-    assert not runs.busy
-    assert series.state == "stopped"
-    assert "rejections" not in runs.outcomes
+    runs = the_claim_runs()
+    work = runs.going("rejections")
+    assert work is not None
+    sound(app.button(key="claims_run_theorem-5").click().run())
+    waiting = runs.going("pareto")
+    assert waiting is not None
+    assert waiting.state == "waiting"
+    sound(app.button(key=f"claims_stop_{waiting.id}").click().run())
+    assert waiting.state == "stopped"
+    elsewhere = sound(opened().switch_page("pages/runs.py").run())
+    sound(elsewhere.button(key="work_stop").click().run())
+    assert work.wait(60)
+    assert work.state == "stopped"
+    assert runs.outcome("rejections") is None
+    assert "stopped before their end" in str(runs.failure("rejections"))
+    sound(app.run())
     assert not app.button(key="claims_run_theorem-1").disabled
 
 

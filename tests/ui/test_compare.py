@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from specviz.comparison import Comparison
 from specviz.comparison.plan import Lane, parse_lane, plan_from_json
+from specviz.comparison.unfinished import note, noted
 from specviz.engine import load_pair
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
@@ -20,6 +22,8 @@ from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.lanes import Cards, lane_text
 from specviz.ui.compare.words import first_sentence
+from specviz.ui.session.work import the_work
+from specviz.ui.session.worker import the_worker
 from tests.traces import make_costs
 from tests.ui.paging import opened, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, words
@@ -72,7 +76,7 @@ def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
         (8, True),
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
-    assert not app.session_state["compare courses"].courses
+    assert the_work().works == ()
     assert not app.get("bidi_component")
 
 
@@ -195,7 +199,7 @@ def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
     app.text_area(key="compare_prompt").set_value("  ")
     sound(app.button(key="compare_start_prompt").click().run())
     assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
-    assert not app.session_state["compare courses"].courses
+    assert the_work().works == ()
 
 
 HOSTILE = {
@@ -223,7 +227,7 @@ def test_hostile_suites_are_refused_in_words() -> None:
         assert "![" not in app.error[0].value
     sound(app.button(key="compare_start_suite").click().run())
     assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
-    assert not app.session_state["compare courses"].courses
+    assert the_work().works == ()
 
 
 def test_a_suite_of_ones_own_is_planned() -> None:
@@ -252,9 +256,9 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=2", "gamma=8", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    course = until_over(app, "prompt")
-    assert (course.state, course.progress, course.found) == ("done", (4, 4), 0)
-    comparison = course.comparison
+    work = until_over(app, "prompt")
+    assert (work.state, work.progress, work.found) == ("done", (4, 4), 0)
+    comparison = work.comparison
     assert comparison.verdict.text.split(". ")[0].strip(".") in unescaped(words(app))
     assert [lane.count for lane in comparison.lanes] == [2, 2]
     race = sent(app)["race"]
@@ -279,6 +283,51 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     found_again(by_kind, comparison)
 
 
+@pytest.mark.usefixtures("prepared")
+def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
+    link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
+    app = compare_page("gamma=3", "gamma=7", **link)
+    sound(app.button(key="compare_start_prompt").click().run())
+    work: Any = the_work().newest("prompt")
+    left = sound(app.switch_page("pages/runs.py").run())
+    assert any("γ 3 against γ 7" in each.value for each in left.caption)
+    other = compare_page()  # another tab, or the same one after a reload
+    assert other.button(key="work_stop")
+    assert any("It goes on when this page is left" in each.value for each in other.caption)
+    assert work.wait(120)  # no page looks meanwhile
+    assert work.state == "done"
+    for page in (sound(other.run()), sound(app.switch_page("pages/compare.py").run())):
+        assert work.comparison.verdict.text.split(". ")[0].strip(".") in unescaped(words(page))
+    assert noted() == ()
+
+
+@pytest.mark.usefixtures("prepared")
+def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
+    link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
+    app = compare_page("gamma=1", "gamma=6", **link)
+    sound(app.button(key="compare_start_prompt").click().run())
+    first: Any = the_work().newest("prompt")
+    deadline = time.monotonic() + 120
+    while first.progress[0] < 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    the_worker().close()  # as when the server ends
+    assert first.wait(60)
+    assert (first.state, first.was_stopped) == ("stopped", False)
+    st.cache_resource.clear()
+    app = compare_page()
+    key = first.plan.key
+    assert any("was under way when the dashboard ended" in each.value for each in app.markdown)
+    sound(app.button(key=f"go_on_{key}").click().run())
+    again = until_over(app, "prompt")
+    assert (again.state, again.found >= 1, again.progress) == ("done", True, (4, 4))
+    assert noted() == ()
+    note("prompt", first.plan)
+    app = compare_page()
+    sound(app.button(key=f"let_go_{key}").click().run())
+    assert noted() == ()
+
+
 def compare_by_kind(link: dict[str, str]) -> Comparison:
     app = compare_page("gamma=2", "drafter=prompt-lookup", **link)
     sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
@@ -286,8 +335,8 @@ def compare_by_kind(link: dict[str, str]) -> Comparison:
     app.file_uploader(key="compare_suite_file").set_value(("m.jsonl", lines.encode(), "text/plain"))
     sound(app.run())
     sound(app.button(key="compare_start_suite").click().run())
-    course = until_over(app, "suite")
-    kinds = course.comparison.kinds
+    work = until_over(app, "suite")
+    kinds = work.comparison.kinds
     assert [each.kind for each in kinds] == ["<b>x</b>", None]
     assert len(app.table) == 2  # the figures, and those by kind
     assert sent(app)["race"]["lanes"]
@@ -296,10 +345,10 @@ def compare_by_kind(link: dict[str, str]) -> Comparison:
         wanted = [each.lanes[lane].speedup_ratio.value for each in kinds]
         assert list(points["y"]) == pytest.approx(wanted)
     assert "<b>" not in json.dumps(drawn)
-    assert not any(each.trace.config.record for each in course.measured)
+    assert not any(each.trace.config.record for each in work.measured)
     replay = app.session_state["compare findings"]["suite"].replay(1)
     assert "race on prompt 2 of 2" in replay
-    return course.comparison
+    return work.comparison
 
 
 def found_again(*made: Comparison) -> None:
@@ -349,12 +398,14 @@ def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
     """What the ticks of the page would do."""
     deadline = time.monotonic() + seconds
-    while (course := app.session_state["compare courses"].courses[name]).going:
-        assert time.monotonic() < deadline, course.doing()
+    work: Any = the_work().newest(name)
+    while work.going:
+        assert time.monotonic() < deadline, work.doing
         time.sleep(0.3)
         sound(app.run())
-    assert course.error is None
-    return course
+    sound(app.run())
+    assert work.error is None
+    return work
 
 
 def unescaped(text: str) -> str:

@@ -25,6 +25,7 @@ from specviz.comparison import (
     comparison_to_json,
 )
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of
+from specviz.comparison.work import ComparisonWork
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.replay import comparison_html
 from specviz.ui.compare.charts import (
@@ -38,7 +39,6 @@ from specviz.ui.compare.charts import (
     tokens_per_round,
 )
 from specviz.ui.compare.lanes import DOTS
-from specviz.ui.compare.session import Course
 from specviz.ui.compare.words import NO_KIND, first_sentence, kinds_with_intervals
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
@@ -96,14 +96,14 @@ class Findings:
         return comparison_html(self.comparison, self.measured, item=item)
 
 
-def findings_of(name: str, course: Course) -> Findings | None:
+def findings_of(name: str, work: ComparisonWork) -> Findings | None:
     """None until every lane has a run."""
-    comparison = course.comparison
+    comparison = work.comparison
     if comparison is None:
         return None
     kept: dict[str, Findings] = st.session_state.setdefault(_KEY, {})
     if name not in kept or kept[name].comparison is not comparison:
-        kept[name] = Findings(comparison, course.measured)
+        kept[name] = Findings(comparison, work.measured)
     return kept[name]
 
 

@@ -4,38 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from specviz.comparison.plan import Plan
+from specviz.comparison.unfinished import forget, noted
+from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
-from specviz.ui.compare.session import Course, CourseName, session_courses
-from specviz.ui.session.keeper import the_keeper
-from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
+from specviz.ui.session.work import stop, the_work
+from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 _TICK = 0.25  # seconds
 
 
-def show_buttons(name: CourseName, label: str, plan: Callable[[], Plan]) -> None:
+def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
     """Start and stop; and measure again, where there are results from before."""
-    courses = session_courses()
-    going, course = courses.going, courses.courses.get(name)
+    own, work = own_work_going(), shown_work(name)
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         begun = again = False
-        if going == name and course is not None:
-            st.button("Cancel", key=f"compare_cancel_{name}", on_click=course.stop)
-        elif going is not None:
+        if own is not None and own.name == name:
+            st.button("Cancel", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
+        elif own is not None:
             st.caption("The other comparison is under way: one run at a time.")
         else:
             begun = st.button(label, type="primary", key=f"compare_start_{name}")
-            st.caption(_words_of(plan), width="stretch")
-        if course is not None and course.found and going is None:
+            st.caption(_in_line() + _words_of(plan), width="stretch")
+        if work is not None and work.found and not work.going and own is None:
             again = st.button(
                 "Measure all of it again", key=f"compare_again_{name}", type="tertiary"
             )
     if begun or again:
         _start(name, plan, fresh=again)
+
+
+def _in_line() -> str:
+    return "Other runs are under way: this waits for its turn. " if the_work().going else ""
 
 
 def _words_of(plan: Callable[[], Plan]) -> str:
@@ -56,96 +62,118 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     )
 
 
-def _start(name: CourseName, plan: Callable[[], Plan], *, fresh: bool) -> None:
+def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
     """Begin a comparison; what cannot be compared is told where it was asked for."""
     try:
         wanted = plan()
     except SpecvizError as error:
         show_error(error)
         return
-    course = Course(wanted, the_worker(), this_tab().series, the_keeper().library, fresh=fresh)
-    session_courses().start(name, course)
+    start(name, wanted, fresh=fresh)
     st.rerun()  # the controls rest meanwhile
 
 
-def follow(name: CourseName, plan: Callable[[], Plan]) -> None:
-    """Drive the comparison while this page is open, and say how it stands.
+def offer_unfinished() -> None:
+    """Comparisons that were under way when the server ended: to be gone on with, or let go."""
+    going = {work.plan.key for work in the_work().going if isinstance(work, ComparisonWork)}
+    for entry in noted():
+        plan = entry.plan
+        name: WorkName = "suite" if entry.name == "suite" else "prompt"
+        if plan.key in going:
+            continue
+        with st.container(
+            horizontal=True, vertical_alignment="center", border=True, key=f"unfinished_{plan.key}"
+        ):
+            st.markdown(
+                f"“{as_text(' against '.join(plan.labels))}” was under way when the dashboard "
+                "ended. Its finished runs are kept.",
+                width="stretch",
+            )
+            st.button(
+                "Go on", key=f"go_on_{plan.key}", on_click=partial(start, name, plan, fresh=False)
+            )
+            st.button(
+                "Dismiss", key=f"let_go_{plan.key}", type="tertiary", on_click=forget, args=(plan,)
+            )
+
+
+def follow(name: WorkName, plan: Callable[[], Plan]) -> None:
+    """Say how the comparison stands; it goes on whoever looks.
 
     ``plan`` is what the controls ask for now; results of another are said to be so.
     """
-    course = session_courses().courses.get(name)
-    if course is None:
+    work = shown_work(name)
+    if work is None:
         return
-    if course.going:
-        _show_progress(course, name)
+    if work.going:
+        _show_progress(work, name)
     else:
-        _show_end(course)
-        _tell_stale(course, plan)
-    if course.unkept is not None:
-        st.warning(f"These runs are not kept in the library. {as_text(course.unkept)}")
+        _show_end(work)
+        _tell_stale(work, plan)
+    if work.unkept is not None:
+        st.warning(f"These runs are not kept in the library. {as_text(work.unkept)}")
 
 
-def _show_progress(course: Course, name: CourseName) -> None:
+def _show_progress(work: ComparisonWork, name: WorkName) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
         this_tab()
-        course.advance()
-        if not course.going:
+        if not work.going:
             st.rerun()  # the ticks end, and the results are drawn
-        done, planned = course.progress
-        words = f"{done} of {planned} runs{_time_left(course)}. Now {as_text(course.doing())}."
+        done, planned = work.progress
+        words = f"{done} of {planned} runs{_time_left(work)}. Now {as_text(work.doing)}."
         with st.container(key=f"compare_progress_{name}"):
             st.progress(done / planned, text=f":small[{words}]")
         st.caption(
-            f"{_blocks(course)}{_found(course)}Finished runs are kept; it goes on while this page "
-            "is open."
+            f"{_blocks(work)}{_found(work)}Finished runs are kept. It goes on when this page is "
+            "left or closed."
         )
 
     progress()
 
 
-def _time_left(course: Course) -> str:
-    left = course.seconds_left
+def _time_left(work: ComparisonWork) -> str:
+    left = work.seconds_left
     if left is None:
         return ""
     return f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
 
 
-def _show_end(course: Course) -> None:
-    done, planned = course.progress
-    if course.error is not None:
-        show_error(course.error)
+def _show_end(work: ComparisonWork) -> None:
+    done, planned = work.progress
+    if work.error is not None:
+        show_error(work.error)
     if 0 < done < planned:
-        kept = ", which are kept. Start again to go on from there." if not course.unkept else "."
+        kept = ", which are kept. Start again to go on from there." if not work.unkept else "."
         st.info(f"Ended after {done} of {planned} runs{kept}")
-    elif done < planned and course.error is None:
+    elif done < planned and work.error is None:
         st.info("Ended before the first run.")
-    elif course.found or course.changed:
-        st.caption(_found(course))
+    elif work.found or work.changed:
+        st.caption(_found(work))
 
 
-def _tell_stale(course: Course, plan: Callable[[], Plan]) -> None:
+def _tell_stale(work: ComparisonWork, plan: Callable[[], Plan]) -> None:
     try:
-        same = replace(plan(), order=course.plan.order) == course.plan
+        same = replace(plan(), order=work.plan.order) == work.plan
     except SpecvizError:
         same = False
     if not same:
         st.caption("The settings have changed since: what follows is of those before.")
 
 
-def _blocks(course: Course) -> str:
-    if not course.blocks:
+def _blocks(work: ComparisonWork) -> str:
+    if not work.blocks:
         return ""
-    order = ", then ".join(as_text(each) for each in course.blocks)
+    order = ", then ".join(as_text(each) for each in work.blocks)
     return f"The pairs do not fit into memory together, so they are taken in turn: {order}. "
 
 
-def _found(course: Course) -> str:
-    if course.changed:
+def _found(work: ComparisonWork) -> str:
+    if work.changed:
         return (
             "The runs kept from before were made with other models, on another machine or with "
             "other versions: all lanes are measured anew. "
         )
-    if not course.found:
+    if not work.found:
         return ""
-    return f"{course.found} runs were there from before and are not made again. "
+    return f"{work.found} runs were there from before and are not made again. "

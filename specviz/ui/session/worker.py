@@ -20,11 +20,6 @@ class Tab:
     id: str
     worker: Worker = field(compare=False, repr=False)
 
-    @property
-    def series(self) -> str:
-        """The session of the runs that one page starts one after the other."""
-        return f"{self.id}:series"
-
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
@@ -36,8 +31,7 @@ def the_worker() -> Worker:
 
 def _release(tab: Tab) -> None:
     """By the worker that it had: when the server ends there is no other, and none is started."""
-    for session in (tab.id, tab.series):
-        tab.worker.release(session)
+    tab.worker.release(tab.id)
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=_release)
@@ -51,6 +45,5 @@ def this_tab() -> Tab:
     A connection that breaks off lets go of it too; the same tab then comes back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
-    for session in (tab.id, tab.series):
-        the_worker().keep(session)
+    the_worker().keep(tab.id)
     return tab

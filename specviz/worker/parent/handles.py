@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from threading import Event
 from typing import Literal
 
 from specviz.errors import SpecvizError
@@ -61,6 +62,7 @@ class Run:
         self._concluded = False
         self._state: RunState = "queued"
         self._on_stop = on_stop
+        self._over = Event()
 
     @property
     def state(self) -> RunState:
@@ -109,6 +111,10 @@ class Run:
         """End after the present round; its rounds are kept."""
         self._on_stop(self)
 
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it is finished; whether it is. Not for the thread that draws a page."""
+        return self._over.wait(seconds)
+
     # What the client tells it
 
     def take_place(self, place: int) -> None:
@@ -137,6 +143,7 @@ class Run:
         self.detail = ""
         self.place = 0
         self._state = state
+        self._over.set()
 
     def _assembled(self, state: RunState) -> Trace | None:
         if self._record is None or not (self._rounds or state == "done"):
@@ -158,12 +165,20 @@ class Check:
         self.spec = spec
         self.result: PairCheck | None = None
         self.error: SpecvizError | None = None
-        self.done = False
+        self._over = Event()
+
+    @property
+    def done(self) -> bool:
+        return self._over.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it is done; whether it is."""
+        return self._over.wait(seconds)
 
     def end(self, result: PairCheck | None, error: SpecvizError | None) -> None:
         self.result = result
         self.error = error
-        self.done = True
+        self._over.set()
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
+from specviz.comparison.work import RunsWork
 from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
+from specviz.ui.session.work import stop
 from specviz.ui.theory.claims.outcomes import Outcome
 from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_law
@@ -40,7 +42,7 @@ def tally(shown: Sequence[Claim]) -> str:
     return " ".join(f"{badge} {count}" for badge, count in found if count)
 
 
-def choose_claims(every: Sequence[Claim], running: str) -> list[Claim]:
+def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
     """The filters, and what they leave; a claim whose runs are under way stays."""
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[Verdict] = list(VERDICTS)
@@ -56,7 +58,7 @@ def choose_claims(every: Sequence[Claim], running: str) -> list[Claim]:
     return [
         each
         for each in every
-        if each.id == running
+        if each.id in running
         or ((not chosen or each.source in chosen) and (not judged or each.verdict in judged))
     ]
 
@@ -105,9 +107,9 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
     """Starts these runs; the same again, once they have been."""
     st.button(
-        "Run again" if run in runs.outcomes or run in runs.failures else label,
+        "Run again" if runs.outcome(run) or runs.failure(run) else label,
         key=f"claims_run_{asker}",
-        disabled=runs.busy,
+        disabled=runs.going(run) is not None,
         on_click=start,
         args=(run, asker),
     )
@@ -118,14 +120,14 @@ def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
 
     Whole where it was asked for, and folded into a line at others.
     """
-    if runs.run == run:
-        if runs.asked_by == asker:
-            _show_progress(runs)
-    elif (failure := runs.failures.get(run)) is not None:
+    its_own = runs.asker(run) in {None, asker}
+    if (work := runs.going(run)) is not None:
+        if its_own:
+            _show_progress(work)
+    elif (failure := runs.failure(run)) is not None:
         show_error(failure)
-    elif (found := runs.outcomes.get(run)) is not None:
+    elif (found := runs.outcome(run)) is not None:
         folded = ":green-badge[measured] :small[by the runs of another card]"
-        its_own = runs.askers.get(run, asker) == asker
         with st.container(gap="small") if its_own else st.expander(folded):
             _show_outcome(found)
 
@@ -137,22 +139,16 @@ def _show_outcome(found: Outcome) -> None:
     st.markdown(as_text(found.sentence))
 
 
-def _show_progress(runs: ClaimRuns) -> None:
+def _show_progress(work: RunsWork) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
-        runs.advance()
-        if runs.series is None:
+        if not work.going:
             st.rerun()  # the ticks end, and the rest of the page may know
-        done, planned = runs.series.progress
-        label = runs.series.planned[min(done, planned - 1)].label
-        doing = f"{_doing(runs)}run {min(done + 1, planned)} of {planned}, {label}"
+        done, planned = work.progress
+        doing = f"run {min(done + 1, planned)} of {planned}, {work.doing}"
         st.progress(done / planned, text=f":small[{as_text(doing)}]")
-        st.button("Stop", key="claims_stop", type="tertiary", on_click=runs.stop)
+        st.button(
+            "Stop", key=f"claims_stop_{work.id}", type="tertiary", on_click=stop, args=(work,)
+        )
 
     progress()
-
-
-def _doing(runs: ClaimRuns) -> str:
-    """What the worker says it does for the present run, such as loading the pair."""
-    current = runs.series.current if runs.series else None
-    return f"{current.detail}: " if current and current.detail else ""

@@ -1,33 +1,31 @@
 """Runs that test a claim on the loaded pair: which they are, and what they say when over.
 
-Where one run decides, it is one of the session, timed with the target alone beside it, and it
-shows on Watch too. Else they are a series, driven by the page's ticks, of which only what it
-came to is kept.
+They are work of the server: they go on when the page is left, and every tab sees what they came
+to. A run that a clock decides is timed with the target alone beside it, and shows on Watch too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import streamlit as st
 
+from specviz.comparison.work import RunsWork
 from specviz.errors import SpecvizError
+from specviz.measure.making import RunOrder
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
 from specviz.ui.session.history import History
-from specviz.ui.session.worker import Tab
+from specviz.ui.session.work import CLAIMS, maker, the_work
 from specviz.ui.theory.claims.outcomes import GUIDE_TOKENS, Outcome, outcome
-from specviz.ui.widgets.pair_panel import active_spec
-from specviz.worker.parent.client import Run, Worker
-from specviz.worker.series import Planned, Series, SeriesState
 
 EPSILONS = (0.02, 0.1, 0.3)
 _TEMPERATURES = (0.0, 0.3, 0.7, 1.0, 1.5)
-_KEY = "claim runs"
 _WATCHED = ("speed", "estimates", "verification")
 
 _TIMED = RunConfig(gamma=5, temperature=0.7, max_new_tokens=128)
@@ -35,126 +33,78 @@ _COUNTED = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=Tr
 _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of the record
 
 
-class Watched:
-    """A series of one: a run of the session, timed against the target alone."""
-
-    def __init__(self, run: Run, planned: Sequence[Planned]) -> None:
-        self.planned = tuple(planned)
-        self.current = run
-
-    @property
-    def state(self) -> SeriesState:
-        match self.current.state:
-            case "done" | "failed" | "stopped" as over:
-                return over
-            case _:
-                return "running"
-
-    @property
-    def error(self) -> SpecvizError | None:
-        return self.current.error
-
-    @property
-    def progress(self) -> tuple[int, int]:
-        return int(self.current.finished), 1
-
-    @property
-    def traces(self) -> tuple[Trace, ...]:
-        return (self.current.trace,) if self.current.trace else ()
-
-    def advance(self) -> None:
-        """The worker's queue moves it on."""
-
-    def stop(self) -> None:
-        self.current.stop()
-
-
-def _watched(worker: Worker, tab: Tab, history: History, plan: Planned) -> Run:
-    run = worker.submit(tab.id, plan.spec, plan.prompt, plan.config)
-    history.add(run)
-    return run
-
-
-@dataclass(slots=True)
 class ClaimRuns:
-    """The series of this browser session: the one under way, and what the others came to."""
+    """What the server knows of these runs: under way, what they came to, why they broke off.
 
-    run: RunName | None = None
-    askers: dict[RunName, str] = field(default_factory=dict)  # who asked last
-    series: Series | Watched | None = None
-    outcomes: dict[RunName, Outcome] = field(default_factory=dict)
-    failures: dict[RunName, SpecvizError] = field(default_factory=dict)
+    Any thread may ask: each value is put in place whole.
+    """
+
+    def __init__(self) -> None:
+        self._works: dict[RunName, RunsWork] = {}  # the last of each
+        self._askers: dict[RunName, str] = {}
+        self._outcomes: dict[RunName, Outcome] = {}
+
+    def start(self, run: RunName, asked_by: str, spec: PairSpec, history: History) -> None:
+        """In line behind other work; ``history`` takes a run that Watch can show."""
+        if self.going(run) is not None:
+            return
+        self._outcomes.pop(run, None)
+        work = RunsWork(
+            plans(run, spec),
+            maker(history.add if run in _WATCHED else None),
+            name=CLAIMS,
+            label=f"Runs for a claim: {run}",
+            conclude=partial(self._conclude, run),
+        )
+        self._works[run], self._askers[run] = work, asked_by
+        the_work().start(work)
+
+    def going(self, run: RunName) -> RunsWork | None:
+        """Those runs, while they are under way or wait for their turn."""
+        work = self._works.get(run)
+        return work if work is not None and work.going else None
+
+    def asker(self, run: RunName) -> str | None:
+        """Which part of the page asked for them last."""
+        return self._askers.get(run)
 
     @property
-    def asked_by(self) -> str:
-        """Who asked for the series under way."""
-        return self.askers.get(self.run, "") if self.run else ""
+    def asking(self) -> frozenset[str]:
+        """The parts of the page whose runs are under way or wait."""
+        return frozenset(self._askers[run] for run, work in self._works.items() if work.going)
 
-    @property
-    def busy(self) -> bool:
-        return self.series is not None
+    def outcome(self, run: RunName) -> Outcome | None:
+        return self._outcomes.get(run)
 
-    def start(
-        self, run: RunName, asked_by: str, worker: Worker, tab: Tab, history: History
-    ) -> None:
-        self.stop()
-        self.outcomes.pop(run, None)
-        self.failures.pop(run, None)
-        self.run, self.askers[run] = run, asked_by
-        planned = plans(run, active_spec(worker.status()))
-        if run in _WATCHED:
-            self.series = Watched(_watched(worker, tab, history, planned[0]), planned)
-        else:
-            self.series = Series(worker, tab.series, planned)
+    def failure(self, run: RunName) -> SpecvizError | None:
+        work = self._works.get(run)
+        if work is None or work.state not in {"failed", "stopped"}:
+            return None
+        return work.error or SpecvizError(
+            "These runs were stopped before their end.", remedy="Run them again."
+        )
 
-    def stop(self) -> None:
-        if self.series is not None:
-            self.series.stop()
-        self.run, self.series = None, None
-
-    def advance(self) -> None:
-        """One tick: when the series is over, what it came to is kept."""
-        if self.series is None or self.run is None:
-            return
-        self.series.advance()
-        if self.series.state == "running":
-            return
-        if self.series.state == "done":
-            self._conclude(self.run, self.series)
-        else:
-            self.failures[self.run] = self.series.error or _broken_off()
-        self.run, self.series = None, None
-
-    def _conclude(self, run: RunName, series: Series | Watched) -> None:
-        try:
-            self.outcomes[run] = outcome(run, series.traces)
-        except SpecvizError as error:
-            self.failures[run] = error
+    def _conclude(self, run: RunName, traces: tuple[Trace, ...]) -> None:
+        self._outcomes[run] = outcome(run, traces)
 
 
-def _broken_off() -> SpecvizError:
-    return SpecvizError(
-        "This was stopped before its end, as when another run is started in the same tab.",
-        remedy="Run it again, and let it finish.",
-    )
-
-
-def session_claim_runs() -> ClaimRuns:
-    return st.session_state.setdefault(_KEY, ClaimRuns())
+@st.cache_resource(show_spinner=False)
+def the_claim_runs() -> ClaimRuns:
+    return ClaimRuns()
 
 
 # Which runs
 
 
-def plans(run: RunName, spec: PairSpec) -> tuple[Planned, ...]:
+def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
     """In the order in which `outcome` expects their traces."""
     return tuple(
-        Planned(
+        RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
             config=replace(each.config, seed=seed),  # one seed for all would throw the same coins
-            baseline=each.timed,
+            baseline=each.timed or run in _WATCHED,
         )
         for seed, each in enumerate(plans_of(run))
     )

@@ -23,7 +23,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
         _show_rejections(runs, start)
     with right, st.container(border=True, key="claims_theorem_5"):
         _show_trade(runs, start)
-    found = runs.outcomes.get("pareto")
+    found = runs.outcome("pareto")
     if found is not None:
         _show_plane(found)
 

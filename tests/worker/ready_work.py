@@ -1,4 +1,4 @@
-"""A page's comparison on a worker that answers at once, for ``tests.nursery``."""
+"""The dashboard's comparison on a worker that answers at once, for ``tests.nursery``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from specviz.comparison.kept import Reuse
 from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.store.keeping import keep
-from specviz.ui.compare.session import Course
+from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
 from tests.nursery import Called
@@ -70,17 +72,16 @@ def prepare() -> Called:
 
 def compare_all(words: list[str]) -> int:
     """Reports as the command does; ``again`` is the button that measures all of it anew."""
-    course = Course(PLAN, cast("Worker", ReadyWorker()), "a", Library(), fresh="again" in words)
-    before: int | None = None
-    while course.going:
-        course.advance()
-        done, planned = course.progress
-        if before is None and course.state == "running":
-            print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
-            before = done
-        elif before is not None and done > before:
-            print(f"kept {done} of {planned}", file=sys.stderr, flush=True)
-            before = done
-    error: SpecvizError | None = course.error or course.unkept
-    print(error or "", file=sys.stderr)
-    return 0 if course.state == "done" and error is None else 2
+    maker = ByWorker(cast("Worker", ReadyWorker()), "work")
+    reuse: Reuse = "none" if "again" in words else "any"
+    work = ComparisonWork(PLAN, maker, Library(), reuse=reuse, must_keep=True)
+    work.look()
+    done, planned = work.progress
+    print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
+    try:
+        for _ in work.make_rest():
+            print(f"kept {work.progress[0]} of {planned}", file=sys.stderr, flush=True)
+    except SpecvizError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0

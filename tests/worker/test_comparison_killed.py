@@ -1,4 +1,4 @@
-"""The page's comparison killed at any moment: no reported run is lost, none is made again."""
+"""The dashboard's comparison killed at any moment: no reported run is lost, none is made again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from specviz.store import Library
 from tests.nursery import Nursery, forget_runs
-from tests.worker.ready_courses import PLAN
+from tests.worker.ready_work import PLAN
 
 KILLS = 30
 
@@ -18,7 +18,7 @@ KILLS = 30
 @pytest.fixture
 def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    made = Nursery("tests.worker.ready_courses", words=[], folder=tmp_path)
+    made = Nursery("tests.worker.ready_work", words=[], folder=tmp_path)
     yield made
     made.close()
 

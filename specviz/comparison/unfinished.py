@@ -1,0 +1,68 @@
+"""Comparisons that were under way: what is noted here when the server ends can be gone on with.
+
+Only the plans are noted. The runs that were made are in the library, and are found there again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+
+from specviz.comparison.plan import Plan, plan_from_json, plan_to_json
+from specviz.errors import SpecvizError
+from specviz.store import load_value, save_value
+
+_KIND, _KEY = "unfinished-work", "comparisons"
+_MOST = 20
+_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A plan, and the sort of work that it was."""
+
+    name: str
+    plan_json: str
+
+    @property
+    def plan(self) -> Plan:
+        return plan_from_json(self.plan_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Noted:
+    entries: tuple[Unfinished, ...] = ()
+
+
+def note(name: str, plan: Plan) -> None:
+    """Before its first run."""
+    entry = Unfinished(name=name, plan_json=plan_to_json(plan))
+    with _lock:
+        _save((*_without(plan.key), entry)[-_MOST:])
+
+
+def forget(plan: Plan) -> None:
+    """When it is over, or somebody stopped it."""
+    with _lock:
+        _save(_without(plan.key))
+
+
+def noted() -> tuple[Unfinished, ...]:
+    """The oldest first; what cannot be read any more is left out."""
+    kept = load_value(_KIND, _KEY, _Noted)
+    return tuple(each for each in kept.entries if _key(each)) if kept else ()
+
+
+def _without(key: str) -> tuple[Unfinished, ...]:
+    return tuple(each for each in noted() if _key(each) != key)
+
+
+def _save(entries: tuple[Unfinished, ...]) -> None:
+    save_value(_KIND, _KEY, _Noted(entries=entries))
+
+
+def _key(entry: Unfinished) -> str:
+    try:
+        return entry.plan.key
+    except SpecvizError:
+        return ""

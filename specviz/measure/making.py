@@ -1,0 +1,100 @@
+"""One run as it is asked for and as it was made, and the maker that makes runs in this process.
+
+A plan hands its runs to a maker, one at a time, and waits for each. It does not know where they
+are made: in this process, by the worker of the dashboard, or on another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from specviz.measure import measured_run as measuring
+from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.record.pairs import PairCheck, PairSpec, Tell
+from specviz.record.trace import RunConfig, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """One run to be made, and what a page calls it."""
+
+    label: str
+    spec: PairSpec
+    prompt: str
+    config: RunConfig
+    baseline: bool = False  # time the target alone along the same words
+    kind: str | None = None  # the caller's word for the prompt, to be kept with the run
+    warm_up: bool = False  # made for the next run's sake, and not kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeRun:
+    trace: Trace
+    memory_bytes: int | None
+    run_id: str | None = None  # in the run library, where the maker has kept it already
+
+
+class StoppedError(Exception):
+    """A run that was asked to stop has ended."""
+
+
+class Maker(Protocol):
+    """Makes runs, one at a time; ``stop`` may be called from any thread, and holds from then on."""
+
+    @property
+    def doing(self) -> str:
+        """What takes the time besides the run itself, such as loading a pair; else empty."""
+        ...
+
+    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+        """Whether the pair can continue the prompts, and which weights it has now."""
+        ...
+
+    def make(self, order: RunOrder) -> MadeRun:
+        """The finished run; raises StoppedError for one that was stopped."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class InProcess:
+    """Loads pairs here and keeps them loaded while they fit.
+
+    ``tell`` hears of the loading, and of step costs while they are measured.
+    """
+
+    doing = ""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._pairs = KeptPairs()
+        self._stopped = False
+
+    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+        from specviz.engine import check_pair
+
+        return check_pair(spec, self._tell, present=True, prompts=prompts, chat=chat)
+
+    def make(self, order: RunOrder) -> MadeRun:
+        pair = self._pairs.load(order.spec, self._tell)
+        memory = RunMemory(pair, order.config)
+        run = measuring.measured_run(
+            pair,
+            order.prompt,
+            order.config,
+            baseline=order.baseline,
+            kind=order.kind,
+            tell=self._tell,
+        )
+        for _ in run:
+            if self._stopped:
+                run.stop()
+        trace = run.trace()
+        if self._stopped:
+            raise StoppedError
+        return MadeRun(trace=trace, memory_bytes=memory.measured())
+
+    def stop(self) -> None:
+        self._stopped = True

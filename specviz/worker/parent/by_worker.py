@@ -1,0 +1,71 @@
+"""Runs of a plan made by the worker process: each is one request among those of the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+from specviz.measure.making import MadeRun, RunOrder, StoppedError
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.worker.parent.client import Worker
+from specviz.worker.parent.handles import Run
+
+
+class ByWorker:
+    """A maker for one work. ``session`` is its place in the worker's queue: a tab's own runs go on
+    beside it. ``on_submit`` hears of each run that counts, to show it as it grows."""
+
+    def __init__(
+        self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None
+    ) -> None:
+        self._worker, self._session, self._on_submit = worker, session, on_submit
+        self._run: Run | None = None
+        self._stopped = False
+        self._lock = Lock()
+
+    @property
+    def doing(self) -> str:
+        run = self._run
+        return run.detail if run is not None else ""
+
+    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+        check = self._worker.check(spec, prompts, chat=chat)
+        check.wait()
+        if check.error is not None:
+            raise check.error
+        assert check.result is not None
+        return check.result
+
+    def make(self, order: RunOrder) -> MadeRun:
+        run = self._submitted(order)
+        run.wait()
+        self._run = None
+        if run.state == "failed" and run.error is not None:
+            raise run.error
+        if run.state != "done":
+            raise StoppedError
+        assert run.trace is not None
+        return MadeRun(trace=run.trace, memory_bytes=run.memory_bytes, run_id=run.id)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped, run = True, self._run
+        if run is not None:
+            run.stop()
+
+    def _submitted(self, order: RunOrder) -> Run:
+        with self._lock:
+            if self._stopped:
+                raise StoppedError
+            run = self._run = self._worker.submit(
+                self._session,
+                order.spec,
+                order.prompt,
+                order.config,
+                baseline=order.baseline,
+                warm_up=order.warm_up,
+                kind=order.kind,
+            )
+        if self._on_submit is not None and not order.warm_up:
+            self._on_submit(run)
+        return run

@@ -1,0 +1,64 @@
+"""The server's work: one at a time, the others wait in line, and all goes on whoever looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock, Thread
+
+from specviz.comparison.work import Work
+
+_REMEMBERED = 8  # works that are over
+
+
+class WorkQueue:
+    """Safe to call from any thread. ``on_over`` hears of each work that has ended."""
+
+    def __init__(self, on_over: Callable[[Work], object] = lambda _work: None) -> None:
+        self._on_over = on_over
+        self._works: list[Work] = []
+        self._thread: Thread | None = None
+        self._lock = RLock()
+
+    @property
+    def works(self) -> tuple[Work, ...]:
+        """In the order in which they were started, the last of those that are over among them."""
+        with self._lock:
+            return tuple(self._works)
+
+    @property
+    def going(self) -> tuple[Work, ...]:
+        """The one under way, then those that wait."""
+        return tuple(work for work in self.works if work.going)
+
+    def find(self, work_id: str | None) -> Work | None:
+        return next((work for work in self.works if work.id == work_id), None)
+
+    def newest(self, name: str) -> Work | None:
+        """The work of that sort that was started last."""
+        return next((work for work in reversed(self.works) if work.name == name), None)
+
+    def start(self, work: Work) -> None:
+        with self._lock:
+            over = [each for each in self._works if not each.going]
+            forgotten = set(over[: max(0, len(over) - _REMEMBERED + 1)])
+            self._works = [each for each in self._works if each not in forgotten] + [work]
+            if self._thread is None:
+                self._thread = Thread(target=self._carry_out, name="work", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop all of it, as when the server ends."""
+        for work in reversed(self.going):
+            work.stop()
+
+    def _carry_out(self) -> None:
+        while (work := self._next()) is not None:
+            work.carry_out()
+            self._on_over(work)
+
+    def _next(self) -> Work | None:
+        with self._lock:
+            work = next(iter(self.going), None)
+            if work is None:
+                self._thread = None
+            return work
