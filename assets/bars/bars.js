@@ -1,7 +1,8 @@
-// @ts-check
-// Two distributions over a few tokens, side by side. A bar's top is dragged, or moved by keys;
-// the other bars of its model shrink or grow in proportion, so that each model sums to 1. It is
-// joined after the player's dom.js.
+// Two distributions over a few tokens, side by side. A bar's top is dragged, or moved by keys; the
+// other bars of its model shrink or grow in proportion, so that each model sums to 1.
+
+import { button, draw, keyEntry, make } from "../player/elements.js";
+import { chipText, seen } from "../player/token_text.js";
 
 const SEND_EVERY = 250; // milliseconds between two values sent during a drag
 const HEIGHT = 220; // of the plot, in pixels
@@ -43,6 +44,8 @@ class Bars {
     this.id = "";
     this.top = 1; // the chance at the plot's upper edge
     this.width = 0;
+    /** @type {string[]} */
+    this.labels = [];
     /** @type {Laws} */
     this.start = { draft: [], target: [] };
     /** @type {Laws} */
@@ -74,7 +77,7 @@ class Bars {
   take(data) {
     if (data.id === this.id) return;
     this.id = data.id;
-    this.labels = /** @type {string[]} */ (data.labels);
+    this.labels = data.labels;
     this.start = copied(data.start);
     this.laws = copied(data.now);
     this.build();

@@ -1,17 +1,36 @@
-// @ts-check
-// Throughput over γ: what theory allows and foretells, and what the runs of the session did.
+// The chart of throughput over γ: what theory allows and foretells, and what the runs of the session
+// did.
+
+import {
+  ChartFrame,
+  linearScale,
+  MARGINS,
+  pathThrough,
+  refill,
+  roundSteps,
+  setAttributes,
+  shortNumber,
+} from "./chart_frame.js";
+import { make, rootSize, say } from "./elements.js";
+import { emittedBy } from "./round_events.js";
+
+/** @import { Place, Tick } from "./chart_frame.js" */
+/** @import { Round, RunPoint, Throughput } from "./payload.d.ts" */
+/** @import { RoundCounts } from "./round_counts.js" */
+/** @import { Store } from "./store.js" */
 
 /** Lines without numbers, while there are none. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
+
 const NAME_LIFT = 12; // from a curve to the middle of its name
 const LEAST_APART = 0.03; // of the target alone's pace, for two lines to be drawn
 const LETTER = 0.4; // the width of one, about, in the reader's text size
 
-class ThroughputChart {
+export class ThroughputChart {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    const margins = { ...PLAIN, left: 40, right: 42, top: 24 };
+    const margins = { ...MARGINS, left: 40, right: 42, top: 24 };
     this.frame = new ChartFrame("throughput", "Throughput: theory against observed", margins);
     this.times = this.frame.layer("ch-left");
     this.title = this.frame.layer("ch-left", "text");
@@ -29,11 +48,11 @@ class ThroughputChart {
     say(this.frame.empty, "fills when the step costs are measured");
     /** @type {Throughput|null} */
     this.shown = null;
-    this.x = linear(0, 1, 0, 1);
-    this.y = linear(0, 1, 1, 0);
+    this.x = linearScale(0, 1, 0, 1);
+    this.y = linearScale(0, 1, 1, 0);
   }
 
-  /** @param {Tally} _ @param {any} charts */
+  /** @param {RoundCounts} _ @param {any} charts */
   fill(_, charts) {
     /** @type {Throughput|null} */
     const shown = charts?.throughput ?? null;
@@ -48,8 +67,8 @@ class ThroughputChart {
 
   paintBlank() {
     const { left, right, top, bottom } = this.frame.box;
-    this.frame.drawLeft(BLANK, linear(0, 1, bottom, top));
-    this.frame.drawBottom(BLANK, linear(0, 1, left, right));
+    this.frame.drawLeft(BLANK, linearScale(0, 1, bottom, top));
+    this.frame.drawBottom(BLANK, linearScale(0, 1, left, right));
   }
 
   /** @param {Throughput} shown */
@@ -57,10 +76,10 @@ class ThroughputChart {
     this.paintAxes(shown);
     const { left, right } = this.frame.box;
     const { y } = this;
-    put(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
+    setAttributes(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
     this.paintMeasured(shown);
-    put(this.ideal, { d: this.curve(shown, shown.ideal) });
-    put(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
+    setAttributes(this.ideal, { d: this.curve(shown, shown.ideal) });
+    setAttributes(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
     this.frame.svg.classList.toggle("ch-stale", shown.stale);
     this.frame.svg.classList.toggle("ch-extrapolated", shown.extrapolated);
     this.paintChosen(shown);
@@ -74,13 +93,13 @@ class ThroughputChart {
     const { top, bottom } = this.frame.box;
     this.chosen.style.display = shown.chosen ? "" : "none";
     const at = this.x(shown.chosen?.gamma ?? 0);
-    put(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
+    setAttributes(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
     const foretold = foretoldApart(shown);
-    put(this.foretold, { d: foretold ? diamond(at, this.y(foretold.rate)) : "" });
+    setAttributes(this.foretold, { d: foretold ? diamond(at, this.y(foretold.rate)) : "" });
     const [text] = refill(this.told, "text", foretold ? 1 : 0);
     if (!foretold || !text) return;
     const left = this.leftward(foretold.gamma);
-    put(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
+    setAttributes(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
     say(text, foretold.name);
   }
 
@@ -90,7 +109,7 @@ class ThroughputChart {
     const apart = measuredApart(shown);
     this.measured.style.display = apart === null ? "none" : "";
     if (apart === null) return;
-    put(this.measured, { x1: left, x2: right, y1: this.y(apart), y2: this.y(apart) });
+    setAttributes(this.measured, { x1: left, x2: right, y1: this.y(apart), y2: this.y(apart) });
   }
 
   /** @param {Throughput} shown @param {number[]} rates */
@@ -104,8 +123,8 @@ class ThroughputChart {
     const { left, right, top, bottom } = this.frame.box;
     const steps = roundSteps(1.04 * highestRate(shown), 5);
     const highest = steps[steps.length - 1];
-    this.x = linear(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
-    this.y = linear(0, highest, bottom, top);
+    this.x = linearScale(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
+    this.y = linearScale(0, highest, bottom, top);
     this.frame.drawLeft(
       steps.map((at) => ({ at, text: shortNumber(at) })),
       this.y,
@@ -116,14 +135,14 @@ class ThroughputChart {
 
   /** The second axis: times the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
-    put(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
+    setAttributes(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
     say(this.title, "× target alone (step costs)");
     const steps = roundSteps(highest / target, 4).filter(
       (step) => step && step * target <= highest,
     );
     refill(this.times, "text", steps.length).forEach((text, i) => {
       const y = this.y(steps[i] * target) + 4;
-      put(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
+      setAttributes(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
       say(text, `${shortNumber(steps[i])}×`);
     });
   }
@@ -163,7 +182,7 @@ class ThroughputChart {
       const half = (LETTER * rootSize() * lines[i].name.length) / 2;
       const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
       taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
-      put(text, { x, y: y + 4, "text-anchor": "middle" });
+      setAttributes(text, { x, y: y + 4, "text-anchor": "middle" });
       say(text, lines[i].name);
     });
   }
@@ -183,7 +202,7 @@ class ThroughputChart {
     const [line] = refill(this.pace, "line", own && rate > 0 ? 1 : 0);
     if (!own || !line) return;
     const [x, y] = [this.x(own.gamma), Math.max(this.frame.box.top, this.y(rate))];
-    put(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
+    setAttributes(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
   }
 }
 

@@ -1,8 +1,12 @@
-// @ts-check
-// Runs on one clock: where each lane is at a second, and who is first. No DOM in this file.
-// A race plays in time, as it was measured, or slower by a whole factor.
+// Runs that race on one clock: where each lane is at a second, and which is the fastest. A race is
+// played in time, as it was measured or slower by a whole factor. Nothing is drawn in this file.
 
-const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
+import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
+
+/** @import { Parts } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+
+export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
 const RACE_LENGTH = 14; // seconds that a race takes at most by itself, where it can be slower
 
 /** How much slower than it ran. @param {string} speed */
@@ -41,7 +45,7 @@ class Racer {
 }
 
 /** A target by itself, along the words of the lane that it was timed beside. */
-class Alone {
+export class Alone {
   /** @param {string} label @param {string} along @param {number[]} seconds */
   constructor(label, along, seconds) {
     this.label = label;
@@ -64,13 +68,13 @@ class Alone {
 }
 
 /** A second, with room for sums that were rounded another way. @param {number} seconds */
-function nearly(seconds) {
+export function nearly(seconds) {
   return seconds * (1 + 1e-9);
 }
 
 /** @typedef {Racer|Alone} Contestant */
 
-class Race {
+export class Race {
   /**
    * @param {string} id @param {Racer[]} racers @param {Alone[]} targets
    * @param {{noisy: boolean, chosen: number}} how
@@ -137,7 +141,7 @@ class Race {
 }
 
 /** @param {any} race what Python sent @param {(id: string) => Recording} recordingOf */
-function makeRace(race, recordingOf) {
+export function makeRace(race, recordingOf) {
   const racers = race.lanes.map((/** @type {any} */ { label, parts, stage }) => {
     const recording = recordingOf(stage.run.id);
     recording.prompt = stage.prompt;

@@ -1,6 +1,27 @@
-// @ts-check
-// The lanes of a race: each lane and the target alone on one clock. A lane's name is a button
-// that puts it on the stage.
+// The lanes of a race: each lane, and the target alone, on one clock. A lane's name is a button that
+// puts it on the stage.
+
+import { make, say, sayOrHide } from "./elements.js";
+import {
+  across,
+  BAR,
+  makeLaneKey,
+  paintScale,
+  paintSpeculative,
+  paintStrip,
+  paintTarget,
+  penOf,
+  playhead,
+  theme,
+  viewOf,
+} from "./lane_painting.js";
+import { timeIn, unitFor } from "./number_words.js";
+import { Alone, nearly } from "./race.js";
+import { seen } from "./token_text.js";
+
+/** @import { View } from "./lane_painting.js" */
+/** @import { Contestant, Race } from "./race.js" */
+/** @import { Store } from "./store.js" */
 
 const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for one token of the longest lane: all lanes in view if they can be
@@ -215,6 +236,6 @@ function resultOf(race) {
 }
 
 /** @param {Store} store */
-function makeRaceLanes(store) {
+export function makeRaceLanes(store) {
   return new RaceLanes(store);
 }

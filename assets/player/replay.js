@@ -1,6 +1,9 @@
-// @ts-check
-// The end of a replay file: what stands around the player, drawn from the data in the file.
-// `mountPlayer` is what main.js exports, under the name that it has there.
+// Where a replay file begins: it draws what stands around the player, and opens the player, from the
+// data in the file.
+
+import { make } from "./elements.js";
+import { mountPlayer } from "./mount.js";
+import { seen } from "./token_text.js";
 
 /** @param {string} kind @param {string[]} cells */
 function tableRow(kind, cells) {

@@ -1,7 +1,12 @@
-// @ts-check
-// The one store: which recording is on the stage, where its cursor stands, and how it plays.
-// No DOM in this file.
+// STORE
 
+import { Recording } from "./recording.js";
+
+/** @import { Race } from "./race.js" */
+/** @import { Spot } from "./round_events.js" */
+
+export const UNDER_WAY = ["loading", "queued", "running"];
+export const SPEEDS = ["0.25", "0.5", "1", "2", "4", "true", "instant"];
 const CALM_BEAT = 400; // milliseconds between two pictures of a race without movement
 
 /**
@@ -9,7 +14,7 @@ const CALM_BEAT = 400; // milliseconds between two pictures of a race without mo
  * it only through these methods; each change leads to one `changed` call of every view at
  * the next frame.
  */
-class Store {
+export class Store {
   constructor() {
     this.recording = new Recording("");
     /** Everything of the payload besides the rounds. @type {any} */

@@ -1,26 +1,17 @@
-// @ts-check
 // The head of the player: how the run stands, its result in a sentence, and the figures.
 
-/**
- * @typedef {{id: string, label: string, value: number|null, shown: string, note: string,
- *   help: string}} Figure
- */
+import { keep, recall } from "./browser_memory.js";
+import { make, say, sayOrHide } from "./elements.js";
+import { makeHelp } from "./help_tip.js";
+import { seen } from "./token_text.js";
+
+/** @import { Figure } from "./payload.d.ts" */
+/** @import { Store } from "./store.js" */
 
 const MEASURE_KEY = "specviz.measure";
 
-/** @param {Element} element @param {string} text */
-function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
-function sayOrHide(element, text) {
-  say(element, text || "");
-  element.hidden = !text;
-}
-
 /** @param {Store} store */
-function makeSummary(store) {
+export function makeSummary(store) {
   const status = makeStatus();
   const result = makeResult();
   const figures = makeFigures("sum-figures");
@@ -152,52 +143,4 @@ function makeFigure(id) {
       help.update(figure.label, figure.help);
     },
   };
-}
-
-let helpsMade = 0;
-
-/** A question mark that explains when pointed at, focused or tapped; Escape puts it away. */
-function makeHelp() {
-  const id = `sv-help-${(helpsMade += 1)}`;
-  const tip = make("span", "sum-tip", { role: "tooltip", id });
-  const button = make("button", "sum-ask", { type: "button", "aria-describedby": id }, ["?"]);
-  const element = make("span", "sum-help", {}, [button, tip]);
-  const hide = () => (tip.hidden = true);
-  const show = () => {
-    tip.hidden = false;
-    keepInside(tip, element.closest(".sv"));
-  };
-  hide();
-  element.addEventListener("pointerenter", show);
-  element.addEventListener("pointerleave", () => document.activeElement !== button && hide());
-  button.addEventListener("focus", show);
-  button.addEventListener("click", show);
-  button.addEventListener("blur", hide);
-  element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape") hide();
-  });
-  return {
-    element,
-    /** @param {string} label @param {string} text */
-    update(label, text) {
-      element.hidden = !text;
-      say(tip, text || "");
-      const name = `About: ${label}`;
-      if (button.ariaLabel !== name) button.ariaLabel = name;
-    },
-  };
-}
-
-/**
- * Push a box sideways until it lies within another.
- * @param {HTMLElement} box @param {Element|null} room
- */
-function keepInside(box, room) {
-  box.style.setProperty("--shift", "0px");
-  if (!room) return;
-  const own = box.getBoundingClientRect();
-  const outer = room.getBoundingClientRect();
-  const over = Math.max(0, own.right - outer.right + 8);
-  const under = Math.max(0, outer.left + 8 - (own.left - over));
-  box.style.setProperty("--shift", `${under - over}px`);
 }

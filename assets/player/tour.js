@@ -1,6 +1,14 @@
-// @ts-check
-// The first minute: round one with captions, then a stop before the first rejection and a
-// question. Once for each browser, skippable, and never in the way of a person who takes over.
+// The first minute: round one with captions, then a stop before the first rejection and a question.
+// It is shown once in each browser, can be skipped, and makes way for a person who takes over.
+
+import { keep, recall } from "./browser_memory.js";
+import { button, make } from "./elements.js";
+import { eventKind } from "./round_events.js";
+import { answer, captionAt, question } from "./tour_words.js";
+
+/** @import { Recording } from "./recording.js" */
+/** @import { Spot } from "./round_events.js" */
+/** @import { Store } from "./store.js" */
 
 const TOUR_KEPT = "specviz.tour";
 
@@ -21,55 +29,6 @@ function firstRejection(recording) {
 /** The cursor just before a candidate's verdict. @param {Recording} recording @param {Spot} spot */
 function beforeVerdict(recording, spot) {
   return recording.starts[spot.round] + recording.rounds[spot.round].candidates.length + 1 + spot.place;
-}
-
-/** Token text within a sentence. @param {string} text */
-function quoted(text) {
-  return make("q", "", {}, [chipText(text)]);
-}
-
-/** What to say at a step of the first round. @param {Round} round @param {number} step @returns {(Node|string)[]} */
-function captionAt(round, step) {
-  const drafted = round.candidates.length;
-  const kind = step ? eventKind(round, step) : "draft";
-  if (kind === "draft")
-    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
-  if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
-  if (kind === "land") return landing(round);
-  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
-}
-
-/** @param {Round} round */
-function landing(round) {
-  const { extra } = round;
-  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In the rejected one’s place it puts its own:";
-  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quoted(extra?.text ?? ""), "."];
-}
-
-/** @param {Candidate} candidate @returns {(Node|string)[]} */
-function question(candidate) {
-  const odds = Math.min(1, candidate.target / candidate.draft);
-  const [told] = toldApart(odds, candidate.uniform);
-  const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
-  return [
-    make("b", "", {}, ["Accept or reject "]),
-    quoted(candidate.text),
-    make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}: it stays with probability ${told}. A number between 0 and 1 is drawn; below ${told} it stays.`,
-  ];
-}
-
-/** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
-function answer(candidate, guess) {
-  const odds = Math.min(1, candidate.target / candidate.draft);
-  const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
-  const [drawn] = toldApart(candidate.uniform, odds);
-  const reply = guess ? `Not this time.${unlikely}` : "You were right.";
-  return [
-    make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${reply} The tokens after it fall with it, and the large model puts its own in their place.`,
-  ];
 }
 
 /** The chip that is spoken of: the chosen one, else the last judged, else the newest. @param {Element} row */
@@ -258,6 +217,6 @@ class Tour {
 }
 
 /** @param {Store} store */
-function makeTour(store) {
+export function makeTour(store) {
   return new Tour(store);
 }

@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 from streamlit.components.v2 import component
 
 from specviz.errors import TheoryError
+from specviz.export.player_source import SCRIPTS
+from specviz.export.script_modules import component_script
 from specviz.theory.tradeoff import law_pair
 
 Laws = tuple[tuple[float, ...], tuple[float, ...]]  # the draft's, the target's
 
 MOST_TOKENS = 8
-_ASSETS = Path(__file__).parent.parent.parent / "assets"
-_PARTS = ("player/dom.js", "bars/bars.js")
 
 
 def bars_source() -> tuple[str, str]:
     """The one module of the bars and their style sheet."""
-    script = "\n".join(_read(part).removeprefix("// @ts-check\n") for part in _PARTS)
-    return script, _read("bars/bars.css")
-
-
-def _read(part: str) -> str:
-    return (_ASSETS / part).read_text(encoding="utf-8")
+    style = (SCRIPTS / "bars" / "bars.css").read_text(encoding="utf-8")
+    return component_script(SCRIPTS, "bars/bars.js"), style
 
 
 _SCRIPT, _STYLE = bars_source()

@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binomtest, geom
 
 from specviz.export.playback import round_items
-from specviz.export.player_source import player_source
+from specviz.export.player_source import SCRIPTS, player_source
+from specviz.export.script_modules import read_modules, variable_of
 from specviz.trace import Candidate, Round, Trace
 from tests.browser.long_runs import events_of, recorded
 from tests.traces import make_round, make_trace
@@ -45,9 +46,10 @@ WALK = """(rounds) => {
 @pytest.fixture(scope="module")
 def blank(browser: Any) -> Iterator[Any]:
     """A page with nothing on it but the player's functions."""
-    script = player_source()[0].replace("export default function", "function mountPlayer")
+    script = player_source()[0].replace("export default", "window.component =")
+    names = ", ".join(variable_of(path) for path in read_modules(SCRIPTS, "player/component.js"))
     page = browser.new_page()
-    page.add_script_tag(content=script)
+    page.add_script_tag(content=f"{script}Object.assign(window, {names});")
     yield page
     page.close()
 
@@ -171,15 +173,15 @@ def test_the_band_is_wilsons(blank: Any, hits: int, trials: int) -> None:
 COUNTED = """(rounds) => {
   const recording = new Recording('counted');
   recording.append(0, rounds);
-  const tally = new Tally(recording);
-  tally.take();
+  const counts = new RoundCounts(recording);
+  counts.take();
   const sizes = [1, 2, 3, 4, 5, 6, 7];
   return {
-    alpha: tally.alpha,
-    geometric: sizes.map((size) => geometricShare(tally, size)),
-    emitted: sizes.map((size) => emittedShare(tally, size)),
-    expected: tally.expected.at(-1),
-    places: tally.places,
+    alpha: counts.alpha,
+    geometric: sizes.map((size) => geometricShare(counts, size)),
+    emitted: sizes.map((size) => emittedShare(counts, size)),
+    expected: counts.expected.at(-1),
+    places: counts.places,
   };
 }"""
 

@@ -1,8 +1,14 @@
-// @ts-check
-// Painting lanes of time: stretches, landings, the line that lanes share, the scale.
+// Painting lanes of time on a canvas: stretches of work, tokens that land, the line at the present
+// second, the scale.
 
-const LANE_HEIGHT = 30;
-const BAR = { top: 5, height: 15 };
+import { keyEntry, make, rootSize } from "./elements.js";
+import { countUpTo } from "./lane_clock.js";
+import { timeIn, unitFor } from "./number_words.js";
+
+/** @import { LaneClock } from "./lane_clock.js" */
+
+export const LANE_HEIGHT = 30;
+export const BAR = { top: 5, height: 15 };
 
 /** A round step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
 function scaleStep(least) {
@@ -30,7 +36,7 @@ function brush(canvas, width, height) {
  */
 
 /** @param {View} view @param {number} seconds */
-function across(view, seconds) {
+export function across(view, seconds) {
   return ((seconds - view.from) / view.span) * view.width;
 }
 
@@ -63,13 +69,13 @@ function tick(pen, view, from, at, height) {
 }
 
 /** The line that both lanes share. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} height */
-function playhead(pen, view, height) {
+export function playhead(pen, view, height) {
   pen.fillStyle = view.ink.accent;
   pen.fillRect(Math.min(view.width - 2, Math.max(0, across(view, view.now) - 1)), 0, 2, height);
 }
 
 /** @param {CanvasRenderingContext2D} pen @param {View} view @param {LaneClock} clock */
-function paintSpeculative(pen, view, clock) {
+export function paintSpeculative(pen, view, clock) {
   const { recording, parts, seconds } = clock;
   const first = Math.max(0, countUpTo(seconds, view.from) - 1);
   for (let index = first; index < parts.length; index++) {
@@ -93,7 +99,7 @@ function label(pen, view, from, to, tokens) {
 }
 
 /** @param {CanvasRenderingContext2D} pen @param {View} view @param {number[]} sums */
-function paintTarget(pen, view, sums) {
+export function paintTarget(pen, view, sums) {
   const first = Math.max(0, countUpTo(sums, view.from) - 1);
   for (let index = first; index < sums.length - 1; index++) {
     if (sums[index] > view.from + view.span) return;
@@ -103,7 +109,7 @@ function paintTarget(pen, view, sums) {
 }
 
 /** The time at a lane's end, once it is reached. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} total */
-function finish(pen, view, total) {
+export function finish(pen, view, total) {
   const left = across(view, total) + 8;
   if (total === 0 || total > view.now * (1 + 1e-9) || left > view.width - 48) return;
   const time = timeIn(total, view.unit);
@@ -115,7 +121,7 @@ function finish(pen, view, total) {
 }
 
 /** @param {CanvasRenderingContext2D} pen @param {View} view */
-function paintScale(pen, view) {
+export function paintScale(pen, view) {
   if (view.now === 0 && view.span <= 1e-3) return;
   const step = scaleStep((view.span * 76) / view.width);
   pen.fillStyle = view.ink.soft;
@@ -136,14 +142,14 @@ function paintScale(pen, view) {
  *   `step`: pixels for one token, at least
  * @returns {View}
  */
-function viewOf({ total, now, tokens, step, width, element }) {
+export function viewOf({ total, now, tokens, step, width, element }) {
   const span = Math.min(total, (total * width) / (step * (tokens || 1))) || 1e-3;
   const from = Math.max(0, Math.min(now - 0.62 * span, total - span));
   return { from, span, width, now, unit: unitFor(total), ink: laneInk(element) };
 }
 
 /** A canvas ready for a lane. @param {HTMLCanvasElement} canvas @param {View} view @param {number} height */
-function penOf(canvas, view, height) {
+export function penOf(canvas, view, height) {
   const pen = brush(canvas, view.width, height);
   pen.font = view.ink.font;
   pen.textAlign = "right";
@@ -151,7 +157,7 @@ function penOf(canvas, view, height) {
 }
 
 /** Where in the whole the window is. @param {HTMLCanvasElement} strip @param {View} view @param {number} total */
-function paintStrip(strip, view, total) {
+export function paintStrip(strip, view, total) {
   const part = view.span / (total || 1);
   strip.hidden = part > 0.999 || total === 0;
   if (strip.hidden) return;
@@ -166,7 +172,7 @@ function paintStrip(strip, view, total) {
 }
 
 /** @param {Element} element */
-function theme(element) {
+export function theme(element) {
   return element.closest(".sv")?.getAttribute("data-theme") ?? "";
 }
 
@@ -187,7 +193,7 @@ function laneInk(element) {
   };
 }
 
-function makeLaneKey() {
+export function makeLaneKey() {
   return make("div", "key", {}, [
     keyEntry("d", "draft"),
     keyEntry("v", "target"),

@@ -1,10 +1,31 @@
-// @ts-check
-// Two lanes on one clock: the run as measured, and the target alone along the same words.
-// A long run slides past under the cursor; a strip below shows where in it the window is.
+// Two lanes on one clock: the run as it was measured, and the target alone along the same words. A
+// long run slides past under the cursor; a strip below shows where in it the window is.
+
+import { make } from "./elements.js";
+import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
+import {
+  finish,
+  LANE_HEIGHT,
+  makeLaneKey,
+  paintScale,
+  paintSpeculative,
+  paintStrip,
+  paintTarget,
+  penOf,
+  playhead,
+  theme,
+  viewOf,
+} from "./lane_painting.js";
+import { timeIn, unitFor } from "./number_words.js";
+import { eventsOf } from "./round_events.js";
+import { UNDER_WAY } from "./store.js";
+
+/** @import { View } from "./lane_painting.js" */
+/** @import { Store } from "./store.js" */
 
 const LEAST_STEP = 4.5; // pixels for one token of the target alone
 
-class Lane {
+class RunLane {
   /** @param {string} name */
   constructor(name) {
     this.canvas = make("canvas", "", { "aria-hidden": "true" });
@@ -24,12 +45,12 @@ class Lane {
   }
 }
 
-class Lanes {
+class RunLanes {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    this.fast = new Lane("speculative");
-    this.plain = new Lane("target alone");
+    this.fast = new RunLane("speculative");
+    this.plain = new RunLane("target alone");
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
     this.result = make("p", "result");
@@ -197,6 +218,6 @@ class Lanes {
 }
 
 /** @param {Store} store */
-function makeLanes(store) {
-  return new Lanes(store);
+export function makeRunLanes(store) {
+  return new RunLanes(store);
 }

@@ -1,100 +1,25 @@
-// @ts-check
-// The layout, the feed and the frame loop. The component function is called again, in place, on
-// new data or another theme; the stage stays.
+// The player on its place in the page: its views and their layout, and what becomes of data that
+// Python sends.
 
-const KEPT = 6; // recordings remembered
-const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it was
-const WISH_EVERY = 1000; // milliseconds between two wishes for what is missing
+import { makeAnnouncer } from "./announcer.js";
+import { makeCharts } from "./charts.js";
+import { make } from "./elements.js";
+import { FrameLoop } from "./frame_loop.js";
+import { listenToKeys } from "./keyboard.js";
+import { MissingRounds } from "./missing_rounds.js";
+import { makeControls } from "./playback_controls.js";
+import { makeRace } from "./race.js";
+import { makeRaceLanes } from "./race_lanes.js";
+import { recordingOf } from "./recordings.js";
+import { makeRounds } from "./rounds_pane.js";
+import { makeRunLanes } from "./run_lanes.js";
+import { Store } from "./store.js";
+import { makeSummary } from "./summary.js";
+import { makeText } from "./text_pane.js";
+import { makeTour } from "./tour.js";
+import { makeVerdictCard } from "./verdict_card.js";
 
-/** @type {Map<string, Recording>} */
-const recordings = new Map();
-
-/** @type {WeakMap<HTMLElement, Stage>} */
-const stages = new WeakMap();
-
-/** @param {string} id */
-function recordingOf(id) {
-  const recording = recordings.get(id) ?? new Recording(id);
-  recordings.delete(id);
-  recordings.set(id, recording); // the newest last
-  const oldest = recordings.keys().next().value;
-  if (recordings.size > KEPT && oldest !== undefined) recordings.delete(oldest);
-  return recording;
-}
-
-/** Asks Python for rounds that did not come, until they do. */
-class Wisher {
-  constructor() {
-    this.timer = 0;
-    this.next = 0;
-    this.number = 0;
-    /** @type {((name: string, value: any) => void)|null} */
-    this.send = null;
-  }
-
-  /** @param {Recording} recording @param {number} total how many rounds there are by now */
-  heed(recording, total) {
-    this.recording = recording;
-    this.total = total;
-    this.later();
-  }
-
-  get missing() {
-    return this.recording !== undefined && this.recording.rounds.length < (this.total ?? 0);
-  }
-
-  later() {
-    if (this.timer || !this.missing) return;
-    const wait = Math.max(0, this.next - performance.now());
-    this.timer = window.setTimeout(() => this.speak(), wait);
-  }
-
-  speak() {
-    this.timer = 0;
-    if (!this.missing || !this.recording) return;
-    const { id, rounds } = this.recording;
-    // Numbered by the clock, so that the wish of a page opened anew is a new one.
-    this.number = Math.max(this.number + 1, Date.now());
-    this.send?.("wish", { run: id, start: rounds.length, number: this.number });
-    this.next = performance.now() + WISH_EVERY;
-    this.later();
-  }
-
-  close() {
-    clearTimeout(this.timer);
-  }
-}
-
-/** Frames while playing, none otherwise. */
-class FrameLoop {
-  /** @param {Store} store @param {() => void} between what moves between two events */
-  constructor(store, between) {
-    this.store = store;
-    this.between = between;
-    this.frame = 0;
-    this.before = 0;
-  }
-
-  wake() {
-    if (this.frame || !this.store.playing) return;
-    this.before = performance.now();
-    this.frame = requestAnimationFrame((now) => this.turn(now));
-  }
-
-  /** @param {number} now */
-  turn(now) {
-    this.frame = 0;
-    this.store.advance(Math.max(0, Math.min(LONGEST_FRAME, now - this.before)));
-    this.before = now;
-    if (!this.store.playing) return;
-    this.between();
-    this.frame = requestAnimationFrame((later) => this.turn(later));
-  }
-
-  close() {
-    cancelAnimationFrame(this.frame);
-  }
-}
+/** @import { Recording } from "./recording.js" */
 
 /** @param {string} colour @param {Element} probe @returns {number} from 0, black, to 1, white */
 function luminance(colour, probe) {
@@ -113,7 +38,7 @@ function awaited(run) {
   return Boolean(run?.waiting) && ["loading", "queued"].includes(run.state);
 }
 
-class Stage {
+export class Stage {
   /** @param {HTMLElement} parent */
   constructor(parent) {
     this.parent = parent;
@@ -123,10 +48,10 @@ class Stage {
     this.store = new Store();
     this.views = this.makeViews();
     this.loop = new FrameLoop(this.store, () => this.views.lanes.glide());
-    this.wisher = new Wisher();
+    this.missing = new MissingRounds();
     this.element = make("div", "sv", { "data-theme": "light" }, [this.layout()]);
     parent.append(this.element);
-    this.letGo = listenToKeys(this.element, this.views.transport);
+    this.letGo = listenToKeys(this.element, this.views.controls);
     this.listenToMotion();
     this.store.watch(() => this.draw());
   }
@@ -137,9 +62,9 @@ class Stage {
       summary: makeSummary(store),
       text: makeText(store),
       rounds: makeRounds(store),
-      transport: makeTransport(store),
+      controls: makeControls(store),
       announcer: makeAnnouncer(store),
-      lanes: makeLanes(store),
+      lanes: makeRunLanes(store),
       race: makeRaceLanes(store),
       verdict: makeVerdictCard(store),
       charts: makeCharts(store),
@@ -148,11 +73,11 @@ class Stage {
   }
 
   layout() {
-    const { text, rounds, transport, tour } = this.views;
+    const { text, rounds, controls, tour } = this.views;
     this.player = make("section", "player card", { "data-testid": "player", "aria-label": "Player" }, [
       text.element,
       rounds.element,
-      transport.element,
+      controls.element,
       tour.element,
     ]);
     this.page = make("div", "page");
@@ -201,7 +126,7 @@ class Stage {
     this.store.data = data;
     if (recording === this.store.recording) this.store.grown();
     else this.admit(recording, run.state);
-    this.wisher.heed(recording, rounds.total);
+    this.missing.heed(recording, rounds.total);
   }
 
   /** @param {any} race */
@@ -210,7 +135,7 @@ class Stage {
     this.store.enter(makeRace(race, recordingOf));
     this.arrange(true);
     const { recording } = this.store;
-    this.wisher.heed(recording, recording.rounds.length); // all are here
+    this.missing.heed(recording, recording.rounds.length); // all are here
   }
 
   /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */
@@ -233,35 +158,9 @@ class Stage {
   close() {
     this.letGo();
     this.loop.close();
-    this.wisher.close();
+    this.missing.close();
     if (this.heed) this.calm?.removeEventListener("change", this.heed);
     for (const view of Object.values(this.views)) view.close();
     this.element.remove();
   }
-}
-
-/** @param {HTMLElement} parent @returns {Stage} */
-function stageOf(parent) {
-  const stage = stages.get(parent) ?? new Stage(parent);
-  stages.set(parent, stage);
-  return stage;
-}
-
-/**
- * A cleanup may come late, after the next call has begun: only the newest one may close the
- * stage, and only when its place on the page is gone.
- * @param {{data: any, parentElement: HTMLElement, setStateValue: (name: string, value: any) => void}} given
- */
-export default function ({ data, parentElement, setStateValue }) {
-  const stage = stageOf(parentElement);
-  const generation = ++stage.generation;
-  stage.wisher.send = setStateValue;
-  stage.dress();
-  stage.take(data);
-  return () =>
-    setTimeout(() => {
-      if (stage.generation !== generation || parentElement.isConnected) return;
-      stages.delete(parentElement);
-      stage.close();
-    });
 }

@@ -1,12 +1,20 @@
-// @ts-check
-// The coin that decided a verdict: the chance of acceptance as a bar, the draw as a mark on it
-// that can be dragged, to see what another draw would have done.
+// The chance of acceptance as a bar, with the random draw that decided the verdict as a mark on it.
+// The mark can be dragged, to see what another draw would have done.
+
+import { make } from "./elements.js";
+import { toldApart } from "./number_words.js";
+import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
+import { tellWhatIf } from "./verdict_words.js";
+
+/** @import { Fate, Spot } from "./round_events.js" */
+/** @import { Store } from "./store.js" */
+/** @import { Subject } from "./verdict_subject.js" */
 
 const FINE_STEP = 0.01;
 const COARSE_STEP = 0.1;
 
 /** @param {Store} store @param {() => Spot|null} shown */
-function makeCoin(store, shown) {
+export function makeAcceptanceBar(store, shown) {
   const accept = make("span", "vd-accept", {}, ["accept"]);
   const reject = make("span", "vd-reject", {}, ["reject"]);
   const edge = make("span", "vd-edge");
@@ -32,7 +40,7 @@ function makeCoin(store, shown) {
   });
   return {
     element,
-    /** @param {Case|null} subject */
+    /** @param {Subject|null} subject */
     update(subject) {
       const candidate = subject?.fate === "drafted" ? null : subject?.candidate;
       element.hidden = !candidate;
@@ -89,7 +97,7 @@ function drawLabel(fate, whatIf, told) {
   return fate === "discarded" ? `never used: ${told}` : `draw ${told}`;
 }
 
-/** @param {Case} subject */
+/** @param {Subject} subject */
 function hintOf({ run, fate }) {
   if (run.greedy && !run.lossy)
     return "At temperature 0 no draw can change a verdict. Drag it and see.";

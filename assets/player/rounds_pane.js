@@ -1,169 +1,17 @@
-// @ts-check
-// One row a round, and only the rows in view in the document. Rows wrap where it is narrow, so
-// their heights are measured as they appear and remembered.
+// The list of rounds, one row for each. Only the rows in view are in the document. Rows wrap where it
+// is narrow, so their heights are measured as they appear, and remembered.
 
-const ROW_GUESS = 32; // pixels, before a row has been seen
+import { make } from "./elements.js";
+import { eventsOf, sceneAt } from "./round_events.js";
+import { RoundRow } from "./round_row.js";
+import { ROW_GUESS, RowHeights } from "./row_heights.js";
+import { ScrollFollower } from "./scroll_follower.js";
+
+/** @import { Recording } from "./recording.js" */
+/** @import { Spot } from "./round_events.js" */
+/** @import { Store } from "./store.js" */
+
 const SPARE = 3; // rows kept above and below the view
-
-/** @param {Round} round @param {number} place @returns {string} */
-function textAt(round, place) {
-  const candidate = round.candidates[place];
-  return candidate ? candidate.text : (round.extra?.text ?? "");
-}
-
-/** A chip in words. @param {Round} round @param {number} index @param {number} place @param {Fate} fate */
-function chipWords(round, index, place, fate) {
-  const drafted = round.candidates.length;
-  const which = place < drafted ? `token ${place + 1} of ${drafted}` : "from the target";
-  return `Round ${index + 1}, ${which}, ‘${seen(textAt(round, place))}’, ${fate}`;
-}
-
-/** Blanks are drawn faint beside what they part. @param {HTMLElement} chip @param {string} text */
-function showChip(chip, text) {
-  const shown = chipText(text);
-  const blanks = /^·*/.exec(shown)?.[0] ?? "";
-  chip.replaceChildren(make("i", "", {}, [blanks]), shown.slice(blanks.length));
-}
-
-/** @type {Record<string, Keyframe[]>} */
-const ENTER = {
-  drafted: [{ opacity: 0, transform: "translateX(-10px)" }, { opacity: 1, transform: "none" }],
-  recovered: [
-    { opacity: 0, transform: "translateY(-14px)" },
-    { opacity: 1, transform: "none" },
-  ],
-  bonus: [
-    { opacity: 0, transform: "scale(.8)" },
-    { opacity: 1, transform: "none" },
-  ],
-};
-
-/** @type {Record<string, Keyframe[]>} */
-const TURN = {
-  accepted: [{ transform: "translateY(-3px)" }, { transform: "none" }],
-  rejected: [
-    { transform: "translateX(-3px)" },
-    { transform: "translateX(3px)" },
-    { transform: "none" },
-  ],
-  discarded: [{ opacity: 0.35 }, { opacity: 1 }],
-};
-
-/** One round on the page. */
-class Row {
-  /** @param {Round} round @param {number} index */
-  constructor(round, index) {
-    this.round = round;
-    this.index = index;
-    this.step = -1;
-    /** @type {HTMLElement[]} */
-    this.chips = [];
-    this.tail = make("span", "tail", {}, [make("i", "", { "aria-hidden": "true" }, ["→"])]);
-    this.waiting = make("span", "waiting", {}, ["target is checking…"]);
-    this.cells = make("div", "cells");
-    this.gain = make("span", "gain");
-    this.element = make(
-      "div",
-      "round",
-      { role: "listitem", "data-testid": "round", "data-index": String(index) },
-      [make("span", "number", {}, [String(index + 1)]), this.cells, this.gain],
-    );
-  }
-
-  /** @param {number} step @param {boolean} lively @returns {boolean} whether it may have grown */
-  update(step, lively) {
-    if (step === this.step) return false;
-    this.step = step;
-    const scene = sceneAt(this.round, step);
-    const fates = scene.extra ? [...scene.cells, scene.extra] : scene.cells;
-    while (this.chips.length > fates.length) this.chips.pop()?.remove();
-    fates.forEach((fate, place) => this.put(place, fate, lively));
-    this.dress(scene);
-    return true;
-  }
-
-  /** @param {number} place @param {Fate} fate @param {boolean} lively */
-  put(place, fate, lively) {
-    const chip = this.chips[place];
-    if (!chip) this.enter(place, fate, lively);
-    else if (chip.dataset.state !== fate) this.turn(chip, place, fate, lively);
-  }
-
-  /** The arrow and the extra token stay together where the row wraps. @param {number} place */
-  placeOf(place) {
-    if (place < this.round.candidates.length) return this.cells;
-    this.cells.append(this.tail);
-    return this.tail;
-  }
-
-  /** @param {number} place @param {Fate} fate @param {boolean} lively */
-  enter(place, fate, lively) {
-    const chip = button("chip", "", () => {}, { tabindex: "-1", "data-testid": "token" });
-    chip.dataset.place = String(place);
-    chip.dataset.state = fate;
-    chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));
-    showChip(chip, textAt(this.round, place));
-    this.placeOf(place).append(chip);
-    this.chips.push(chip);
-    if (lively && ENTER[fate]) chip.animate(ENTER[fate], { duration: 120, easing: "ease-out" });
-  }
-
-  /** @param {HTMLElement} chip @param {number} place @param {Fate} fate @param {boolean} lively */
-  turn(chip, place, fate, lively) {
-    chip.dataset.state = fate;
-    chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));
-    if (lively && TURN[fate]) chip.animate(TURN[fate], { duration: 180, easing: "ease-out" });
-  }
-
-  /** @param {Scene} scene */
-  dress(scene) {
-    this.element.dataset.checking = String(scene.checking);
-    if (scene.checking) this.cells.append(this.waiting);
-    else this.waiting.remove();
-    if (!scene.extra) this.tail.remove();
-    const gained = emittedBy(this.round).length;
-    this.gain.textContent = scene.complete ? `+${gained}` : "";
-  }
-
-  get settled() {
-    return this.step >= eventsOf(this.round);
-  }
-}
-
-/** Heights of all rows: measured where seen, guessed where not. */
-class Heights {
-  constructor() {
-    /** @type {number[]} */
-    this.known = [];
-    this.guess = ROW_GUESS;
-  }
-
-  clear() {
-    this.known = [];
-  }
-
-  /** @param {number} index */
-  of(index) {
-    return this.known[index] ?? this.guess;
-  }
-
-  /** Pixels above a row. @param {number} index */
-  above(index) {
-    let sum = 0;
-    for (let row = 0; row < index; row++) sum += this.of(row);
-    return sum;
-  }
-
-  /** The row at a height. @param {number} top @param {number} total @returns {number} */
-  rowAt(top, total) {
-    let sum = 0;
-    for (let row = 0; row < total; row++) {
-      sum += this.of(row);
-      if (sum > top) return row;
-    }
-    return Math.max(0, total - 1);
-  }
-}
 
 class RoundsPane {
   /** @param {Store} store */
@@ -173,14 +21,14 @@ class RoundsPane {
     this.below = make("div", "spacer", { "aria-hidden": "true" });
     this.list = make("div", "rows", { role: "list", "aria-label": "Rounds" }, []);
     this.pane = make("div", "scroll", { tabindex: "-1" }, [this.above, this.list, this.below]);
-    this.follower = new Follower(this.pane, () => this.window());
+    this.follower = new ScrollFollower(this.pane, () => this.window());
     this.element = make("section", "rounds", {}, [
       make("h2", "", {}, ["Rounds"]),
       this.pane,
       this.follower.back,
     ]);
-    this.heights = new Heights();
-    /** @type {Map<number, Row>} */
+    this.heights = new RowHeights();
+    /** @type {Map<number, RoundRow>} */
     this.rows = new Map();
     /** @type {Recording|null} */
     this.recording = null;
@@ -271,7 +119,7 @@ class RoundsPane {
     let row = this.rows.get(index);
     const fresh = !row;
     if (!row) {
-      row = new Row(recording.rounds[index], index);
+      row = new RoundRow(recording.rounds[index], index);
       this.rows.set(index, row);
       this.insert(row);
     }
@@ -282,7 +130,7 @@ class RoundsPane {
     if (row.update(step, lively && index === at.round) || fresh) delete this.heights.known[index];
   }
 
-  /** @param {Row} row */
+  /** @param {RoundRow} row */
   insert(row) {
     let next = null;
     for (const [index, other] of this.rows)
@@ -385,6 +233,6 @@ function spotOf(target) {
 }
 
 /** @param {Store} store */
-function makeRounds(store) {
+export function makeRounds(store) {
   return new RoundsPane(store);
 }

@@ -1,0 +1,55 @@
+// Making elements of the page, and putting words into them. Texts are set as text and never as HTML.
+
+/**
+ * @param {string} tag @param {string} [name] class names
+ * @param {Record<string, string>} [attributes] @param {(Node|string)[]} [children]
+ * @returns {any}
+ */
+export function make(tag, name = "", attributes = {}, children = []) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * @param {string} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
+ * @returns {any}
+ */
+export function draw(tag, attributes = {}, children = []) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** The reader's text size, in pixels. */
+export function rootSize() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
+/** A colour and what it stands for. @param {string} kind of swatch @param {string} word */
+export function keyEntry(kind, word) {
+  return make("span", "entry", {}, [make("u", `swatch ${kind}`), word]);
+}
+
+/** A button. @param {string} name @param {string} text @param {() => void} act @param {Record<string, string>} [attributes] */
+export function button(name, text, act, attributes = {}) {
+  const element = make("button", name, { type: "button", ...attributes }, [text]);
+  element.addEventListener("click", act);
+  return element;
+}
+
+/** @param {Element} element @param {string} text */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
+export function sayOrHide(element, text) {
+  say(element, text || "");
+  element.hidden = !text;
+}
