@@ -15,6 +15,8 @@ const STEPS = {
 
 /** @typedef {"draft"|"target"} Model */
 /** @typedef {{draft: number[], target: number[]}} Laws */
+/** What Python sends: another name starts anew. @typedef {{id: string, labels: string[], start: Laws, now: Laws}} BarsData */
+/** One bar. @typedef {ReturnType<Bars["bar"]>} Shape */
 
 /** @type {Model[]} */
 const MODELS = ["draft", "target"];
@@ -53,10 +55,11 @@ class Bars {
     /** What is being moved, and the law before. @type {{model: Model, at: number, base: number[]}|null} */
     this.grip = null;
     this.dragging = false;
-    /** @type {((name: string, value: any) => void)|null} */
+    /** @type {((name: string, value: unknown) => void)|null} */
     this.tell = null;
     this.plot = draw("svg", { class: "plot", role: "group", "aria-label": "Chances of each token, by draft and target" });
     this.plot.append(patterns());
+    this.grid = draw("g", { class: "grid" });
     this.names = make("div", "names");
     this.reset = button("reset", "Reset", () => this.restore(), { "aria-label": "Reset the bars" });
     this.element = make("div", "bars", { "data-testid": "bars" }, [this.head(), this.plot, this.names]);
@@ -73,7 +76,7 @@ class Bars {
     return make("div", "head", {}, [make("div", "key", {}, key), this.reset]);
   }
 
-  /** @param {any} data what Python sent: id, labels, start, now */
+  /** @param {BarsData} data what Python sent */
   take(data) {
     if (data.id === this.id) return;
     this.id = data.id;
@@ -114,7 +117,7 @@ class Bars {
     return { group, shared, extra, ground, value, handle, grab };
   }
 
-  /** @param {PointerEvent} event @param {Model} model @param {number} at @param {any} group @param {any} handle */
+  /** @param {PointerEvent} event @param {Model} model @param {number} at @param {SVGElement} group @param {SVGElement} handle */
   seize(event, model, at, group, handle) {
     event.preventDefault();
     handle.focus({ preventScroll: true });
@@ -198,7 +201,7 @@ class Bars {
     this.element.dataset.sums = MODELS.map((model) => this.laws[model].reduce((sum, each) => sum + each, 0).toFixed(9)).join(" ");
   }
 
-  /** @param {any} shape @param {Model} model @param {number} at @param {number} x @param {number} thick */
+  /** @param {Shape} shape @param {Model} model @param {number} at @param {number} x @param {number} thick */
   paintBar(shape, model, at, x, thick) {
     const chance = this.laws[model][at];
     const common = Math.min(this.laws.draft[at], this.laws.target[at]);
@@ -210,8 +213,8 @@ class Bars {
     place(shape.handle, x + (thick - reach) / 2, y(chance) - 3, reach, 6);
     place(shape.grab, x, y(chance) - REACH, thick, 2 * REACH);
     shape.value.textContent = `${(100 * chance).toFixed(0)}${thick < 25 ? "" : "\u00a0%"}`;
-    shape.value.setAttribute("x", x + thick / 2);
-    shape.value.setAttribute("y", y(chance) - 8);
+    shape.value.setAttribute("x", String(x + thick / 2));
+    shape.value.setAttribute("y", String(y(chance) - 8));
     shape.handle.setAttribute("aria-valuenow", chance.toFixed(4));
     shape.handle.setAttribute("aria-valuetext", `${(100 * chance).toFixed(1)} %`);
   }
@@ -245,7 +248,7 @@ class Bars {
   }
 }
 
-/** @param {any} rect @param {number} x @param {number} y @param {number} width @param {number} height */
+/** @param {SVGElement} rect @param {number} x @param {number} y @param {number} width @param {number} height */
 function place(rect, x, y, width, height) {
   for (const [name, value] of Object.entries({ x, y, width, height: Math.max(0, height) })) rect.setAttribute(name, value.toFixed(2));
 }
@@ -270,7 +273,7 @@ function barsOf(parent) {
 /**
  * A cleanup may come late, after the next call has begun: only the newest one may end the bars,
  * and only when their place on the page is gone.
- * @param {{data: any, parentElement: HTMLElement, setStateValue: (name: string, value: any) => void}} given
+ * @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {
   const bars = barsOf(parentElement);

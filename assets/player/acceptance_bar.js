@@ -7,7 +7,7 @@ import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
 import { tellWhatIf } from "./verdict_words.js";
 
 /** @import { Fate, Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 const FINE_STEP = 0.01;

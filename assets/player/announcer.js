@@ -6,7 +6,7 @@ import { seen } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
@@ -34,8 +34,7 @@ class Announcer {
   draw() {
     const { store } = this;
     const over = this.finished();
-    const racing = store.race !== null && store.playing; // the race has its own announcer
-    if (store.recording !== this.recording || over < this.said || racing) {
+    if (store.recording !== this.recording || over < this.said || store.toldElsewhere) {
       this.recording = store.recording;
       this.said = over;
     }

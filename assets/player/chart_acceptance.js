@@ -16,7 +16,7 @@ import { share } from "./number_words.js";
 import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 
 /** @import { Pointed, Tick } from "./chart_frame.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 const ACCEPTANCE_CAPTION =
   "Line: share of the tested candidates accepted so far (α), with its 95 % band. Dashed: the share that their odds gave reason to expect before the draws.";

@@ -3,7 +3,7 @@
 
 import { draw, make, say } from "./elements.js";
 
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /** @typedef {{left: number, right: number, top: number, bottom: number}} Margins */
 /** @typedef {{at: number, text: string}} Tick */
@@ -52,7 +52,7 @@ export function setAttributes(element, attributes) {
 
 /**
  * As many children as asked for, kept from one drawing to the next.
- * @param {Element} layer @param {string} tag @param {number} count @returns {Element[]}
+ * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
 export function refill(layer, tag, count) {
   while (layer.childElementCount > count) layer.lastElementChild?.remove();
@@ -112,7 +112,7 @@ export class ChartFrame {
     this.bottom = this.layer("ch-bottom");
   }
 
-  /** @param {string} name @param {string} [tag] */
+  /** @param {string} name @param {keyof SVGElementTagNameMap} [tag] */
   layer(name, tag = "g") {
     const layer = draw(tag, { class: name });
     this.svg.append(layer);

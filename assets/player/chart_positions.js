@@ -8,7 +8,7 @@ import { RoundCounts, wilson } from "./round_counts.js";
 
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { PlaceCounts } from "./round_counts.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 const PLACES_CAPTION =
   "Bars: share of all rounds in which this place was accepted. Dots: share of those tested, with a 95 % interval. Dashed: α over all places.";

@@ -15,9 +15,9 @@ import { make, rootSize, say } from "./elements.js";
 import { emittedBy } from "./round_events.js";
 
 /** @import { Place, Tick } from "./chart_frame.js" */
-/** @import { Round, RunPoint, Throughput } from "./payload.d.ts" */
+/** @import { Charts, Round, RunPoint, Throughput } from "./payload.d.ts" */
 /** @import { RoundCounts } from "./round_counts.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /** Lines without numbers, while there are none. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
@@ -43,6 +43,8 @@ export class ThroughputChart {
     this.told = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
+    /** The buttons of the points, in their order. @type {HTMLButtonElement[]} */
+    this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
     say(this.frame.empty, "fills when the step costs are measured");
@@ -52,7 +54,7 @@ export class ThroughputChart {
     this.y = linearScale(0, 1, 1, 0);
   }
 
-  /** @param {RoundCounts} _ @param {any} charts */
+  /** @param {RoundCounts} _ @param {Charts|undefined} charts */
   fill(_, charts) {
     /** @type {Throughput|null} */
     const shown = charts?.throughput ?? null;
@@ -149,11 +151,15 @@ export class ThroughputChart {
 
   /** Runs as points that can be focused; this run filled and named. @param {Throughput} shown */
   paintPoints({ points }) {
-    const layer = this.points;
-    while (layer.childElementCount > points.length) layer.lastElementChild.remove();
-    while (layer.childElementCount < points.length) layer.append(makePoint(this.frame));
+    const { buttons } = this;
+    while (buttons.length > points.length) buttons.pop()?.remove();
+    while (buttons.length < points.length) {
+      const button = makePoint(this.frame);
+      buttons.push(button);
+      this.points.append(button);
+    }
     points.forEach((each, i) => {
-      const button = layer.children[i];
+      const button = buttons[i];
       button.classList.toggle("ch-current", each.current);
       button.classList.toggle("ch-partial", each.partial);
       button.classList.toggle("ch-few", each.few);
@@ -339,7 +345,7 @@ function makePoint(frame) {
   const button = make("button", "ch-point", { type: "button" });
   const show = () => {
     const [x, y] = [parseFloat(button.style.left), parseFloat(button.style.top) - 12];
-    frame.point({ x, y, text: button.ariaLabel });
+    frame.point({ x, y, text: button.ariaLabel ?? "" });
   };
   const hide = () => frame.point(null);
   for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, show);

@@ -17,7 +17,7 @@ import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
 
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { Round } from "./payload.d.ts" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 const WINDOW = 60; // rounds in view of the time chart
 const LEAST_SLOTS = 24; // so that few rounds do not make fat bars
@@ -133,7 +133,7 @@ function timeEnds({ times }) {
   return [draft, draft + verify, draft + verify + other].map((seconds) => 1000 * seconds);
 }
 
-/** @returns {Node[]} */
+/** @returns {(Node|string)[]} */
 function timesCaption() {
   const parts = [
     keyEntry("d", "draft"),

@@ -15,8 +15,8 @@ import { emittedShare, foretoldShare, geometricShare, RoundCounts } from "./roun
 import { emittedBy } from "./round_events.js";
 
 /** @import { Pointed } from "./chart_frame.js" */
-/** @import { Throughput } from "./payload.d.ts" */
-/** @import { Store } from "./store.js" */
+/** @import { Charts, Throughput } from "./payload.d.ts" */
+/** @import { Store } from "./base_store.js" */
 
 export class TokensChart {
   /** @param {Store} store */
@@ -33,7 +33,7 @@ export class TokensChart {
     this.frame.explain((at) => this.tell(Math.round(1 + (at - this.x(1)) / this.slot)));
   }
 
-  /** @param {RoundCounts} counts @param {any} charts */
+  /** @param {RoundCounts} counts @param {Charts|undefined} charts */
   fill(counts, charts) {
     this.counts = counts;
     this.told = this.lawOf(counts, charts?.throughput ?? null);

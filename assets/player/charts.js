@@ -11,12 +11,13 @@ import { make } from "./elements.js";
 import { RoundCounts } from "./round_counts.js";
 import { Throttle } from "./throttle.js";
 
+/** @import { Charts as ChartsData } from "./payload.d.ts" */
 /** @import { ChartFrame } from "./chart_frame.js" */
 /** @import { Recording } from "./recording.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /**
- * @typedef {{frame: ChartFrame, fill: (counts: RoundCounts, charts: any) => boolean,
+ * @typedef {{frame: ChartFrame, fill: (counts: RoundCounts, charts: ChartsData|undefined) => boolean,
  *   mark: (round: number) => void}} Chart  `fill` tells whether there was anything to show
  */
 
@@ -32,8 +33,8 @@ class Charts {
   constructor(store) {
     this.store = store;
     this.counts = new RoundCounts(store.recording);
-    /** What was last drawn of the payload. @type {any} */
-    this.drawn = null;
+    /** What was last drawn of the payload. @type {ChartsData|undefined} */
+    this.drawn = undefined;
     /** @type {number|null} */
     this.marked = null;
     /** @type {Chart[]} */

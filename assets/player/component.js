@@ -2,7 +2,9 @@
 
 import { mountPlayer } from "./mount.js";
 
-/** @param {Parameters<typeof mountPlayer>[0]} given */
+/** @import { Given } from "./mount.js" */
+
+/** @param {Given} given */
 export default function (given) {
   return mountPlayer(given);
 }

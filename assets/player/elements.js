@@ -1,9 +1,11 @@
 // Making elements of the page, and putting words into them. Texts are set as text and never as HTML.
 
 /**
- * @param {string} tag @param {string} [name] class names
+ * An element of HTML.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag @param {string} [name] class names
  * @param {Record<string, string>} [attributes] @param {(Node|string)[]} [children]
- * @returns {any}
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function make(tag, name = "", attributes = {}, children = []) {
   const element = document.createElement(tag);
@@ -16,8 +18,10 @@ export function make(tag, name = "", attributes = {}, children = []) {
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * @param {string} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
- * @returns {any}
+ * An element of a drawing.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
+ * @returns {SVGElementTagNameMap[Tag]}
  */
 export function draw(tag, attributes = {}, children = []) {
   const element = document.createElementNS(SVG, tag);

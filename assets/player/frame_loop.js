@@ -1,6 +1,6 @@
 // Lets time pass in the store, frame by frame, while something is playing.
 
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it was
 

@@ -171,11 +171,6 @@ export function paintStrip(strip, view, total) {
   pen.fillRect((view.now / total) * view.width - 1, 0, 2, 6);
 }
 
-/** @param {Element} element */
-export function theme(element) {
-  return element.closest(".sv")?.getAttribute("data-theme") ?? "";
-}
-
 /** The colours of now. @param {Element} element @returns {Record<string, string>} */
 function laneInk(element) {
   const style = getComputedStyle(element);

@@ -10,7 +10,7 @@ export class MissingRounds {
     this.timer = 0;
     this.next = 0;
     this.number = 0;
-    /** @type {((name: string, value: any) => void)|null} */
+    /** @type {((name: string, value: unknown) => void)|null} */
     this.send = null;
   }
 

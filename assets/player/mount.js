@@ -3,6 +3,14 @@
 
 import { Stage } from "./stage.js";
 
+/** @import { Payload } from "./payload.d.ts" */
+
+/**
+ * What Streamlit gives to a component.
+ * @typedef {{data: Payload, parentElement: HTMLElement,
+ *   setStateValue: (name: string, value: unknown) => void}} Given
+ */
+
 /** @type {WeakMap<HTMLElement, Stage>} */
 const stages = new WeakMap();
 
@@ -16,7 +24,7 @@ function stageOf(parent) {
 /**
  * A cleanup may come late, after the next call has begun: only the newest one may close the
  * stage, and only when its place on the page is gone.
- * @param {{data: any, parentElement: HTMLElement, setStateValue: (name: string, value: any) => void}} given
+ * @param {Given} given @returns {() => void} the cleanup
  */
 export function mountPlayer({ data, parentElement, setStateValue }) {
   const stage = stageOf(parentElement);
@@ -24,10 +32,11 @@ export function mountPlayer({ data, parentElement, setStateValue }) {
   stage.missing.send = setStateValue;
   stage.dress();
   stage.take(data);
-  return () =>
+  return () => {
     setTimeout(() => {
       if (stage.generation !== generation || parentElement.isConnected) return;
       stages.delete(parentElement);
       stage.close();
     });
+  };
 }

@@ -227,3 +227,19 @@ export interface SentTarget {
   /** The seconds of each token. */
   seconds: number[];
 }
+
+/** What a replay file holds besides the player. */
+export interface ReplayData {
+  about: About;
+  player: Payload;
+}
+
+/** What stands around the player in a replay file. */
+export interface About {
+  title: string;
+  /** Empty for a single run. */
+  verdict: string;
+  facts: string[];
+  /** Rows of cells, the head first; empty for a single run. */
+  table: string[][];
+}

@@ -2,11 +2,8 @@
 
 import { button, make } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
-import { timeIn, unitFor } from "./number_words.js";
-import { RACE_SPEEDS } from "./race.js";
-import { SPEEDS } from "./store.js";
 
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /** @type {Record<string, string>} */
 const SPEED_WORDS = {
@@ -38,7 +35,7 @@ export class PlaybackControls {
       "aria-label": "Position in the run",
       "data-testid": "seek",
     });
-    this.seek.addEventListener("input", () => this.seekTo(Number(this.seek.value)));
+    this.seek.addEventListener("input", () => store.seekTo(Number(this.seek.value)));
     this.where = make("span", "where");
     this.live = button("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
     this.speed = this.makeSpeed();
@@ -73,25 +70,14 @@ export class PlaybackControls {
     return select;
   }
 
-  /** A run plays in events, a race in time. */
-  get speeds() {
-    return this.store.race ? RACE_SPEEDS : SPEEDS;
-  }
-
   drawSpeed() {
-    const { speeds } = this;
+    const { speeds } = this.store;
     if (this.offered !== speeds) {
       const options = speeds.map((speed) => make("option", "", { value: speed }, [SPEED_WORDS[speed]]));
       this.speed.replaceChildren(...options);
       this.offered = speeds;
     }
     if (this.speed.value !== this.store.speed) this.speed.value = this.store.speed;
-  }
-
-  /** @param {number} value of the bar: an event, or a second of a race */
-  seekTo(value) {
-    if (this.store.race) this.store.seekTime(value);
-    else this.store.seek(value);
   }
 
   toggle() {
@@ -102,18 +88,18 @@ export class PlaybackControls {
 
   /** @param {1|-1} by */
   shift(by) {
-    const { speeds } = this;
+    const { speeds } = this.store;
     const next = speeds.indexOf(this.store.speed) + by;
     if (next >= 0 && next < speeds.length) this.store.setSpeed(speeds[next]);
   }
 
   draw() {
     const { store } = this;
-    const { recording, cursor, race } = store;
+    const { recording, seekBar } = store;
     const total = recording.rounds.length;
     const left = store.underWay && !store.live && total > 0;
     const where = this.place();
-    const state = [where, cursor, recording.end, race?.now, this.playWord(), store.speed, left].join();
+    const state = [where, seekBar.at, seekBar.end, store.cursor, this.playWord(), store.speed, left].join();
     if (state === this.shown) return;
     this.shown = state;
     this.where.textContent = where;
@@ -125,17 +111,16 @@ export class PlaybackControls {
   }
 
   place() {
-    const { recording, cursor, race } = this.store;
+    const { recording, cursor, time } = this.store;
     const total = recording.rounds.length;
     const where = total ? `round ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
-    return race ? `${timeIn(race.now, unitFor(race.total))} · ${where}` : where;
+    return time ? `${time} · ${where}` : where;
   }
 
   /** @param {string} where */
   drawSeek(where) {
-    const { recording, cursor, race } = this.store;
-    const [end, at] = race ? [race.total, race.now] : [recording.end, cursor];
-    this.seek.step = race ? "any" : "1";
+    const { at, end, step } = this.store.seekBar;
+    this.seek.step = step;
     this.seek.max = String(end);
     this.seek.value = String(at);
     this.seek.style.setProperty("--done", `${(100 * at) / (end || 1)}%`);

@@ -3,7 +3,7 @@
 
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 
-/** @import { Parts } from "./payload.d.ts" */
+/** @import { Parts, RunPayload, SentRace } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
@@ -17,7 +17,7 @@ function slowness(speed) {
 
 /** A run in a race, with the stage that it would have by itself. */
 class Racer {
-  /** @param {string} label @param {Recording} recording @param {Parts[]} parts @param {any} data */
+  /** @param {string} label @param {Recording} recording @param {Parts[]} parts @param {RunPayload} data */
   constructor(label, recording, parts, data) {
     this.label = label;
     this.recording = recording;
@@ -140,16 +140,14 @@ export class Race {
   }
 }
 
-/** @param {any} race what Python sent @param {(id: string) => Recording} recordingOf */
+/** @param {SentRace} race what Python sent @param {(id: string) => Recording} recordingOf */
 export function makeRace(race, recordingOf) {
-  const racers = race.lanes.map((/** @type {any} */ { label, parts, stage }) => {
+  const racers = race.lanes.map(({ label, parts, stage }) => {
     const recording = recordingOf(stage.run.id);
     recording.prompt = stage.prompt;
     recording.append(stage.rounds.from, stage.rounds.items);
     return new Racer(label, recording, parts, stage);
   });
-  const targets = race.targets.map(
-    (/** @type {any} */ { label, along, seconds }) => new Alone(label, along, seconds),
-  );
+  const targets = race.targets.map(({ label, along, seconds }) => new Alone(label, along, seconds));
   return new Race(race.id, racers, targets, race);
 }

@@ -12,16 +12,16 @@ import {
   paintTarget,
   penOf,
   playhead,
-  theme,
   viewOf,
 } from "./lane_painting.js";
 import { timeIn, unitFor } from "./number_words.js";
 import { Alone, nearly } from "./race.js";
+import { themeOf } from "./theme.js";
 import { seen } from "./token_text.js";
 
 /** @import { View } from "./lane_painting.js" */
 /** @import { Contestant, Race } from "./race.js" */
-/** @import { Store } from "./store.js" */
+/** @import { RaceStore } from "./race_store.js" */
 
 const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for one token of the longest lane: all lanes in view if they can be
@@ -99,7 +99,7 @@ function goal(pen, view, total) {
 }
 
 class RaceLanes {
-  /** @param {Store} store */
+  /** @param {RaceStore} store */
   constructor(store) {
     this.store = store;
     /** @type {Race|null} */
@@ -110,15 +110,7 @@ class RaceLanes {
     this.view = null;
     this.drawn = "";
     this.in = 0; // contestants that the announcer has seen come in
-    this.build();
-    this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.foot);
-  }
-
-  build() {
-    this.list = make("div", "rows-of-lanes", { role: "radiogroup", "aria-label": "Lane on the stage" });
-    this.list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.walk(event));
-    this.list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.jump(event));
+    this.list = this.makeList();
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
     this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.leap(event));
@@ -126,8 +118,22 @@ class RaceLanes {
     this.result = make("p", "result", { "data-testid": "race-result" });
     this.note = make("p", "race-note");
     this.announcer = make("div", "unseen", { "aria-live": "polite", role: "status", "data-testid": "race-news" });
+    this.element = this.layout();
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.foot);
+  }
+
+  makeList() {
+    const names = { role: "radiogroup", "aria-label": "Lane on the stage" };
+    const list = make("div", "rows-of-lanes", names);
+    list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.walk(event));
+    list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.jump(event));
+    return list;
+  }
+
+  layout() {
     const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot, make("span", "standing")]);
-    this.element = make("section", "lanes race card", { "data-testid": "race" }, [
+    return make("section", "lanes race card", { "data-testid": "race" }, [
       make("h2", "", {}, ["All lanes on one clock"]),
       make("div", "tracks", {}, [this.list, foot]),
       make("div", "foot-line", {}, [makeLaneKey(), this.result]),
@@ -138,11 +144,9 @@ class RaceLanes {
 
   draw() {
     const { race } = this.store;
-    this.element.hidden = race === null;
-    if (race === null) return;
     if (race !== this.race) this.begin(race);
     const width = this.foot.clientWidth;
-    const state = [race.id, race.now, race.chosen, width, theme(this.element)].join();
+    const state = [race.id, race.now, race.chosen, width, themeOf(this.element)].join();
     if (width === 0 || state === this.drawn) return;
     this.drawn = state;
     this.paint(race, width);
@@ -214,12 +218,12 @@ class RaceLanes {
   jump(event) {
     const { view, store } = this;
     if (!view || !(event.target instanceof HTMLCanvasElement)) return;
-    store.seekTime(view.from + (event.offsetX / view.width) * view.span);
+    store.seekTo(view.from + (event.offsetX / view.width) * view.span);
   }
 
   /** @param {MouseEvent} event */
   leap(event) {
-    if (this.race) this.store.seekTime((event.offsetX / this.strip.clientWidth) * this.race.total);
+    if (this.race) this.store.seekTo((event.offsetX / this.strip.clientWidth) * this.race.total);
   }
 
   close() {
@@ -235,7 +239,7 @@ function resultOf(race) {
   return `In these recordings ${seen(winner.label)} is the fastest${how}.`;
 }
 
-/** @param {Store} store */
+/** @param {RaceStore} store */
 export function makeRaceLanes(store) {
   return new RaceLanes(store);
 }

@@ -5,6 +5,8 @@ import { make } from "./elements.js";
 import { mountPlayer } from "./mount.js";
 import { seen } from "./token_text.js";
 
+/** @import { About, ReplayData } from "./payload.d.ts" */
+
 /** @param {string} kind @param {string[]} cells */
 function tableRow(kind, cells) {
   const scopes = cells.map((_, place) => (kind === "th" ? "col" : place === 0 ? "row" : ""));
@@ -28,7 +30,7 @@ function makeTable([head, ...rows]) {
   ]);
 }
 
-/** @param {{title: string, verdict: string, facts: string[], table: string[][]}} about */
+/** @param {About} about */
 function makeHead({ title, verdict, facts }) {
   const parts = [make("h1", "", {}, [seen(title)])];
   if (verdict) parts.push(make("p", "replay-verdict", { "data-testid": "replay-verdict" }, [seen(verdict)]));
@@ -37,7 +39,8 @@ function makeHead({ title, verdict, facts }) {
 }
 
 function openReplay() {
-  const { about, player } = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
+  const text = document.getElementById("data")?.textContent ?? "{}";
+  const { about, player } = /** @type {ReplayData} */ (JSON.parse(text));
   const stage = make("main", "replay-stage");
   const rows = about.table.length ? [makeTable(about.table)] : [];
   document.title = seen(about.title);

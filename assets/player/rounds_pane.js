@@ -9,7 +9,7 @@ import { ScrollFollower } from "./scroll_follower.js";
 
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 const SPARE = 3; // rows kept above and below the view
 

@@ -13,15 +13,15 @@ import {
   paintTarget,
   penOf,
   playhead,
-  theme,
   viewOf,
 } from "./lane_painting.js";
 import { timeIn, unitFor } from "./number_words.js";
+import { themeOf } from "./theme.js";
 import { eventsOf } from "./round_events.js";
-import { UNDER_WAY } from "./store.js";
+import { UNDER_WAY } from "./base_store.js";
 
 /** @import { View } from "./lane_painting.js" */
-/** @import { Store } from "./store.js" */
+/** @import { RunStore } from "./run_store.js" */
 
 const LEAST_STEP = 4.5; // pixels for one token of the target alone
 
@@ -31,11 +31,8 @@ class RunLane {
     this.canvas = make("canvas", "", { "aria-hidden": "true" });
     this.count = make("b", "count");
     this.note = make("span", "note");
-    this.element = make("div", "lane", {}, [
-      make("span", "name", {}, [name]),
-      make("div", "track", {}, [this.canvas, this.note]),
-      this.count,
-    ]);
+    this.track = make("div", "track", {}, [this.canvas, this.note]);
+    this.element = make("div", "lane", {}, [make("span", "name", {}, [name]), this.track, this.count]);
   }
 
   /** @param {number} tokens */
@@ -46,7 +43,7 @@ class RunLane {
 }
 
 class RunLanes {
-  /** @param {Store} store */
+  /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
     this.fast = new RunLane("speculative");
@@ -68,7 +65,6 @@ class RunLanes {
       this.picture,
       make("div", "foot-line", {}, [makeLaneKey(), this.result]),
     ]);
-    this.listen();
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
@@ -76,30 +72,30 @@ class RunLanes {
     this.sums = [0];
     this.drawn = "";
     this.spoken = "";
+    this.listen();
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.fast.track);
   }
 
   listen() {
-    this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.fast.canvas.parentElement);
     for (const canvas of [this.fast.canvas, this.plain.canvas])
       canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => this.jump(event));
     this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.leap(event));
   }
 
   close() {
-    this.resized?.disconnect();
+    this.resized.disconnect();
   }
 
   draw() {
-    const { recording, cursor, underWay, race } = this.store;
-    this.element.hidden = race !== null; // which shows its own lanes
-    if (race) return;
-    const width = this.fast.canvas.parentElement.clientWidth;
+    const { recording, cursor, underWay } = this.store;
+    const width = this.fast.track.clientWidth;
     this.learn();
-    const state = [recording.id, recording.end, this.clock.total, this.sums.length, cursor, width];
-    state.push(theme(this.element), this.noisy, underWay, this.missing());
-    if (width === 0 || state.join() === this.drawn) return;
-    this.drawn = state.join();
+    const { length } = this.sums;
+    const seen = [recording.id, recording.end, this.clock.total, length, cursor, width].join();
+    const state = [seen, themeOf(this.element), this.noisy, underWay, this.missing()].join();
+    if (width === 0 || state === this.drawn) return;
+    this.drawn = state;
     this.paint(this.look(width));
     this.say();
   }
@@ -131,7 +127,7 @@ class RunLanes {
   /** Between two events, while playing slowly enough for it to show. */
   glide() {
     const { still, speed } = this.store;
-    if (this.view && !this.store.race && !still && Number(speed) <= 1) this.paint(this.look(this.view.width));
+    if (this.view && !still && Number(speed) <= 1) this.paint(this.look(this.view.width));
   }
 
   /** @param {number} width @returns {View} */
@@ -174,9 +170,9 @@ class RunLanes {
   missing() {
     const { recording, data } = this.store;
     if (this.alone || !recording.rounds.length) return "";
-    const own = recording.id === data.run?.id;
-    if (own && UNDER_WAY.includes(data.run.state)) return "measured after the run";
-    const broken = own && ["stopped", "failed"].includes(data.run.state);
+    const state = recording.id === data.run?.id ? data.run.state : "";
+    if (UNDER_WAY.includes(state)) return "measured after the run";
+    const broken = ["stopped", "failed"].includes(state);
     return broken ? "not measured: the run did not end by itself" : "not measured";
   }
 
@@ -217,7 +213,7 @@ class RunLanes {
   }
 }
 
-/** @param {Store} store */
+/** @param {RunStore} store */
 export function makeRunLanes(store) {
   return new RunLanes(store);
 }

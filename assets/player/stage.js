@@ -1,146 +1,97 @@
-// The player on its place in the page: its views and their layout, and what becomes of data that
-// Python sends.
+// The player in its place on the page: what becomes of the data that Python sends, and which theme the
+// player wears.
 
-import { makeAnnouncer } from "./announcer.js";
-import { makeCharts } from "./charts.js";
 import { make } from "./elements.js";
-import { FrameLoop } from "./frame_loop.js";
-import { listenToKeys } from "./keyboard.js";
 import { MissingRounds } from "./missing_rounds.js";
-import { makeControls } from "./playback_controls.js";
 import { makeRace } from "./race.js";
-import { makeRaceLanes } from "./race_lanes.js";
+import { RaceStore } from "./race_store.js";
 import { recordingOf } from "./recordings.js";
-import { makeRounds } from "./rounds_pane.js";
-import { makeRunLanes } from "./run_lanes.js";
-import { Store } from "./store.js";
-import { makeSummary } from "./summary.js";
-import { makeText } from "./text_pane.js";
-import { makeTour } from "./tour.js";
-import { makeVerdictCard } from "./verdict_card.js";
+import { RunStore } from "./run_store.js";
+import { makeRaceViews, makeRunViews, StageSet } from "./stage_set.js";
+import { themeFor } from "./theme.js";
 
+/** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
+/** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
-
-/** @param {string} colour @param {Element} probe @returns {number} from 0, black, to 1, white */
-function luminance(colour, probe) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = 1;
-  const pen = canvas.getContext("2d");
-  if (!pen) return 1;
-  pen.fillStyle = colour || getComputedStyle(probe).backgroundColor;
-  pen.fillRect(0, 0, 1, 1);
-  const [red, green, blue] = pen.getImageData(0, 0, 1, 1).data;
-  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
-}
-
-/** Whether another run is to take the stage. @param {any} run */
-function awaited(run) {
-  return Boolean(run?.waiting) && ["loading", "queued"].includes(run.state);
-}
+/** @import { Store } from "./base_store.js" */
+/** @import { Views } from "./stage_set.js" */
 
 export class Stage {
   /** @param {HTMLElement} parent */
   constructor(parent) {
     this.parent = parent;
     this.generation = 0;
-    /** @type {boolean|null} */
-    this.racing = null;
-    this.store = new Store();
-    this.views = this.makeViews();
-    this.loop = new FrameLoop(this.store, () => this.views.lanes.glide());
+    /** @type {StageSet|null} */
+    this.set = null;
     this.missing = new MissingRounds();
-    this.element = make("div", "sv", { "data-theme": "light" }, [this.layout()]);
-    parent.append(this.element);
-    this.letGo = listenToKeys(this.element, this.views.controls);
-    this.listenToMotion();
-    this.store.watch(() => this.draw());
-  }
-
-  makeViews() {
-    const { store } = this;
-    return {
-      summary: makeSummary(store),
-      text: makeText(store),
-      rounds: makeRounds(store),
-      controls: makeControls(store),
-      announcer: makeAnnouncer(store),
-      lanes: makeRunLanes(store),
-      race: makeRaceLanes(store),
-      verdict: makeVerdictCard(store),
-      charts: makeCharts(store),
-      tour: makeTour(store),
-    };
-  }
-
-  layout() {
-    const { text, rounds, controls, tour } = this.views;
-    this.player = make("section", "player card", { "data-testid": "player", "aria-label": "Player" }, [
-      text.element,
-      rounds.element,
-      controls.element,
-      tour.element,
-    ]);
     this.page = make("div", "page");
-    this.arrange(false);
-    return this.page;
-  }
-
-  /** A race comes first; what the chosen lane has to say follows. @param {boolean} racing */
-  arrange(racing) {
-    if (this.racing === racing) return;
-    this.racing = racing;
-    this.page.dataset.racing = String(racing);
-    const { summary, announcer, lanes, race, verdict, charts } = this.views;
-    const player = { element: this.player };
-    const first = racing ? [race, player, summary] : [summary, player, race];
-    this.page.append(...[...first, lanes, verdict, charts, announcer].map((part) => part.element));
-  }
-
-  listenToMotion() {
+    this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
+    parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-    this.heed = () => {
-      this.store.still = Boolean(this.calm?.matches);
+    this.heedMotion = () => {
+      if (this.set) this.set.store.still = this.calm.matches;
     };
-    this.heed();
-    this.calm.addEventListener("change", this.heed);
+    this.calm.addEventListener("change", this.heedMotion);
   }
 
-  draw() {
-    const { store } = this;
-    const empty = store.recording.rounds.length === 0 && store.recording.prompt.length === 0;
-    this.player.dataset.empty = String(empty);
-    this.element.dataset.waiting = String(awaited(store.data.run));
-    for (const view of Object.values(this.views)) view.draw();
-    this.loop.wake();
-  }
-
-  /** @param {any} data what Python sent */
+  /** @param {Payload} data what Python sent */
   take(data) {
-    if (data.race) return this.takeRace(data.race);
-    this.store.enter(null);
-    this.arrange(false);
+    if ("race" in data) this.takeRace(data.race);
+    else this.takeRun(data);
+  }
+
+  /** @param {RunPayload} data */
+  takeRun(data) {
+    const store = this.runStore();
     const { run, rounds, prompt } = data;
     const recording = recordingOf(run.id);
     if (prompt.length) recording.prompt = prompt;
     recording.append(rounds.from, rounds.items);
-    this.store.data = data;
-    if (recording === this.store.recording) this.store.grown();
-    else this.admit(recording, run.state);
+    store.data = data;
+    if (recording === store.recording) store.grown();
+    else this.admit(store, recording, run.state);
     this.missing.heed(recording, rounds.total);
   }
 
-  /** @param {any} race */
-  takeRace(race) {
-    if (this.store.race?.id === race.id) return;
-    this.store.enter(makeRace(race, recordingOf));
-    this.arrange(true);
-    const { recording } = this.store;
-    this.missing.heed(recording, recording.rounds.length); // all are here
+  /** @param {SentRace} sent */
+  takeRace(sent) {
+    const known = this.set?.store;
+    if (known instanceof RaceStore && known.race.id === sent.id) return;
+    const race = makeRace(sent, recordingOf);
+    const store = this.raceStore(race);
+    store.enter(race);
+    this.missing.heed(store.recording, store.recording.rounds.length); // all are here
   }
 
-  /** Another run: it takes the stage when there is something to see. @param {Recording} recording @param {string} state */
-  admit(recording, state) {
-    const { store } = this;
+  /** The store of one run, with its views on the page. */
+  runStore() {
+    const known = this.set?.store;
+    if (known instanceof RunStore) return known;
+    const store = new RunStore();
+    this.change(store, makeRunViews(store));
+    return store;
+  }
+
+  /** The store of a race, with its views on the page. @param {Race} race */
+  raceStore(race) {
+    const known = this.set?.store;
+    if (known instanceof RaceStore) return known;
+    const store = new RaceStore(race);
+    this.change(store, makeRaceViews(store));
+    return store;
+  }
+
+  /** @param {Store} store @param {Views} views */
+  change(store, views) {
+    this.set?.close();
+    this.set = new StageSet(store, views, this.element);
+    this.page.dataset.racing = String(store instanceof RaceStore);
+    this.page.replaceChildren(...views.sections);
+    this.heedMotion();
+  }
+
+  /** Another run: it takes the stage when there is something to see. @param {RunStore} store @param {Recording} recording @param {string} state */
+  admit(store, recording, state) {
     if (recording.rounds.length === 0 && state !== "running") return store.changed();
     if (store.underWay) return store.show(recording, { live: true, playing: false });
     store.show(recording, { live: false, playing: state === "recorded" });
@@ -148,19 +99,16 @@ export class Stage {
   }
 
   dress() {
-    const background = getComputedStyle(this.parent).getPropertyValue("--st-background-color");
-    const theme = luminance(background.trim(), document.body) < 0.4 ? "dark" : "light";
+    const theme = themeFor(this.parent);
     if (this.element.dataset.theme === theme) return;
     this.element.dataset.theme = theme;
-    this.store.changed();
+    this.set?.store.changed();
   }
 
   close() {
-    this.letGo();
-    this.loop.close();
+    this.set?.close();
     this.missing.close();
-    if (this.heed) this.calm?.removeEventListener("change", this.heed);
-    for (const view of Object.values(this.views)) view.close();
+    this.calm.removeEventListener("change", this.heedMotion);
     this.element.remove();
   }
 }

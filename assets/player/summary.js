@@ -5,8 +5,8 @@ import { make, say, sayOrHide } from "./elements.js";
 import { makeHelp } from "./help_tip.js";
 import { seen } from "./token_text.js";
 
-/** @import { Figure } from "./payload.d.ts" */
-/** @import { Store } from "./store.js" */
+/** @import { Figure, Run, Summary } from "./payload.d.ts" */
+/** @import { Store } from "./base_store.js" */
 
 const MEASURE_KEY = "specviz.measure";
 
@@ -20,7 +20,7 @@ export function makeSummary(store) {
   const head = make("div", "sum-head", {}, [status.element, result.element]);
   const body = make("div", "sum-body", {}, [figures.element, measure]);
   const element = make("section", "sum", { "aria-label": "Result" }, [head, body]);
-  /** @type {any} */
+  /** @type {{run?: Run, summary?: Summary}} */
   let drawn = {};
   return {
     element,
@@ -56,7 +56,7 @@ function makeStatus() {
   const element = make("div", "sum-status", {}, [pill, lossy, notice]);
   return {
     element,
-    /** @param {any} run */
+    /** @param {Run} run */
     update(run) {
       const failed = run.state === "failed";
       pill.dataset.state = run.state;
@@ -79,7 +79,7 @@ function makeResult() {
   lamp.hidden = true;
   return {
     element: make("div", "sum-result", {}, [sentence, lamp]),
-    /** @param {any} summary */
+    /** @param {Summary} summary */
     update(summary) {
       say(lead, summary.sentence || "");
       say(because, summary.because || "");

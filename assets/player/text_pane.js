@@ -8,7 +8,7 @@ import { Column } from "./text_column.js";
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 

@@ -6,13 +6,14 @@ import { button, make } from "./elements.js";
 import { eventKind } from "./round_events.js";
 import { answer, captionAt, question } from "./tour_words.js";
 
+/** @import { Tour as TourWish } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { RunStore } from "./run_store.js" */
 
 const TOUR_KEPT = "specviz.tour";
 
-/** @param {string} wish @returns {boolean} */
+/** @param {TourWish|undefined} wish @returns {boolean} */
 function tourWanted(wish) {
   return wish === "force" || (wish === "ask" && recall(TOUR_KEPT) === null);
 }
@@ -39,7 +40,7 @@ function spokenOf(row) {
 }
 
 class Tour {
-  /** @param {Store} store */
+  /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
     /** @type {"waiting"|"watching"|"asking"|"told"|"over"} */
@@ -216,7 +217,7 @@ class Tour {
   }
 }
 
-/** @param {Store} store */
+/** @param {RunStore} store */
 export function makeTour(store) {
   return new Tour(store);
 }

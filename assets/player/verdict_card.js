@@ -8,7 +8,7 @@ import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_s
 import { TELLERS } from "./verdict_words.js";
 
 /** @import { Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 /** @param {Store} store */

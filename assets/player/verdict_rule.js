@@ -2,31 +2,31 @@
 
 import { rejectedPlace } from "./round_events.js";
 
-/** @import { Candidate, Round } from "./payload.d.ts" */
+/** @import { Candidate, Round, Run } from "./payload.d.ts" */
 
 export const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
 
-/** How much a rule adds to the target's side. @param {any} run */
+/** How much a rule adds to the target's side. @param {Run} run */
 export function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
 
 /**
  * The rule itself, in double precision.
- * @param {Candidate} candidate @param {any} run @param {number} uniform
+ * @param {Candidate} candidate @param {Run} run @param {number} uniform
  */
 export function accepts(candidate, run, uniform) {
   return uniform * candidate.draft < candidate.target + allowance(run);
 }
 
-/** @param {Candidate} candidate @param {any} run */
+/** @param {Candidate} candidate @param {Run} run */
 export function oddsOf(candidate, run) {
   return Math.min(1, (candidate.target + allowance(run)) / candidate.draft);
 }
 
 /**
  * The chance that the recovered token had. What is left over weighs 1 - sum of min(draft, target).
- * @param {Round} round @param {any} run @returns {number|null}
+ * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {
   const failed = round.candidates[rejectedPlace(round)];

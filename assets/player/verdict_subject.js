@@ -2,13 +2,13 @@
 
 import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
 
-/** @import { Candidate, Round } from "./payload.d.ts" */
+/** @import { Candidate, Round, Run } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
-/** @import { Store } from "./store.js" */
+/** @import { Store } from "./base_store.js" */
 
 /**
- * @typedef {{run: any, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
+ * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
  *   passed: boolean, landed: boolean}} Subject  passed: the target's pass is over; landed: the
  *   round's extra token is on the stage
  * @typedef {(Node|string)[]} Words
@@ -27,7 +27,8 @@ export function subjectAt(store, spot) {
   const candidate = round.candidates[spot.place] ?? null;
   const fate = (candidate ? scene.cells[spot.place] : scene.extra) ?? "drafted";
   const passed = step > round.candidates.length + 1;
-  return { run: data.run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
+  const run = /** @type {Run} */ (data.run); // there is one where there are rounds
+  return { run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
 }
 
 /** Finds the latest rejection up to a round; what was found is kept, so that asking is cheap. */

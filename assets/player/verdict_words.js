@@ -6,7 +6,7 @@ import { rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
 import { accepts, allowance, leftoverShare, oddsOf } from "./verdict_rule.js";
 
-/** @import { Candidate } from "./payload.d.ts" */
+/** @import { Candidate, Run } from "./payload.d.ts" */
 /** @import { Fate } from "./round_events.js" */
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
@@ -44,9 +44,9 @@ const LEFTOVERS = {
   draft: "the draft’s own odds",
 };
 
-/** Whence a rejected token is replaced. @param {any} run */
+/** Whence a rejected token is replaced. @param {Run} run */
 function leftover(run) {
-  return LEFTOVERS[/** @type {"leftover"} */ (run.residual ?? "leftover")];
+  return LEFTOVERS[run.residual ?? "leftover"];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -73,7 +73,7 @@ function tellTested(subject) {
   return [...bothGave(candidate), ...tellDraw(candidate, run), ...tellReplacement(subject)];
 }
 
-/** @param {Candidate} candidate @param {any} run @returns {Words} */
+/** @param {Candidate} candidate @param {Run} run @returns {Words} */
 function tellDraw(candidate, run) {
   if (candidate.target >= candidate.draft)
     return [": the target likes it at least as much, so it is always ", fateWord("accepted"), "."];

@@ -145,7 +145,7 @@ def test_the_last_rounds_are_followed_though_they_come_after_the_end(
 ) -> None:
     followed = blank.evaluate(
         """(rounds) => {
-          const [store, recording] = [new Store(), new Recording('late')];
+          const [store, recording] = [new RunStore(), new Recording('late')];
           recording.append(0, rounds.slice(0, 3));
           store.show(recording, {live: true, playing: false});
           store.data = {growing: false, rounds: {total: 5}};
