@@ -1,13 +1,13 @@
-// The chance of acceptance as a bar, with the random draw that decided the verdict as a mark on it.
-// The mark can be dragged, to see what another draw would have done.
+// This file draws the chance of acceptance as a bar, with a mark on it where the random draw fell
+// that decided the verdict. The mark can be dragged, to see what another draw would have done.
 
 import { make } from "./elements.js";
 import { toldApart } from "./number_words.js";
 import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
 import { tellWhatIf } from "./verdict_words.js";
 
-/** @import { Fate, Spot } from "./round_events.js" */
 /** @import { Store } from "./base_store.js" */
+/** @import { Fate, Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 const FINE_STEP = 0.01;
@@ -54,7 +54,7 @@ export function makeAcceptanceBar(store, shown) {
       element.style.setProperty("--draw", String(drawn));
       element.style.setProperty("--real", String(candidate.uniform));
       element.classList.toggle("vd-tried", whatIf !== null);
-      placeWords(accept, reject, odds, drawn);
+      placeSideWords(accept, reject, odds, drawn);
       edge.textContent = edgeWords(odds, shownOdds);
       label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
       handle.setAttribute("aria-valuenow", String(drawn));
@@ -78,7 +78,7 @@ const SLIDER = {
  * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
  * @param {number} drawn
  */
-function placeWords(accept, reject, odds, drawn) {
+function placeSideWords(accept, reject, odds, drawn) {
   accept.classList.toggle("vd-narrow", odds < 0.25);
   reject.classList.toggle("vd-narrow", odds > 0.75);
   accept.classList.toggle("vd-turned", drawn < odds / 2);

@@ -1,7 +1,8 @@
-// What both models thought at a position: the likeliest tokens of the draft, of the target, and of
-// what the target had left over, as bars on one scale.
+// This file draws what both models thought at a position. The likeliest tokens of the draft, those
+// of the target, and those of what the target had left over stand side by side, as bars on one
+// scale.
 
-import { make, sayOrHide } from "./elements.js";
+import { make, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
 import { rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
@@ -26,7 +27,7 @@ export function makeAlternatives() {
     /** @param {Subject|null} subject */
     update(subject) {
       const insight = subject && insightOf(subject);
-      sayOrHide(note, subject && noteOf(subject));
+      setTextOrHide(note, subject && noteOf(subject));
       columns.hidden = !insight;
       if (!subject || !insight) return;
       const pending = subject.fate === "drafted";
@@ -129,7 +130,7 @@ function makeColumn(title, kind) {
       under.textContent = column?.under ?? "";
       rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark));
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
-      sayOrHide(
+      setTextOrHide(
         none,
         column ? (items.length ? "" : "nothing: both give the same") : "not checked yet",
       );

@@ -1,20 +1,21 @@
-// Says in words, for those who listen to the page, what the rounds that are over came to.
+// This file tells people who listen to the page, with a screen reader, what the rounds came to that
+// are over.
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
-import { seen } from "./token_text.js";
+import { visibleText } from "./token_text.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
-/** @import { Store } from "./base_store.js" */
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.find((each) => each.verdict === "rejected");
   const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
-  if (rejected) words.push(`‘${seen(rejected.text)}’ rejected`);
-  if (round.extra) words.push(`${round.extra.kind} ‘${seen(round.extra.text)}’`);
+  if (rejected) words.push(`‘${visibleText(rejected.text)}’ rejected`);
+  if (round.extra) words.push(`${round.extra.kind} ‘${visibleText(round.extra.text)}’`);
   return `${words.join(", ")}.`;
 }
 
@@ -38,7 +39,7 @@ class Announcer {
       this.recording = store.recording;
       this.said = over;
     }
-    if (over > this.said && !this.later) this.soon();
+    if (over > this.said && !this.later) this.announceSoon();
   }
 
   /** Rounds that the cursor has left behind. */
@@ -49,12 +50,12 @@ class Announcer {
     return round + (step >= eventsOf(recording.rounds[round]) ? 1 : 0);
   }
 
-  soon() {
+  announceSoon() {
     const wait = Math.max(0, this.quiet - performance.now());
-    this.later = window.setTimeout(() => this.speak(), wait);
+    this.later = window.setTimeout(() => this.announce(), wait);
   }
 
-  speak() {
+  announce() {
     const over = this.finished();
     const { recording } = this.store;
     this.later = 0;

@@ -1,12 +1,12 @@
-// What the stage shows and how it plays, as far as this is the same for one run and for a race.
-// Nothing is drawn in this file.
+// The store knows what is on the stage and how it plays. This file has the part of it that is the
+// same for one run and for a race. It draws nothing itself.
 
 import { Recording } from "./recording.js";
 
-/** @import { RaceStore } from "./race_store.js" */
 /** @import { RunPayload } from "./payload.d.ts" */
-/** @import { RunStore } from "./run_store.js" */
+/** @import { RaceStore } from "./race_store.js" */
 /** @import { Spot } from "./round_events.js" */
+/** @import { RunStore } from "./run_store.js" */
 
 /**
  * What the views know. A run plays in events, a race in seconds; views need not ask which it is.
@@ -86,7 +86,10 @@ export class BaseStore {
     this.rested = took > 8 ? now + 3 * Math.min(took, 60) : 0;
   }
 
-  /** Another recording takes the stage. @param {Recording} recording @param {{live: boolean, playing: boolean}} how */
+  /**
+   * Another recording takes the stage.
+   * @param {Recording} recording @param {{live: boolean, playing: boolean}} how
+   */
   show(recording, how) {
     this.recording = recording;
     this.cursor = how.live ? recording.end : how.playing ? this.opening(recording) : 0;
@@ -98,7 +101,10 @@ export class BaseStore {
     this.changed();
   }
 
-  /** What plays by itself shows its first candidate at once, without motion its first round. @param {Recording} recording */
+  /**
+   * What plays by itself shows its first candidate at once, without motion its first round.
+   * @param {Recording} recording
+   */
   opening(recording) {
     return this.still && recording.starts.length > 1 ? recording.starts[1] : 1;
   }

@@ -1,4 +1,4 @@
-// What the browser keeps between two visits of the page: small texts by their keys.
+// This file keeps small texts in the browser from one visit of the page to the next.
 
 /** @param {string} key @returns {string|null} null too where the browser keeps nothing */
 export function recall(key) {
@@ -10,7 +10,7 @@ export function recall(key) {
 }
 
 /** @param {string} key @param {string} value */
-export function keep(key, value) {
+export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {

@@ -1,22 +1,22 @@
-// The chart of acceptance over the rounds so far.
+// This chart shows the share of candidates that were accepted, over the rounds so far.
 
 import {
   ChartFrame,
   linearScale,
   MARGINS,
   pathThrough,
-  refill,
+  reuseChildren,
   roundTicks,
   seekOnClick,
   setAttributes,
   spreadLabels,
 } from "./chart_frame.js";
-import { say } from "./elements.js";
+import { setText } from "./elements.js";
 import { share } from "./number_words.js";
 import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 
-/** @import { Pointed, Tick } from "./chart_frame.js" */
 /** @import { Store } from "./base_store.js" */
+/** @import { Pointed, Tick } from "./chart_frame.js" */
 
 const ACCEPTANCE_CAPTION =
   "Line: share of the tested candidates accepted so far (α), with its 95 % band. Dashed: the share that their odds gave reason to expect before the draws.";
@@ -34,9 +34,9 @@ export class AcceptanceChart {
     this.counts = new RoundCounts(store.recording);
     this.x = linearScale(0, 1, 0, 1);
     this.y = linearScale(0, 1, 1, 0);
-    say(this.frame.caption, ACCEPTANCE_CAPTION);
+    setText(this.frame.caption, ACCEPTANCE_CAPTION);
     seekOnClick(this.frame, store, (at) => this.roundNear(at));
-    this.frame.explain((at) => this.tell(this.roundNear(at)));
+    this.frame.showNotes((at) => this.noteAt(this.roundNear(at)));
   }
 
   /** @param {RoundCounts} counts */
@@ -72,10 +72,10 @@ export class AcceptanceChart {
     const values = [accepted[rounds] / tested[rounds], expected[rounds] / tested[rounds]];
     const { top, bottom, right } = this.frame.box;
     const places = spreadLabels(values.map(this.y), 30, top + 6, bottom - 14);
-    refill(this.names, "text", 2).forEach((text, i) => {
+    reuseChildren(this.names, "text", 2).forEach((text, i) => {
       const name = i ? "expected" : "observed";
       setAttributes(text, { x: right + 7, y: places[i], class: `ch-of-${name}` });
-      stackWords(text, [name, share(values[i])], right + 7);
+      stackTexts(text, [name, share(values[i])], right + 7);
     });
   }
 
@@ -96,7 +96,7 @@ export class AcceptanceChart {
   }
 
   /** @param {number} round @returns {Pointed|null} */
-  tell(round) {
+  noteAt(round) {
     const { accepted, expected, tested } = this.counts;
     if (!tested[round]) return null;
     const [low, high] = bandOf(this.counts, round);
@@ -146,10 +146,10 @@ export function shareTicks(low) {
 }
 
 /** Words under each other. @param {Element} text @param {string[]} words @param {number} x */
-function stackWords(text, words, x) {
-  refill(text, "tspan", words.length).forEach((line, i) => {
+function stackTexts(text, words, x) {
+  reuseChildren(text, "tspan", words.length).forEach((line, i) => {
     setAttributes(line, { x, dy: i ? "1.13em" : 0 });
-    say(line, words[i]);
+    setText(line, words[i]);
   });
 }
 

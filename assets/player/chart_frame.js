@@ -1,7 +1,7 @@
-// What every chart is built on: a card with a drawing that knows its size, with scales, axes, labels
-// that keep apart, and a small note under the pointer.
+// Every chart is built on what stands here: a card whose drawing knows its size, with scales and
+// axes, with labels that keep apart, and with a small note under the pointer.
 
-import { draw, make, say } from "./elements.js";
+import { make, makeSvg, setText } from "./elements.js";
 
 /** @import { Store } from "./base_store.js" */
 
@@ -40,7 +40,7 @@ export function shortNumber(value) {
  * Of ticks too close to be read, every second or third.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
-export function thinned(ticks, slot) {
+export function legibleTicks(ticks, slot) {
   const every = Math.ceil(20 / slot);
   return ticks.filter((_, i) => i % every === 0);
 }
@@ -54,9 +54,9 @@ export function setAttributes(element, attributes) {
  * As many children as asked for, kept from one drawing to the next.
  * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
-export function refill(layer, tag, count) {
+export function reuseChildren(layer, tag, count) {
   while (layer.childElementCount > count) layer.lastElementChild?.remove();
-  while (layer.childElementCount < count) layer.append(draw(tag));
+  while (layer.childElementCount < count) layer.append(makeSvg(tag));
   return [...layer.children];
 }
 
@@ -99,7 +99,7 @@ export class ChartFrame {
     this.margins = margins;
     this.width = 0;
     this.height = CHART_HEIGHT;
-    this.svg = draw("svg", { role: "img", "aria-label": title });
+    this.svg = makeSvg("svg", { role: "img", "aria-label": title });
     this.caption = make("p", "ch-caption");
     this.empty = make("p", "ch-empty", {}, ["fills as rounds arrive"]);
     this.tip = make("div", "ch-tip", { "aria-hidden": "true" });
@@ -114,7 +114,7 @@ export class ChartFrame {
 
   /** @param {string} name @param {keyof SVGElementTagNameMap} [tag] */
   layer(name, tag = "g") {
-    const layer = draw(tag, { class: name });
+    const layer = makeSvg(tag, { class: name });
     this.svg.append(layer);
     return layer;
   }
@@ -134,21 +134,21 @@ export class ChartFrame {
   /** @param {Tick[]} ticks @param {(value: number) => number} scale */
   drawLeft(ticks, scale) {
     const { left, right } = this.box;
-    const lines = refill(this.grid, "line", ticks.length);
-    const texts = refill(this.left, "text", ticks.length);
+    const lines = reuseChildren(this.grid, "line", ticks.length);
+    const texts = reuseChildren(this.left, "text", ticks.length);
     ticks.forEach(({ at, text }, i) => {
       setAttributes(lines[i], { x1: left, x2: right, y1: scale(at), y2: scale(at) });
       setAttributes(texts[i], { x: left - 7, y: scale(at) + 4, "text-anchor": "end" });
-      say(texts[i], text);
+      setText(texts[i], text);
     });
   }
 
   /** @param {Tick[]} ticks @param {(value: number) => number} scale */
   drawBottom(ticks, scale) {
-    const texts = refill(this.bottom, "text", ticks.length);
+    const texts = reuseChildren(this.bottom, "text", ticks.length);
     ticks.forEach(({ at, text }, i) => {
       setAttributes(texts[i], { x: scale(at), y: this.box.bottom + 17, "text-anchor": "middle" });
-      say(texts[i], text);
+      setText(texts[i], text);
     });
   }
 
@@ -158,10 +158,10 @@ export class ChartFrame {
   }
 
   /** @param {Pointed|null} pointed */
-  point(pointed) {
+  showNote(pointed) {
     this.tip.hidden = !pointed;
     if (!pointed) return;
-    say(this.tip, pointed.text);
+    setText(this.tip, pointed.text);
     const half = this.tip.offsetWidth / 2;
     const x = Math.max(half, Math.min(this.width - half, pointed.x));
     const y = pointed.y ?? this.box.top;
@@ -169,11 +169,11 @@ export class ChartFrame {
   }
 
   /** @param {(x: number) => Pointed|null} find what lies at a place across */
-  explain(find) {
+  showNotes(find) {
     this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
-      this.point(find(event.clientX - this.svg.getBoundingClientRect().left)),
+      this.showNote(find(event.clientX - this.svg.getBoundingClientRect().left)),
     );
-    this.svg.addEventListener("pointerleave", () => this.point(null));
+    this.svg.addEventListener("pointerleave", () => this.showNote(null));
   }
 }
 

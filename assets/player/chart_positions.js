@@ -1,14 +1,21 @@
-// The chart of acceptance by position in a round.
+// This chart shows how often candidates were accepted, by their position in a round.
 
 import { shareTicks } from "./chart_acceptance.js";
-import { ChartFrame, linearScale, MARGINS, refill, setAttributes, thinned } from "./chart_frame.js";
-import { say } from "./elements.js";
+import {
+  ChartFrame,
+  legibleTicks,
+  linearScale,
+  MARGINS,
+  reuseChildren,
+  setAttributes,
+} from "./chart_frame.js";
+import { setText } from "./elements.js";
 import { percent } from "./number_words.js";
 import { RoundCounts, wilson } from "./round_counts.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { PlaceCounts } from "./round_counts.js" */
-/** @import { Store } from "./base_store.js" */
 
 const PLACES_CAPTION =
   "Bars: share of all rounds in which this place was accepted. Dots: share of those tested, with a 95 % interval. Dashed: α over all places.";
@@ -26,8 +33,8 @@ export class PositionsChart {
     this.counts = new RoundCounts(store.recording);
     this.slot = 1;
     this.x = linearScale(0, 1, 0, 1);
-    say(this.frame.caption, PLACES_CAPTION);
-    this.frame.explain((at) => this.tell(Math.round((at - this.x(0)) / this.slot)));
+    setText(this.frame.caption, PLACES_CAPTION);
+    this.frame.showNotes((at) => this.noteAt(Math.round((at - this.x(0)) / this.slot)));
   }
 
   /** @param {RoundCounts} counts */
@@ -40,7 +47,7 @@ export class PositionsChart {
     this.x = linearScale(0, 1, left + this.slot / 2, left + 1.5 * this.slot);
     const ticks = places.map((_, i) => ({ at: i, text: String(i + 1) }));
     this.frame.drawLeft(shareTicks(0), y);
-    this.frame.drawBottom(thinned(ticks, this.slot), this.x);
+    this.frame.drawBottom(legibleTicks(ticks, this.slot), this.x);
     this.frame.svg.classList.toggle("ch-blank", alpha === null);
     if (alpha === null) return false;
     this.paintBars(places, y);
@@ -53,7 +60,7 @@ export class PositionsChart {
   /** @param {PlaceCounts[]} places @param {(share: number) => number} y */
   paintBars(places, y) {
     const width = Math.min(34, 0.6 * this.slot);
-    refill(this.bars, "rect", places.length).forEach((bar, i) => {
+    reuseChildren(this.bars, "rect", places.length).forEach((bar, i) => {
       const top = y(places[i].accepted / places[i].drafted);
       setAttributes(bar, { x: this.x(i) - width / 2, width, y: top, height: y(0) - top, rx: 2 });
     });
@@ -64,9 +71,9 @@ export class PositionsChart {
     const known = places
       .map((each, i) => ({ ...each, x: this.x(i) }))
       .filter((each) => each.tested);
-    const bands = known.map((each) => whisker(each.x, wilson(each.accepted, each.tested).map(y)));
+    const bands = known.map((each) => whiskerPath(each.x, wilson(each.accepted, each.tested).map(y)));
     setAttributes(this.whiskers, { d: bands.join("") });
-    refill(this.dots, "circle", known.length).forEach((dot, i) => {
+    reuseChildren(this.dots, "circle", known.length).forEach((dot, i) => {
       const { x, accepted, tested } = known[i];
       setAttributes(dot, { cx: x, cy: y(accepted / tested), r: 4 });
     });
@@ -76,18 +83,18 @@ export class PositionsChart {
   mark(index) {
     const { candidates } = this.counts.recording.rounds[index];
     const { bottom } = this.frame.box;
-    const [name] = refill(this.names, "text", 1);
+    const [name] = reuseChildren(this.names, "text", 1);
     setAttributes(name, { x: 0, y: bottom + 37 });
-    say(name, "now");
+    setText(name, "now");
     const width = Math.min(14, this.slot - 4);
-    refill(this.fates, "rect", candidates.length).forEach((box, i) => {
+    reuseChildren(this.fates, "rect", candidates.length).forEach((box, i) => {
       setAttributes(box, { x: this.x(i) - width / 2, y: bottom + 28, width, height: 10, rx: 3 });
       setAttributes(box, { class: `ch-${candidates[i].verdict}` });
     });
   }
 
   /** @param {number} place @returns {Pointed|null} */
-  tell(place) {
+  noteAt(place) {
     const counts = this.counts.places[place];
     if (!counts) return null;
     const { drafted, tested, accepted } = counts;
@@ -99,7 +106,7 @@ export class PositionsChart {
 }
 
 /** A line with a stop at each end. @param {number} x @param {number[]} ends */
-function whisker(x, [low, high]) {
+function whiskerPath(x, [low, high]) {
   return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
 }
 

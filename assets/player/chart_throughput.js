@@ -1,23 +1,23 @@
-// The chart of throughput over γ: what theory allows and foretells, and what the runs of the session
-// did.
+// This chart shows throughput over γ: the curves that theory allows and foretells, and the runs of
+// this session as points.
 
 import {
   ChartFrame,
   linearScale,
   MARGINS,
   pathThrough,
-  refill,
+  reuseChildren,
   roundSteps,
   setAttributes,
   shortNumber,
 } from "./chart_frame.js";
-import { make, rootSize, say } from "./elements.js";
+import { make, readersTextSize, setText } from "./elements.js";
 import { emittedBy } from "./round_events.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Place, Tick } from "./chart_frame.js" */
 /** @import { Charts, Round, RunPoint, Throughput } from "./payload.d.ts" */
 /** @import { RoundCounts } from "./round_counts.js" */
-/** @import { Store } from "./base_store.js" */
 
 /** Lines without numbers, while there are none. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
@@ -47,7 +47,7 @@ export class ThroughputChart {
     this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
-    say(this.frame.empty, "fills when the step costs are measured");
+    setText(this.frame.empty, "fills when the step costs are measured");
     /** @type {Throughput|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -61,7 +61,7 @@ export class ThroughputChart {
     this.shown = shown;
     this.frame.svg.classList.toggle("ch-blank", !shown);
     this.points.hidden = !shown;
-    say(this.frame.caption, throughputCaption(shown));
+    setText(this.frame.caption, throughputCaption(shown));
     if (shown) this.paint(shown);
     else this.paintBlank();
     return shown !== null;
@@ -97,15 +97,18 @@ export class ThroughputChart {
     const at = this.x(shown.chosen?.gamma ?? 0);
     setAttributes(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
     const foretold = foretoldApart(shown);
-    setAttributes(this.foretold, { d: foretold ? diamond(at, this.y(foretold.rate)) : "" });
-    const [text] = refill(this.told, "text", foretold ? 1 : 0);
+    setAttributes(this.foretold, { d: foretold ? diamondPath(at, this.y(foretold.rate)) : "" });
+    const [text] = reuseChildren(this.told, "text", foretold ? 1 : 0);
     if (!foretold || !text) return;
     const left = this.leftward(foretold.gamma);
     setAttributes(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
-    say(text, foretold.name);
+    setText(text, foretold.name);
   }
 
-  /** The target alone as this run timed it, where the step costs say something else. @param {Throughput} shown */
+  /**
+   * The target alone as this run timed it, where the step costs say something else.
+   * @param {Throughput} shown
+   */
   paintMeasured(shown) {
     const { left, right } = this.frame.box;
     const apart = measuredApart(shown);
@@ -138,14 +141,14 @@ export class ThroughputChart {
   /** The second axis: times the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
     setAttributes(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
-    say(this.title, "× target alone (step costs)");
+    setText(this.title, "× target alone (step costs)");
     const steps = roundSteps(highest / target, 4).filter(
       (step) => step && step * target <= highest,
     );
-    refill(this.times, "text", steps.length).forEach((text, i) => {
+    reuseChildren(this.times, "text", steps.length).forEach((text, i) => {
       const y = this.y(steps[i] * target) + 4;
       setAttributes(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
-      say(text, `${shortNumber(steps[i])}×`);
+      setText(text, `${shortNumber(steps[i])}×`);
     });
   }
 
@@ -184,12 +187,12 @@ export class ThroughputChart {
       rates.map((rate, i) => ({ x: this.x(gammas[i]), y: this.y(rate) })),
     );
     const taken = [...curves.flat(), ...points.flatMap((each) => this.spotsOf(each))];
-    refill(this.names, "text", lines.length).forEach((text, i) => {
-      const half = (LETTER * rootSize() * lines[i].name.length) / 2;
+    reuseChildren(this.names, "text", lines.length).forEach((text, i) => {
+      const half = (LETTER * readersTextSize() * lines[i].name.length) / 2;
       const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
       taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
       setAttributes(text, { x, y: y + 4, "text-anchor": "middle" });
-      say(text, lines[i].name);
+      setText(text, lines[i].name);
     });
   }
 
@@ -205,7 +208,7 @@ export class ThroughputChart {
   mark(index) {
     const own = this.shown?.points.find((each) => each.current);
     const rate = rateOf(this.store.recording.rounds[index]);
-    const [line] = refill(this.pace, "line", own && rate > 0 ? 1 : 0);
+    const [line] = reuseChildren(this.pace, "line", own && rate > 0 ? 1 : 0);
     if (!own || !line) return;
     const [x, y] = [this.x(own.gamma), Math.max(this.frame.box.top, this.y(rate))];
     setAttributes(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
@@ -241,7 +244,10 @@ function pointWords({ label, rate, partial, few }) {
   return limits ? `${words}, in a run${limits}` : words;
 }
 
-/** What the curves say of a γ that is chosen and that this run did not have. @param {Throughput} shown */
+/**
+ * What the curves say of a γ that is chosen and that this run did not have.
+ * @param {Throughput} shown
+ */
 function foretoldApart({ chosen, points, forecast, extrapolated }) {
   const own = points.find((each) => each.current);
   if (!chosen || !forecast || chosen.rate === null || chosen.gamma === own?.gamma) return null;
@@ -251,11 +257,14 @@ function foretoldApart({ chosen, points, forecast, extrapolated }) {
 }
 
 /** @param {number} x @param {number} y its middle */
-function diamond(x, y) {
+function diamondPath(x, y) {
   return `M${x} ${y - 6}l6 6l-6 6l-6 -6z`;
 }
 
-/** The measured target alone, where it differs enough to be drawn. @param {Throughput} shown @returns {number|null} */
+/**
+ * The measured target alone, where it differs enough to be drawn.
+ * @param {Throughput} shown @returns {number|null}
+ */
 function measuredApart({ target, measured_target: measured }) {
   if (!measured || Math.abs(measured / target - 1) <= LEAST_APART) return null;
   return measured;
@@ -315,7 +324,7 @@ function namedLines(shown) {
  */
 function roomiest(curve, taken, half, box) {
   let best = { x: box.right - half, y: box.top, room: -1 };
-  for (const { x, y } of curve.flatMap(besides)) {
+  for (const { x, y } of curve.flatMap(aboveAndBelow)) {
     const outside = x - half < box.left || x + half > box.right;
     if (outside || y < box.top - 6 || y > box.bottom - 6) continue;
     const near = taken.filter((each) => Math.abs(each.x - x) < half + 14);
@@ -326,7 +335,7 @@ function roomiest(curve, taken, half, box) {
 }
 
 /** @param {Place} place @returns {Place[]} above and below it */
-function besides({ x, y }) {
+function aboveAndBelow({ x, y }) {
   return [
     { x, y: y - NAME_LIFT },
     { x, y: y + NAME_LIFT },
@@ -345,9 +354,9 @@ function makePoint(frame) {
   const button = make("button", "ch-point", { type: "button" });
   const show = () => {
     const [x, y] = [parseFloat(button.style.left), parseFloat(button.style.top) - 12];
-    frame.point({ x, y, text: button.ariaLabel ?? "" });
+    frame.showNote({ x, y, text: button.ariaLabel ?? "" });
   };
-  const hide = () => frame.point(null);
+  const hide = () => frame.showNote(null);
   for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, show);
   for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, hide);
   return button;

@@ -1,4 +1,4 @@
-// The chart of where the time of each round went.
+// This chart shows where the time of each round went: to the draft, to the target, or elsewhere.
 
 import {
   boxPath,
@@ -11,13 +11,13 @@ import {
   setAttributes,
   shortNumber,
 } from "./chart_frame.js";
-import { draw, keyEntry } from "./elements.js";
+import { legendEntry, makeSvg } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { Round } from "./payload.d.ts" */
-/** @import { Store } from "./base_store.js" */
 
 const WINDOW = 60; // rounds in view of the time chart
 const LEAST_SLOTS = 24; // so that few rounds do not make fat bars
@@ -40,7 +40,7 @@ export class TimesChart {
     this.y = linearScale(0, 1, 1, 0);
     this.frame.caption.append(...timesCaption());
     seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
-    this.frame.explain((at) => this.tell(this.indexAt(at)));
+    this.frame.showNotes((at) => this.noteAt(this.indexAt(at)));
   }
 
   /** The left edge of a round's slot. @param {number} index */
@@ -114,7 +114,7 @@ export class TimesChart {
   }
 
   /** @param {number} index @returns {Pointed|null} */
-  tell(index) {
+  noteAt(index) {
     const round = this.counts.recording.rounds[index];
     if (!round) return null;
     const { draft, verify, other } = round.times;
@@ -136,10 +136,10 @@ function timeEnds({ times }) {
 /** @returns {(Node|string)[]} */
 function timesCaption() {
   const parts = [
-    keyEntry("d", "draft"),
-    keyEntry("v", "target"),
-    keyEntry("o", "other"),
-    keyEntry("d wasted", "drafting that was thrown away"),
+    legendEntry("d", "draft"),
+    legendEntry("v", "target"),
+    legendEntry("o", "other"),
+    legendEntry("d wasted", "drafting that was thrown away"),
   ];
   return ["Milliseconds.", ...parts].flatMap((part) => [part, " "]);
 }
@@ -149,9 +149,9 @@ let hatchesMade = 0;
 /** @param {ChartFrame} frame @returns {string} a fill of slanted lines */
 function hatch(frame) {
   const id = `sv-hatch-${(hatchesMade += 1)}`;
-  const line = draw("path", { d: "M-1 1l2 -2M0 5l5 -5M4 6l2 -2", class: "ch-hatch" });
+  const line = makeSvg("path", { d: "M-1 1l2 -2M0 5l5 -5M4 6l2 -2", class: "ch-hatch" });
   const size = { width: 5, height: 5, patternUnits: "userSpaceOnUse" };
-  frame.svg.prepend(draw("defs", {}, [draw("pattern", { id, ...size }, [line])]));
+  frame.svg.prepend(makeSvg("defs", {}, [makeSvg("pattern", { id, ...size }, [line])]));
   return `url(#${id})`;
 }
 

@@ -1,22 +1,23 @@
-// The chart of how many tokens each round emitted, beside the law that one α for all would give.
+// This chart shows how many tokens each round emitted, beside the law that would follow if every
+// candidate had the same chance of acceptance.
 
 import {
   ChartFrame,
+  legibleTicks,
   linearScale,
   MARGINS,
-  refill,
+  reuseChildren,
   roundSteps,
   setAttributes,
-  thinned,
 } from "./chart_frame.js";
-import { say } from "./elements.js";
+import { setText } from "./elements.js";
 import { percent, share } from "./number_words.js";
 import { emittedShare, foretoldShare, geometricShare, RoundCounts } from "./round_counts.js";
 import { emittedBy } from "./round_events.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { Charts, Throughput } from "./payload.d.ts" */
-/** @import { Store } from "./base_store.js" */
 
 export class TokensChart {
   /** @param {Store} store */
@@ -30,7 +31,7 @@ export class TokensChart {
     this.told = this.lawOf(this.counts, null);
     this.slot = 1;
     this.x = linearScale(0, 1, 0, 1);
-    this.frame.explain((at) => this.tell(Math.round(1 + (at - this.x(1)) / this.slot)));
+    this.frame.showNotes((at) => this.noteAt(Math.round(1 + (at - this.x(1)) / this.slot)));
   }
 
   /** @param {RoundCounts} counts @param {Charts|undefined} charts */
@@ -43,9 +44,9 @@ export class TokensChart {
     this.slot = (right - left) / most;
     this.x = linearScale(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
     const ticks = sizes.map((at) => ({ at, text: String(at) }));
-    this.frame.drawBottom(thinned(ticks, this.slot), this.x);
+    this.frame.drawBottom(legibleTicks(ticks, this.slot), this.x);
     this.paint(counts, sizes);
-    say(this.frame.caption, tokensCaption(this.told));
+    setText(this.frame.caption, tokensCaption(this.told));
     this.frame.svg.classList.toggle("ch-blank", counts.whole === 0);
     this.frame.svg.classList.toggle("ch-foretells", this.told.foretold);
     this.frame.svg.classList.toggle("ch-stale", this.told.stale);
@@ -81,7 +82,7 @@ export class TokensChart {
       y,
     );
     const width = Math.min(44, 0.62 * this.slot);
-    refill(this.bars, "rect", sizes.length).forEach((bar, i) => {
+    reuseChildren(this.bars, "rect", sizes.length).forEach((bar, i) => {
       const left = this.x(sizes[i]) - width / 2;
       setAttributes(bar, { x: left, width, y: y(parts[i]), height: bottom - y(parts[i]), rx: 2 });
       bar.classList.toggle("ch-full", sizes[i] === counts.drafts.length);
@@ -96,13 +97,13 @@ export class TokensChart {
     const round = this.counts.recording.rounds[index];
     const emitted = round.cut === null ? emittedBy(round).length : 0;
     [...this.bars.children].forEach((bar, i) => bar.classList.toggle("ch-now", i + 1 === emitted));
-    const [pointer] = refill(this.pointer, "path", emitted ? 1 : 0);
+    const [pointer] = reuseChildren(this.pointer, "path", emitted ? 1 : 0);
     const foot = this.frame.box.bottom + 6;
     if (pointer) setAttributes(pointer, { d: `M${this.x(emitted) - 4} ${foot}h8l-4 -5z` });
   }
 
   /** @param {number} size @returns {Pointed|null} */
-  tell(size) {
+  noteAt(size) {
     const { counts } = this;
     const most = Math.max(counts.drafts.length, this.told.gamma + 1);
     if (!counts.whole || size < 1 || size > most) return null;

@@ -1,6 +1,6 @@
-// The live charts. Each is built once and updated: `fill` when there is more to show, at most twice a
-// second while a run decodes, which needs the processor itself; `mark` when the cursor moves. Their
-// figures are those of all rounds received.
+// The live charts are built once and then updated. `fill` is called when there is more to show,
+// though at most twice a second while a run decodes, which needs the processor itself; `mark` is
+// called when the cursor moves. Their figures are those of all rounds that have been received.
 
 import { AcceptanceChart } from "./chart_acceptance.js";
 import { PositionsChart } from "./chart_positions.js";
@@ -11,10 +11,10 @@ import { make } from "./elements.js";
 import { RoundCounts } from "./round_counts.js";
 import { Throttle } from "./throttle.js";
 
-/** @import { Charts as ChartsData } from "./payload.d.ts" */
-/** @import { ChartFrame } from "./chart_frame.js" */
-/** @import { Recording } from "./recording.js" */
 /** @import { Store } from "./base_store.js" */
+/** @import { ChartFrame } from "./chart_frame.js" */
+/** @import { Charts as ChartsData } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
 
 /**
  * @typedef {{frame: ChartFrame, fill: (counts: RoundCounts, charts: ChartsData|undefined) => boolean,
@@ -79,7 +79,7 @@ class Charts {
       this.pace.hurry();
     }
     const fresh = recording.rounds.length > this.counts.rounds || data.charts !== this.drawn;
-    if (this.pace.lets(fresh)) this.fill();
+    if (this.pace.allows(fresh)) this.fill();
     this.mark(Math.min(lastWhole(recording, cursor), this.counts.rounds - 1));
   }
 
@@ -92,7 +92,10 @@ class Charts {
     this.marked = null;
   }
 
-  /** What is in view moves with the cursor, its marks stay hidden. @param {number} round -1 before the first is over */
+  /**
+   * What is in view moves with the cursor, its marks stay hidden.
+   * @param {number} round -1 before the first is over
+   */
   mark(round) {
     if (round === this.marked) return;
     this.marked = round;

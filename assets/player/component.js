@@ -1,4 +1,4 @@
-// Where the Streamlit component begins: Streamlit calls what this file exports.
+// The Streamlit component begins here: Streamlit calls the function that this file exports.
 
 import { mountPlayer } from "./mount.js";
 

@@ -1,4 +1,4 @@
-// Lets time pass in the store, frame by frame, while something is playing.
+// While something is playing, this loop lets time pass in the store, frame by frame.
 
 /** @import { Store } from "./base_store.js" */
 
@@ -6,10 +6,10 @@ const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it wa
 
 /** Frames while playing, none otherwise. */
 export class FrameLoop {
-  /** @param {Store} store @param {() => void} between what moves between two events */
-  constructor(store, between) {
+  /** @param {Store} store @param {() => void} drawBetweenEvents what moves between two events */
+  constructor(store, drawBetweenEvents) {
     this.store = store;
-    this.between = between;
+    this.drawBetweenEvents = drawBetweenEvents;
     this.frame = 0;
     this.before = 0;
   }
@@ -17,17 +17,17 @@ export class FrameLoop {
   wake() {
     if (this.frame || !this.store.playing) return;
     this.before = performance.now();
-    this.frame = requestAnimationFrame((now) => this.turn(now));
+    this.frame = requestAnimationFrame((now) => this.nextFrame(now));
   }
 
   /** @param {number} now */
-  turn(now) {
+  nextFrame(now) {
     this.frame = 0;
     this.store.advance(Math.max(0, Math.min(LONGEST_FRAME, now - this.before)));
     this.before = now;
     if (!this.store.playing) return;
-    this.between();
-    this.frame = requestAnimationFrame((later) => this.turn(later));
+    this.drawBetweenEvents();
+    this.frame = requestAnimationFrame((later) => this.nextFrame(later));
   }
 
   close() {

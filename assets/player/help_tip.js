@@ -1,6 +1,6 @@
-// A question mark beside a figure that explains it.
+// This file draws the question mark beside a figure, and the explanation that it opens.
 
-import { make, say } from "./elements.js";
+import { make, setText } from "./elements.js";
 
 let helpsMade = 0;
 
@@ -13,7 +13,7 @@ export function makeHelp() {
   const hide = () => (tip.hidden = true);
   const show = () => {
     tip.hidden = false;
-    keepInside(tip, element.closest(".sv"));
+    shiftInside(tip, element.closest(".sv"));
   };
   hide();
   element.addEventListener("pointerenter", show);
@@ -29,7 +29,7 @@ export function makeHelp() {
     /** @param {string} label @param {string} text */
     update(label, text) {
       element.hidden = !text;
-      say(tip, text || "");
+      setText(tip, text || "");
       const name = `About: ${label}`;
       if (button.ariaLabel !== name) button.ariaLabel = name;
     },
@@ -40,7 +40,7 @@ export function makeHelp() {
  * Push a box sideways until it lies within another.
  * @param {HTMLElement} box @param {Element|null} room
  */
-function keepInside(box, room) {
+function shiftInside(box, room) {
   box.style.setProperty("--shift", "0px");
   if (!room) return;
   const own = box.getBoundingClientRect();

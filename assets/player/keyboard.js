@@ -1,4 +1,4 @@
-// The player's keys, and the list that explains them.
+// This file says what the player's keys do, and draws the list that explains them.
 
 import { make } from "./elements.js";
 
@@ -23,7 +23,10 @@ export function makeKeys() {
   return make("details", "keys", {}, [opener, make("dl", "", {}, rows)]);
 }
 
-/** What a key does; nothing for keys that are not ours (Streamlit has R, C and Esc). @param {PlaybackControls} controls @returns {Record<string, () => void>} */
+/**
+ * What a key does; nothing for keys that are not ours (Streamlit has R, C and Esc).
+ * @param {PlaybackControls} controls @returns {Record<string, () => void>}
+ */
 function keymap(controls) {
   const { store } = controls;
   return {
@@ -36,8 +39,8 @@ function keymap(controls) {
     "]": () => store.stepRound(1),
     Home: () => store.seek(0),
     End: () => store.seekEnd(),
-    ",": () => controls.shift(-1),
-    ".": () => controls.shift(1),
+    ",": () => controls.shiftSpeed(-1),
+    ".": () => controls.shiftSpeed(1),
     "?": () => controls.keys.toggleAttribute("open"),
   };
 }
@@ -52,7 +55,7 @@ export function listenToKeys(root, controls) {
   const listen = (event) => {
     const act = keys[event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!ours(root, event)) return;
+    if (!belongsToPlayer(root, event)) return;
     event.preventDefault();
     event.stopPropagation();
     act();
@@ -63,8 +66,11 @@ export function listenToKeys(root, controls) {
 
 const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
 
-/** Whether a key is the player's: what has the focus may need it for itself. @param {HTMLElement} root @param {KeyboardEvent} event */
-function ours(root, event) {
+/**
+ * Whether a key is the player's: what has the focus may need it for itself.
+ * @param {HTMLElement} root @param {KeyboardEvent} event
+ */
+function belongsToPlayer(root, event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (target === document.body || target === document.documentElement) return true;
   if (!root.contains(target) || target.closest("select, textarea")) return false;

@@ -1,5 +1,5 @@
-// Where a lane stands on a clock: the seconds at a cursor, and the cursor at a second. Nothing is
-// drawn in this file.
+// A lane's clock knows how many seconds had passed at a cursor, and where the cursor stood at a
+// second. It draws nothing itself.
 
 /** @import { Parts } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
@@ -59,7 +59,10 @@ export class LaneClock {
   }
 }
 
-/** How many entries of an ascending list are at most a value. @param {number[]} list @param {number} value */
+/**
+ * How many entries of an ascending list are at most a value.
+ * @param {number[]} list @param {number} value
+ */
 export function countUpTo(list, value) {
   let low = 0;
   let high = list.length;

@@ -1,4 +1,5 @@
-// Asks Python for rounds that did not come, until they do.
+// Python sends each round once, and a message may be lost. This file asks for the rounds that did
+// not come, until they do.
 
 /** @import { Recording } from "./recording.js" */
 
@@ -15,23 +16,23 @@ export class MissingRounds {
   }
 
   /** @param {Recording} recording @param {number} total how many rounds there are by now */
-  heed(recording, total) {
+  expect(recording, total) {
     this.recording = recording;
     this.total = total;
-    this.later();
+    this.askLater();
   }
 
   get missing() {
     return this.recording !== undefined && this.recording.rounds.length < (this.total ?? 0);
   }
 
-  later() {
+  askLater() {
     if (this.timer || !this.missing) return;
     const wait = Math.max(0, this.next - performance.now());
-    this.timer = window.setTimeout(() => this.speak(), wait);
+    this.timer = window.setTimeout(() => this.ask(), wait);
   }
 
-  speak() {
+  ask() {
     this.timer = 0;
     if (!this.missing || !this.recording) return;
     const { id, rounds } = this.recording;
@@ -39,7 +40,7 @@ export class MissingRounds {
     this.number = Math.max(this.number + 1, Date.now());
     this.send?.("wish", { run: id, start: rounds.length, number: this.number });
     this.next = performance.now() + WISH_EVERY;
-    this.later();
+    this.askLater();
   }
 
   close() {

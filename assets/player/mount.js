@@ -1,5 +1,5 @@
-// Opens the player in an element of the page, and feeds it each time that there is new data or another
-// theme. The stage stays in place from one call to the next.
+// This file opens the player in an element of the page, and feeds it each time that there is new
+// data or another theme. The stage stays in place from one call to the next.
 
 import { Stage } from "./stage.js";
 
@@ -30,8 +30,8 @@ export function mountPlayer({ data, parentElement, setStateValue }) {
   const stage = stageOf(parentElement);
   const generation = ++stage.generation;
   stage.missing.send = setStateValue;
-  stage.dress();
-  stage.take(data);
+  stage.chooseTheme();
+  stage.receive(data);
   return () => {
     setTimeout(() => {
       if (stage.generation !== generation || parentElement.isConnected) return;

@@ -1,4 +1,4 @@
-// Numbers as people write them: shares, percentages, times.
+// These functions write numbers as people do: shares, percentages and times.
 
 /** @param {number|null|undefined} value @param {number} [digits] .86 rather than 0.86 */
 export function share(value, digits = 2) {

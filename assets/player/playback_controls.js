@@ -1,6 +1,6 @@
-// The buttons below the text, the seek bar and the choice of speed.
+// This file draws the buttons below the text, the seek bar and the choice of speed.
 
-import { button, make } from "./elements.js";
+import { make, makeButton } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -27,7 +27,7 @@ export class PlaybackControls {
     this.shown = "";
     /** @type {string[]|null} */
     this.offered = null;
-    this.play = button("play", "Play", () => this.toggle(), { "data-testid": "play" });
+    this.play = makeButton("play", "Play", () => this.toggle(), { "data-testid": "play" });
     this.seek = make("input", "seek", {
       type: "range",
       min: "0",
@@ -37,7 +37,7 @@ export class PlaybackControls {
     });
     this.seek.addEventListener("input", () => store.seekTo(Number(this.seek.value)));
     this.where = make("span", "where");
-    this.live = button("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
+    this.live = makeButton("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
     this.speed = this.makeSpeed();
     this.keys = makeKeys();
     this.element = make("div", "transport", { role: "group", "aria-label": "Playback" }, [
@@ -50,14 +50,14 @@ export class PlaybackControls {
   makeButtons() {
     const { store } = this;
     return make("div", "buttons", {}, [
-      button("step", "|‹", () => store.seek(0), { "aria-label": "To the start" }),
-      button("step", "‹ token", () => store.stepToken(-1), { "aria-label": "One step back" }),
+      makeButton("step", "|‹", () => store.seek(0), { "aria-label": "To the start" }),
+      makeButton("step", "‹ token", () => store.stepToken(-1), { "aria-label": "One step back" }),
       this.play,
-      button("step", "token ›", () => store.stepToken(1), {
+      makeButton("step", "token ›", () => store.stepToken(1), {
         "aria-label": "One token on",
         "data-testid": "step-token",
       }),
-      button("step", "round ››", () => store.stepRound(1), {
+      makeButton("step", "round ››", () => store.stepRound(1), {
         "aria-label": "One round on",
         "data-testid": "step-round",
       }),
@@ -87,7 +87,7 @@ export class PlaybackControls {
   }
 
   /** @param {1|-1} by */
-  shift(by) {
+  shiftSpeed(by) {
     const { speeds } = this.store;
     const next = speeds.indexOf(this.store.speed) + by;
     if (next >= 0 && next < speeds.length) this.store.setSpeed(speeds[next]);
@@ -98,7 +98,7 @@ export class PlaybackControls {
     const { recording, seekBar } = store;
     const total = recording.rounds.length;
     const left = store.underWay && !store.live && total > 0;
-    const where = this.place();
+    const where = this.placeWords();
     const state = [where, seekBar.at, seekBar.end, store.cursor, this.playWord(), store.speed, left].join();
     if (state === this.shown) return;
     this.shown = state;
@@ -110,7 +110,7 @@ export class PlaybackControls {
     this.drawSpeed();
   }
 
-  place() {
+  placeWords() {
     const { recording, cursor, time } = this.store;
     const total = recording.rounds.length;
     const where = total ? `round ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";

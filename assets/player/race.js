@@ -1,5 +1,6 @@
-// Runs that race on one clock: where each lane is at a second, and which is the fastest. A race is
-// played in time, as it was measured or slower by a whole factor. Nothing is drawn in this file.
+// In a race several runs go by one clock. This file knows where each of them is at a second, and
+// which is the fastest. A race is played in time, as it was measured or slower by a whole factor.
+// It draws nothing itself.
 
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 
@@ -17,7 +18,10 @@ function slowness(speed) {
 
 /** A run in a race, with the stage that it would have by itself. */
 class Racer {
-  /** @param {string} label @param {Recording} recording @param {Parts[]} parts @param {RunPayload} data */
+  /**
+   * @param {string} label @param {Recording} recording @param {Parts[]} parts
+   * @param {RunPayload} data
+   */
   constructor(label, recording, parts, data) {
     this.label = label;
     this.recording = recording;
@@ -35,7 +39,7 @@ class Racer {
 
   /** Rounds that are over. @param {number} now */
   roundsAt(now) {
-    return countUpTo(this.clock.seconds, nearly(now)) - 1;
+    return countUpTo(this.clock.seconds, withRounding(now)) - 1;
   }
 
   /** @param {number} now */
@@ -45,7 +49,7 @@ class Racer {
 }
 
 /** A target by itself, along the words of the lane that it was timed beside. */
-export class Alone {
+export class TargetAlone {
   /** @param {string} label @param {string} along @param {number[]} seconds */
   constructor(label, along, seconds) {
     this.label = label;
@@ -63,20 +67,20 @@ export class Alone {
 
   /** @param {number} now */
   tokensAt(now) {
-    return countUpTo(this.sums, nearly(now)) - 1;
+    return countUpTo(this.sums, withRounding(now)) - 1;
   }
 }
 
 /** A second, with room for sums that were rounded another way. @param {number} seconds */
-export function nearly(seconds) {
+export function withRounding(seconds) {
   return seconds * (1 + 1e-9);
 }
 
-/** @typedef {Racer|Alone} Contestant */
+/** @typedef {Racer|TargetAlone} Contestant */
 
 export class Race {
   /**
-   * @param {string} id @param {Racer[]} racers @param {Alone[]} targets
+   * @param {string} id @param {Racer[]} racers @param {TargetAlone[]} targets
    * @param {{noisy: boolean, chosen: number}} how
    */
   constructor(id, racers, targets, { noisy, chosen }) {
@@ -96,7 +100,7 @@ export class Race {
   }
 
   get over() {
-    return this.total <= nearly(this.now);
+    return this.total <= withRounding(this.now);
   }
 
   /** @param {number} seconds */
@@ -114,18 +118,18 @@ export class Race {
   cursor(whole) {
     const { recording, clock } = this.racer;
     if (whole) return recording.starts[this.racer.roundsAt(this.now)];
-    return clock.cursorAt(nearly(this.now));
+    return clock.cursorAt(withRounding(this.now));
   }
 
   /** The slowest speed at which the race is not too long to watch. */
-  pace() {
+  watchableSpeed() {
     const fits = (/** @type {string} */ speed) => this.total * slowness(speed) <= RACE_LENGTH;
     return RACE_SPEEDS.find((speed) => fits(speed)) ?? "true";
   }
 
   /** @param {Contestant} contestant */
-  isIn(contestant) {
-    return contestant.total > 0 && contestant.total <= nearly(this.now);
+  hasFinished(contestant) {
+    return contestant.total > 0 && contestant.total <= withRounding(this.now);
   }
 
   get alike() {
@@ -148,6 +152,6 @@ export function makeRace(race, recordingOf) {
     recording.append(stage.rounds.from, stage.rounds.items);
     return new Racer(label, recording, parts, stage);
   });
-  const targets = race.targets.map(({ label, along, seconds }) => new Alone(label, along, seconds));
+  const targets = race.targets.map(({ label, along, seconds }) => new TargetAlone(label, along, seconds));
   return new Race(race.id, racers, targets, race);
 }

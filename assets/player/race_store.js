@@ -1,12 +1,12 @@
-// The store of a race: several runs on one clock, one of them on the stage. It plays in seconds, and the
-// cursor of the chosen lane is what the clock shows. Nothing is drawn in this file.
+// This is the store of a race, in which one of several runs is on the stage. It plays in seconds,
+// and the cursor stands where the chosen run was at that second. It draws nothing itself.
 
 import { BaseStore } from "./base_store.js";
 import { timeIn, unitFor } from "./number_words.js";
 import { RACE_SPEEDS } from "./race.js";
 
-/** @import { Race } from "./race.js" */
 /** @import { SeekBar } from "./base_store.js" */
+/** @import { Race } from "./race.js" */
 
 const CALM_BEAT = 400; // milliseconds between two pictures of a race without movement
 
@@ -48,7 +48,7 @@ export class RaceStore extends BaseStore {
   /** Another race takes the stage. @param {Race} race */
   enter(race) {
     this.race = race;
-    this.speed = race.pace();
+    this.speed = race.watchableSpeed();
     this.stage();
     this.show(race.racer.recording, { live: false, playing: !this.still });
     if (this.still) this.seekEnd();

@@ -1,5 +1,5 @@
-// One run as the player keeps it: its rounds, and where each of them begins in events, in tokens and
-// in seconds. Nothing is drawn in this file.
+// A recording is one run as the player keeps it: its rounds, and where each of them begins, counted
+// in events, in tokens and in seconds. It draws nothing itself.
 
 import { emittedBy, eventKind, eventsOf, PACE, trueWait } from "./round_events.js";
 

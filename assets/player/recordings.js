@@ -1,4 +1,4 @@
-// The recordings that the page remembers, by the names of their runs.
+// The page remembers the recordings of the last few runs, by the names of the runs.
 
 import { Recording } from "./recording.js";
 

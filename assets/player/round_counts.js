@@ -1,5 +1,5 @@
-// What the charts count: sums over rounds, taken once as each round arrives, and the shares that
-// follow from them. Nothing is drawn in this file.
+// The charts show sums over rounds, which are taken once as each round arrives, and shares that
+// follow from those sums. Both are computed here. It draws nothing itself.
 
 import { emittedBy } from "./round_events.js";
 

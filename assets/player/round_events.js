@@ -1,5 +1,6 @@
-// What happens in one round, counted in events: a candidate appears, the target checks, a verdict
-// falls, the discarded candidates fade, the extra token lands. Nothing is drawn in this file.
+// This file says what happens in one round, counted in events: a candidate appears, the target
+// checks, a verdict falls, the discarded candidates fade, the extra token lands. It draws nothing
+// itself.
 
 /** @import { Candidate, Extra, Round } from "./payload.d.ts" */
 
@@ -61,7 +62,10 @@ export function sceneAt(round, step) {
   };
 }
 
-/** The tokens that a round adds to the text, and what each adds. @param {Round} round @returns {{text: string, fate: Fate, place: number}[]} */
+/**
+ * The tokens that a round adds to the text, and what each adds.
+ * @param {Round} round @returns {{text: string, fate: Fate, place: number}[]}
+ */
 export function emittedBy({ candidates, extra }) {
   /** @type {{text: string, fate: Fate, place: number}[]} */
   const tokens = [];

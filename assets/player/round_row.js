@@ -1,8 +1,8 @@
-// One round as a row of chips, one chip for each token.
+// This file draws one round as a row of chips, with one chip for each token.
 
-import { button, make } from "./elements.js";
+import { make, makeButton } from "./elements.js";
 import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
-import { chipText, seen } from "./token_text.js";
+import { chipText, visibleText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Fate, Scene } from "./round_events.js" */
@@ -13,11 +13,14 @@ function textAt(round, place) {
   return candidate ? candidate.text : (round.extra?.text ?? "");
 }
 
-/** A chip in words. @param {Round} round @param {number} index @param {number} place @param {Fate} fate */
+/**
+ * A chip in words.
+ * @param {Round} round @param {number} index @param {number} place @param {Fate} fate
+ */
 function chipWords(round, index, place, fate) {
   const drafted = round.candidates.length;
   const which = place < drafted ? `token ${place + 1} of ${drafted}` : "from the target";
-  return `Round ${index + 1}, ${which}, ‘${seen(textAt(round, place))}’, ${fate}`;
+  return `Round ${index + 1}, ${which}, ‘${visibleText(textAt(round, place))}’, ${fate}`;
 }
 
 /** Blanks are drawn faint beside what they part. @param {HTMLElement} chip @param {string} text */
@@ -100,7 +103,7 @@ export class RoundRow {
 
   /** @param {number} place @param {Fate} fate @param {boolean} lively */
   enter(place, fate, lively) {
-    const chip = button("chip", "", () => {}, { tabindex: "-1", "data-testid": "token" });
+    const chip = makeButton("chip", "", () => {}, { tabindex: "-1", "data-testid": "token" });
     chip.dataset.place = String(place);
     chip.dataset.state = fate;
     chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));

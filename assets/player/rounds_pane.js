@@ -1,5 +1,5 @@
-// The list of rounds, one row for each. Only the rows in view are in the document. Rows wrap where it
-// is narrow, so their heights are measured as they appear, and remembered.
+// This file draws the list of rounds, one row for each. Only the rows in view are in the document.
+// Rows wrap where it is narrow, so their heights are measured as they appear, and remembered.
 
 import { make } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
@@ -7,9 +7,9 @@ import { RoundRow } from "./round_row.js";
 import { ROW_GUESS, RowHeights } from "./row_heights.js";
 import { ScrollFollower } from "./scroll_follower.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
-/** @import { Store } from "./base_store.js" */
 
 const SPARE = 3; // rows kept above and below the view
 
@@ -21,7 +21,7 @@ class RoundsPane {
     this.below = make("div", "spacer", { "aria-hidden": "true" });
     this.list = make("div", "rows", { role: "list", "aria-label": "Rounds" }, []);
     this.pane = make("div", "scroll", { tabindex: "-1" }, [this.above, this.list, this.below]);
-    this.follower = new ScrollFollower(this.pane, () => this.window());
+    this.follower = new ScrollFollower(this.pane, () => this.updateRows());
     this.element = make("section", "rounds", {}, [
       make("h2", "", {}, ["Rounds"]),
       this.pane,
@@ -38,8 +38,8 @@ class RoundsPane {
     this.ringed = undefined;
     this.cursor = 0;
     this.width = 0;
-    this.list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.pick(event));
-    this.list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.key(event));
+    this.list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.selectPressed(event));
+    this.list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.moveByKey(event));
     this.resized = new ResizeObserver(() => this.resize());
     this.resized.observe(this.pane);
   }
@@ -54,9 +54,9 @@ class RoundsPane {
     const sought = !store.playing && !store.live && store.cursor !== this.cursor;
     if (sought) this.follower.following = true;
     this.cursor = store.cursor;
-    this.window();
-    if (store.selected !== this.selected) this.choose(store.selected);
-    this.ring();
+    this.updateRows();
+    if (store.selected !== this.selected) this.reveal(store.selected);
+    this.ringSelected();
   }
 
   /** @param {Recording} recording */
@@ -73,7 +73,7 @@ class RoundsPane {
     if (width === this.width) return;
     this.width = width;
     this.heights.clear();
-    this.window();
+    this.updateRows();
   }
 
   /** Rows on stage: those before the cursor's and its own. */
@@ -83,21 +83,21 @@ class RoundsPane {
   }
 
   /** Bring the rows in view up to date, twice where their true heights move the view. */
-  window() {
-    if (this.fill()) this.fill();
+  updateRows() {
+    if (this.fillWindow()) this.fillWindow();
   }
 
   /** @returns {boolean} whether heights were corrected */
-  fill() {
+  fillWindow() {
     const { total, heights, pane } = this;
     const top = this.follower.following
       ? heights.above(total) - pane.clientHeight
       : pane.scrollTop;
     const first = Math.max(0, heights.rowAt(top, total) - SPARE);
     const last = Math.min(total, heights.rowAt(top + pane.clientHeight, total) + 1 + SPARE);
-    this.drop(first, last);
-    for (let index = first; index < last; index++) this.mount(index);
-    const corrected = this.measure();
+    this.dropRows(first, last);
+    for (let index = first; index < last; index++) this.mountRow(index);
+    const corrected = this.measureRows();
     this.above.style.height = `${heights.above(first)}px`;
     this.below.style.height = `${heights.above(total) - heights.above(last)}px`;
     this.follower.settle();
@@ -105,7 +105,7 @@ class RoundsPane {
   }
 
   /** @param {number} first @param {number} last */
-  drop(first, last) {
+  dropRows(first, last) {
     for (const [index, row] of this.rows)
       if (index < first || index >= last) {
         row.element.remove();
@@ -114,14 +114,14 @@ class RoundsPane {
   }
 
   /** @param {number} index */
-  mount(index) {
+  mountRow(index) {
     const { recording, cursor, lively } = this.store;
     let row = this.rows.get(index);
     const fresh = !row;
     if (!row) {
       row = new RoundRow(recording.rounds[index], index);
       this.rows.set(index, row);
-      this.insert(row);
+      this.insertRow(row);
     }
     const at = recording.place(cursor);
     const step = index === at.round ? at.step : eventsOf(row.round);
@@ -131,7 +131,7 @@ class RoundsPane {
   }
 
   /** @param {RoundRow} row */
-  insert(row) {
+  insertRow(row) {
     let next = null;
     for (const [index, other] of this.rows)
       if (index > row.index && (!next || index < next.index)) next = other;
@@ -139,7 +139,7 @@ class RoundsPane {
   }
 
   /** @returns {boolean} */
-  measure() {
+  measureRows() {
     let changed = false;
     for (const [index, row] of this.rows) {
       if (this.heights.known[index] !== undefined) continue;
@@ -151,16 +151,16 @@ class RoundsPane {
   }
 
   /** @param {Spot|null} spot */
-  choose(spot) {
+  reveal(spot) {
     this.selected = spot;
     if (!spot || spot.round >= this.total) return;
     const { heights } = this;
     this.follower.reveal(heights.above(spot.round), heights.of(spot.round));
-    this.window();
+    this.updateRows();
   }
 
   /** The ring, and the one chip that Tab reaches. */
-  ring() {
+  ringSelected() {
     const spot = this.selected;
     const chosen = spot ? this.rows.get(spot.round)?.chips[spot.place] : undefined;
     const target = chosen ?? this.rows.get(this.total - 1)?.chips.at(-1) ?? this.newest();
@@ -176,31 +176,31 @@ class RoundsPane {
   }
 
   /** @param {MouseEvent} event */
-  pick(event) {
+  selectPressed(event) {
     const spot = spotOf(event.target);
     if (spot) this.store.select(spot);
   }
 
   /** @param {KeyboardEvent} event */
-  key(event) {
+  moveByKey(event) {
     const spot = spotOf(event.target);
     const move = MOVES[event.key];
     if (!spot || !move || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
     const next = this.neighbour(spot, move);
-    if (next) this.go(next);
+    if (next) this.goTo(next);
   }
 
   /** @param {Spot} spot */
-  go(spot) {
+  goTo(spot) {
     this.store.select(spot);
-    this.choose(spot);
+    this.reveal(spot);
     this.rows.get(spot.round)?.chips[spot.place]?.focus({ preventScroll: true });
   }
 
   /** How many chips of a round are on stage. @param {number} round */
-  cells(round) {
+  countChips(round) {
     const { recording, cursor } = this.store;
     const at = recording.place(cursor);
     const whole = recording.rounds[round];
@@ -213,11 +213,11 @@ class RoundsPane {
     const round = spot.round + down;
     if (round < 0 || round >= this.total) return null;
     const place = spot.place + right;
-    const last = this.cells(round) - 1;
+    const last = this.countChips(round) - 1;
     if (down) return last < 0 ? null : { round, place: Math.min(spot.place, last) };
-    if (place < 0) return round > 0 ? { round: round - 1, place: this.cells(round - 1) - 1 } : null;
+    if (place < 0) return round > 0 ? { round: round - 1, place: this.countChips(round - 1) - 1 } : null;
     if (place <= last) return { round, place };
-    return round + 1 < this.total && this.cells(round + 1) ? { round: round + 1, place: 0 } : null;
+    return round + 1 < this.total && this.countChips(round + 1) ? { round: round + 1, place: 0 } : null;
   }
 }
 

@@ -1,4 +1,5 @@
-// The heights of all rows of rounds, though only the rows in view are on the page.
+// Only the rows of rounds that are in view are on the page. This file knows the heights of all of
+// them: those that were seen as they were measured, the others by a guess.
 
 export const ROW_GUESS = 32; // pixels, before a row has been seen
 

@@ -1,10 +1,10 @@
-// The store of one run: it plays event by event, and follows the run while that is under way. Nothing
-// is drawn in this file.
+// This is the store of one run. It plays event by event, and follows the run while that is under
+// way. It draws nothing itself.
 
 import { BaseStore } from "./base_store.js";
 
-/** @import { Recording } from "./recording.js" */
 /** @import { SeekBar } from "./base_store.js" */
+/** @import { Recording } from "./recording.js" */
 
 const SPEEDS = ["0.25", "0.5", "1", "2", "4", "true", "instant"];
 

@@ -1,6 +1,6 @@
 // A pane that scrolls stays at its end while new things arrive, until a person scrolls up.
 
-import { button } from "./elements.js";
+import { makeButton } from "./elements.js";
 
 /** Keeps a pane at its end until a person scrolls up; then a button leads back. */
 export class ScrollFollower {
@@ -9,7 +9,7 @@ export class ScrollFollower {
     this.pane = pane;
     this.following = true;
     this.top = 0;
-    this.back = button("to-newest", "↓ newest", () => this.resume());
+    this.back = makeButton("to-newest", "↓ newest", () => this.resume());
     this.back.hidden = true;
     pane.addEventListener("scroll", () => {
       this.scrolled();

@@ -1,5 +1,5 @@
-// The player in its place on the page: what becomes of the data that Python sends, and which theme the
-// player wears.
+// The stage is the player in its place on the page. It passes on the data that Python sends, and
+// chooses the theme.
 
 import { make } from "./elements.js";
 import { MissingRounds } from "./missing_rounds.js";
@@ -10,10 +10,10 @@ import { RunStore } from "./run_store.js";
 import { makeRaceViews, makeRunViews, StageSet } from "./stage_set.js";
 import { themeFor } from "./theme.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
-/** @import { Store } from "./base_store.js" */
 /** @import { Views } from "./stage_set.js" */
 
 export class Stage {
@@ -35,13 +35,13 @@ export class Stage {
   }
 
   /** @param {Payload} data what Python sent */
-  take(data) {
-    if ("race" in data) this.takeRace(data.race);
-    else this.takeRun(data);
+  receive(data) {
+    if ("race" in data) this.receiveRace(data.race);
+    else this.receiveRun(data);
   }
 
   /** @param {RunPayload} data */
-  takeRun(data) {
+  receiveRun(data) {
     const store = this.runStore();
     const { run, rounds, prompt } = data;
     const recording = recordingOf(run.id);
@@ -49,18 +49,18 @@ export class Stage {
     recording.append(rounds.from, rounds.items);
     store.data = data;
     if (recording === store.recording) store.grown();
-    else this.admit(store, recording, run.state);
-    this.missing.heed(recording, rounds.total);
+    else this.showRecording(store, recording, run.state);
+    this.missing.expect(recording, rounds.total);
   }
 
   /** @param {SentRace} sent */
-  takeRace(sent) {
+  receiveRace(sent) {
     const known = this.set?.store;
     if (known instanceof RaceStore && known.race.id === sent.id) return;
     const race = makeRace(sent, recordingOf);
     const store = this.raceStore(race);
     store.enter(race);
-    this.missing.heed(store.recording, store.recording.rounds.length); // all are here
+    this.missing.expect(store.recording, store.recording.rounds.length); // all are here
   }
 
   /** The store of one run, with its views on the page. */
@@ -90,15 +90,18 @@ export class Stage {
     this.heedMotion();
   }
 
-  /** Another run: it takes the stage when there is something to see. @param {RunStore} store @param {Recording} recording @param {string} state */
-  admit(store, recording, state) {
+  /**
+   * Another run: it takes the stage when there is something to see.
+   * @param {RunStore} store @param {Recording} recording @param {string} state
+   */
+  showRecording(store, recording, state) {
     if (recording.rounds.length === 0 && state !== "running") return store.changed();
     if (store.underWay) return store.show(recording, { live: true, playing: false });
     store.show(recording, { live: false, playing: state === "recorded" });
     if (state !== "recorded") store.seek(recording.end);
   }
 
-  dress() {
+  chooseTheme() {
     const theme = themeFor(this.parent);
     if (this.element.dataset.theme === theme) return;
     this.element.dataset.theme = theme;

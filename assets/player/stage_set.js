@@ -1,4 +1,5 @@
-// What stands on the stage: a store and the views of it, for one run or for a race.
+// This file builds what stands on the stage: the views of one run or those of a race, with the
+// store that they show.
 
 import { makeAnnouncer } from "./announcer.js";
 import { makeCharts } from "./charts.js";
@@ -14,11 +15,11 @@ import { makeText } from "./text_pane.js";
 import { makeTour } from "./tour.js";
 import { makeVerdictCard } from "./verdict_card.js";
 
+/** @import { Store } from "./base_store.js" */
+/** @import { Run } from "./payload.d.ts" */
 /** @import { PlaybackControls } from "./playback_controls.js" */
 /** @import { RaceStore } from "./race_store.js" */
-/** @import { Run } from "./payload.d.ts" */
 /** @import { RunStore } from "./run_store.js" */
-/** @import { Store } from "./base_store.js" */
 
 /**
  * A part of the page that shows the store. `draw` is called at most once a frame.
@@ -28,8 +29,8 @@ import { makeVerdictCard } from "./verdict_card.js";
 /**
  * All views of a store, in the order in which they are drawn, and what else is asked of them.
  * @typedef {{all: View[], sections: HTMLElement[], player: HTMLElement,
- *   controls: PlaybackControls, glide: () => void}} Views
- *   sections: from the top of the page to its end; glide: what moves between two events
+ *   controls: PlaybackControls, drawBetweenEvents: () => void}} Views
+ *   sections: from the top of the page to its end
  */
 
 /** @param {RunStore} store @returns {Views} */
@@ -43,11 +44,14 @@ export function makeRunViews(store) {
     sections: [summary.element, player, ...elementsOf([lanes, verdict, charts, announcer])],
     player,
     controls,
-    glide: () => lanes.glide(),
+    drawBetweenEvents: () => lanes.drawBetweenEvents(),
   };
 }
 
-/** The lanes come first; what the chosen one has to say follows. @param {RaceStore} store @returns {Views} */
+/**
+ * The lanes come first; what the chosen one has to say follows.
+ * @param {RaceStore} store @returns {Views}
+ */
 export function makeRaceViews(store) {
   const { summary, text, rounds, controls, announcer, verdict, charts } = makeSharedViews(store);
   const lanes = makeRaceLanes(store);
@@ -57,7 +61,7 @@ export function makeRaceViews(store) {
     sections: [lanes.element, player, ...elementsOf([summary, verdict, charts, announcer])],
     player,
     controls,
-    glide: () => {},
+    drawBetweenEvents: () => {},
   };
 }
 
@@ -86,7 +90,7 @@ function elementsOf(views) {
 }
 
 /** Whether another run is to take the stage. @param {Run|undefined} run */
-function awaited(run) {
+function awaitsAnotherRun(run) {
   return run !== undefined && run.waiting && ["loading", "queued"].includes(run.state);
 }
 
@@ -96,7 +100,7 @@ export class StageSet {
     this.store = store;
     this.views = views;
     this.root = root;
-    this.loop = new FrameLoop(store, views.glide);
+    this.loop = new FrameLoop(store, views.drawBetweenEvents);
     this.letGo = listenToKeys(root, views.controls);
     store.watch(() => this.draw());
   }
@@ -105,7 +109,7 @@ export class StageSet {
     const { store, views } = this;
     const empty = store.recording.rounds.length === 0 && store.recording.prompt.length === 0;
     views.player.dataset.empty = String(empty);
-    this.root.dataset.waiting = String(awaited(store.data.run));
+    this.root.dataset.waiting = String(awaitsAnotherRun(store.data.run));
     for (const view of views.all) view.draw();
     this.loop.wake();
   }

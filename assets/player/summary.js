@@ -1,12 +1,13 @@
-// The head of the player: how the run stands, its result in a sentence, and the figures.
+// This file draws the head of the player: how the run stands, its result in a sentence, and the
+// figures.
 
-import { keep, recall } from "./browser_memory.js";
-import { make, say, sayOrHide } from "./elements.js";
+import { recall, remember } from "./browser_memory.js";
+import { make, setText, setTextOrHide } from "./elements.js";
 import { makeHelp } from "./help_tip.js";
-import { seen } from "./token_text.js";
+import { visibleText } from "./token_text.js";
 
-/** @import { Figure, Run, Summary } from "./payload.d.ts" */
 /** @import { Store } from "./base_store.js" */
+/** @import { Figure, Run, Summary } from "./payload.d.ts" */
 
 const MEASURE_KEY = "specviz.measure";
 
@@ -60,11 +61,11 @@ function makeStatus() {
     update(run) {
       const failed = run.state === "failed";
       pill.dataset.state = run.state;
-      say(label, seen(run.label));
-      sayOrHide(detail, failed ? "" : run.detail);
+      setText(label, visibleText(run.label));
+      setTextOrHide(detail, failed ? "" : run.detail);
       lossy.hidden = !run.lossy;
-      say(wrong, run.detail || "");
-      say(remedy, run.remedy || "");
+      setText(wrong, run.detail || "");
+      setText(remedy, run.remedy || "");
       notice.hidden = !(failed || run.remedy);
     },
   };
@@ -81,9 +82,9 @@ function makeResult() {
     element: make("div", "sum-result", {}, [sentence, lamp]),
     /** @param {Summary} summary */
     update(summary) {
-      say(lead, summary.sentence || "");
-      say(because, summary.because || "");
-      sayOrHide(lamp, summary.lamp);
+      setText(lead, summary.sentence || "");
+      setText(because, summary.because || "");
+      setTextOrHide(lamp, summary.lamp);
     },
   };
 }
@@ -95,7 +96,7 @@ function makeMeasure(content) {
     content,
   ]);
   details.open = recall(MEASURE_KEY) === "open";
-  details.addEventListener("toggle", () => keep(MEASURE_KEY, details.open ? "open" : "shut"));
+  details.addEventListener("toggle", () => remember(MEASURE_KEY, details.open ? "open" : "shut"));
   return details;
 }
 
@@ -135,11 +136,11 @@ function makeFigure(id) {
     element,
     /** @param {Figure} figure */
     update(figure) {
-      say(label, figure.label);
-      say(value, figure.shown);
+      setText(label, figure.label);
+      setText(value, figure.shown);
       value.classList.toggle("sum-none", figure.shown === "–");
       value.dataset.value = figure.value === null ? "" : String(figure.value);
-      say(note, figure.note);
+      setText(note, figure.note);
       help.update(figure.label, figure.help);
     },
   };

@@ -1,8 +1,8 @@
-// The words of the text pane as elements, in blocks. Tokens are only ever appended or taken off the
-// end.
+// This file draws the words of the text pane, in blocks. Tokens are only ever appended or taken off
+// the end.
 
 import { make } from "./elements.js";
-import { seen } from "./token_text.js";
+import { visibleText } from "./token_text.js";
 
 /** @import { Fate } from "./round_events.js" */
 
@@ -11,7 +11,10 @@ const BLOCK = 160; // tokens, at least, in one block of text
 // A blank before such a token may go where a line ends; all other blanks are kept.
 const SIMPLE = /^ ?\S+$/;
 
-/** Where the line ends on which a token does; a line end belongs to the line that it ends. @param {HTMLElement} token */
+/**
+ * Where the line ends on which a token does; a line end belongs to the line that it ends.
+ * @param {HTMLElement} token
+ */
 function lineBottom(token) {
   const pieces = token.getClientRects();
   const ends = token.textContent?.endsWith("\n") || token.classList.contains("end");
@@ -57,12 +60,14 @@ export class Column {
     this.blocks.push({ element, start: this.count - tokens.length });
   }
 
-  /** @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text */
+  /**
+   * @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text
+   */
   push(text, fate, ends) {
     if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
     const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
     const token = make("span", name, { "data-testid": "token", "data-state": fate });
-    token.textContent = seen(text);
+    token.textContent = visibleText(text);
     this.gapped = /\s$/.test(text);
     if (ends) markEnd(token);
     token.dataset.at = String(this.count);
@@ -96,8 +101,11 @@ export class Column {
   }
 }
 
-/** Drawn as a quiet mark with a line end after it; what it says stays as it is. @param {HTMLElement} token */
+/**
+ * Drawn as a quiet mark with a line end after it; what it says stays as it is.
+ * @param {HTMLElement} token
+ */
 function markEnd(token) {
   token.classList.add("end");
-  token.title = seen(token.textContent ?? "");
+  token.title = visibleText(token.textContent ?? "");
 }

@@ -1,14 +1,14 @@
-// The text pane: the prompt, then every token as it lands, marked by where it came from.
+// The text pane shows the prompt and then every token as it lands, marked by where it came from.
 
 import { make } from "./elements.js";
 import { emittedBy, eventsOf } from "./round_events.js";
 import { ScrollFollower } from "./scroll_follower.js";
 import { Column } from "./text_column.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
-/** @import { Store } from "./base_store.js" */
 
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 
@@ -21,7 +21,7 @@ function landedBy(round, step) {
 }
 
 /** A candidate leaves its row for the text. @param {Element} from @param {Element} to */
-function fly(from, to) {
+function flyToText(from, to) {
   const stage = from.closest(".player");
   if (!stage) return;
   const frame = stage.getBoundingClientRect();
@@ -59,7 +59,7 @@ class TextPane {
       this.follower.back,
       makeLegend(),
     ]);
-    this.words.addEventListener("click", (/** @type {MouseEvent} */ event) => this.pick(event));
+    this.words.addEventListener("click", (/** @type {MouseEvent} */ event) => this.selectPressed(event));
     this.column = new Column(this.words, this.caret);
     /** @type {Recording|null} */
     this.recording = null;
@@ -76,10 +76,10 @@ class TextPane {
   draw() {
     const { recording } = this.store;
     if (recording !== this.recording) this.begin(recording);
-    this.learn();
-    this.prompt();
-    this.follow();
-    this.ring();
+    this.collectTokens();
+    this.showPrompt();
+    this.catchUp();
+    this.ringSelected();
   }
 
   close() {
@@ -105,7 +105,7 @@ class TextPane {
     this.follower.resume();
   }
 
-  prompt() {
+  showPrompt() {
     const { prompt } = this.store.recording;
     for (const text of prompt.slice(this.column.count)) this.push(text, "prompt");
   }
@@ -116,7 +116,7 @@ class TextPane {
     this.column.push(text, fate, ends.includes(text));
   }
 
-  learn() {
+  collectTokens() {
     const { rounds } = this.store.recording;
     for (; this.known < rounds.length; this.known++)
       for (const token of emittedBy(rounds[this.known]))
@@ -131,7 +131,7 @@ class TextPane {
     return recording.tokens[round] + landedBy(recording.rounds[round], step);
   }
 
-  follow() {
+  catchUp() {
     const { column, store } = this;
     const before = column.count;
     const prompt = store.recording.prompt.length;
@@ -144,27 +144,27 @@ class TextPane {
     }
     if (wanted < before) this.follower.following = true;
     this.follower.settle();
-    if (store.lively && wanted === before + 1) this.greet(wanted - 1);
+    if (store.lively && wanted === before + 1) this.animateArrival(wanted - 1);
   }
 
   /** The newest token arrives with a movement. @param {number} index */
-  greet(index) {
+  animateArrival(index) {
     const token = this.column.at(index);
     const { round, place } = this.landed[index - this.store.recording.prompt.length];
     token?.animate([{ opacity: 0 }, { opacity: 1 }], { duration: 240 });
     const stage = this.element.closest(".player");
     const chip = stage?.querySelector(`[data-index="${round}"] [data-place="${place}"]`);
-    if (chip && token) fly(chip, token);
+    if (chip && token) flyToText(chip, token);
   }
 
   /** @param {MouseEvent} event */
-  pick(event) {
+  selectPressed(event) {
     const at = /** @type {HTMLElement} */ (event.target).dataset.at;
     const token = this.landed[Number(at) - this.store.recording.prompt.length];
     if (at !== undefined && token) this.store.select({ round: token.round, place: token.place });
   }
 
-  ring() {
+  ringSelected() {
     const index = this.indexOf(this.store.selected);
     const token = index === null ? undefined : this.column.at(index);
     if (token === this.ringed) return;

@@ -1,6 +1,9 @@
-// Which of its two themes the player wears: light or dark, by the colour that it stands on.
+// The player wears one of two themes, light or dark, by the colour that it stands on.
 
-/** The theme that suits an element of the page. @param {HTMLElement} parent @returns {"light"|"dark"} */
+/**
+ * The theme that suits an element of the page.
+ * @param {HTMLElement} parent @returns {"light"|"dark"}
+ */
 export function themeFor(parent) {
   const background = getComputedStyle(parent).getPropertyValue("--st-background-color");
   return luminance(background.trim(), document.body) < 0.4 ? "dark" : "light";

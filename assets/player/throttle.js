@@ -1,4 +1,5 @@
-// Lets a piece of work through no more often than every so many milliseconds.
+// A throttle lets a piece of work through only every so many milliseconds, and calls back for what
+// had to wait.
 
 /** Lets work through every so often, and calls back for what had to wait. */
 export class Throttle {
@@ -12,7 +13,7 @@ export class Throttle {
   }
 
   /** @param {boolean} wanted @returns {boolean} whether to do it now */
-  lets(wanted) {
+  allows(wanted) {
     const left = this.next - performance.now();
     if (!this.urgent && (!wanted || left > 0)) {
       if (wanted) this.comeBack(left);

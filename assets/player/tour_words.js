@@ -1,4 +1,4 @@
-// What the tour of the first minute says.
+// These functions write what the tour of the first minute says.
 
 import { make } from "./elements.js";
 import { likelihood, toldApart } from "./number_words.js";
@@ -8,11 +8,14 @@ import { chipText } from "./token_text.js";
 /** @import { Candidate, Round } from "./payload.d.ts" */
 
 /** Token text within a sentence. @param {string} text */
-function quoted(text) {
+function quotedToken(text) {
   return make("q", "", {}, [chipText(text)]);
 }
 
-/** What to say at a step of the first round. @param {Round} round @param {number} step @returns {(Node|string)[]} */
+/**
+ * What to say at a step of the first round.
+ * @param {Round} round @param {number} step @returns {(Node|string)[]}
+ */
 export function captionAt(round, step) {
   const drafted = round.candidates.length;
   const kind = step ? eventKind(round, step) : "draft";
@@ -20,32 +23,32 @@ export function captionAt(round, step) {
     return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
   if (kind === "check")
     return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
-  if (kind === "land") return landing(round);
+  if (kind === "land") return landingCaption(round);
   return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
 }
 
 /** @param {Round} round */
-function landing(round) {
+function landingCaption(round) {
   const { extra } = round;
   const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In the rejected one’s place it puts its own:";
-  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quoted(extra?.text ?? ""), "."];
+  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quotedToken(extra?.text ?? ""), "."];
 }
 
 /** @param {Candidate} candidate @returns {(Node|string)[]} */
-export function question(candidate) {
+export function questionWords(candidate) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const [told] = toldApart(odds, candidate.uniform);
   const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
   return [
     make("b", "", {}, ["Accept or reject "]),
-    quoted(candidate.text),
+    quotedToken(candidate.text),
     make("b", "", {}, ["?"]),
     ` The small model gave it ${draft}, the large one only ${target}: it stays with probability ${told}. A number between 0 and 1 is drawn; below ${told} it stays.`,
   ];
 }
 
 /** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
-export function answer(candidate, guess) {
+export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
   const [drawn] = toldApart(candidate.uniform, odds);

@@ -1,5 +1,5 @@
-// The verdict card: one token, the odds that it met, what both models thought, and what another draw
-// would have done.
+// The verdict card shows one token: the odds that it met, what both models thought, and what
+// another draw would have done.
 
 import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
@@ -7,8 +7,8 @@ import { make } from "./elements.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { TELLERS } from "./verdict_words.js";
 
-/** @import { Spot } from "./round_events.js" */
 /** @import { Store } from "./base_store.js" */
+/** @import { Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 /** @param {Store} store */
@@ -30,7 +30,7 @@ export function makeVerdictCard(store) {
     draw() {
       const spot = shownSpot(store, lastRejection);
       const subject = spot && subjectAt(store, spot);
-      const mark = markOf(store, subject);
+      const mark = stateShown(store, subject);
       if (mark === drawn) return;
       drawn = mark;
       element.classList.toggle("vd-nothing", !subject);
@@ -49,7 +49,7 @@ const NOTHING_YET = "Why each token stood or fell is told here. Play, or step a 
  * All that decides what the card shows, in a string.
  * @param {Store} store @param {Subject|null} subject
  */
-function markOf(store, subject) {
+function stateShown(store, subject) {
   if (!subject) return `nothing ${store.recording.id}`;
   const { spot, fate, passed, landed } = subject;
   const { recording, whatIf, selected, cursor } = store;
@@ -87,7 +87,7 @@ function makeVerdictHead(store, shown) {
     element: make("header", "vd-head", {}, [title, follow, back, on]),
     /** @param {Subject|null} subject */
     update(subject) {
-      where.textContent = subject ? whereabouts(subject) : "";
+      where.textContent = subject ? placeWords(subject) : "";
       follow.hidden = store.selected === null;
       back.disabled = !subject || !nextSpot(store, subject.spot, -1);
       on.disabled = !subject || !nextSpot(store, subject.spot, 1);
@@ -96,7 +96,7 @@ function makeVerdictHead(store, shown) {
 }
 
 /** @param {Subject} subject */
-function whereabouts({ round, spot, candidate }) {
+function placeWords({ round, spot, candidate }) {
   const count = round.candidates.length;
   const place = candidate ? `token ${spot.place + 1} of ${count}` : "the extra token";
   return `round ${spot.round + 1}, ${place}`;

@@ -1,4 +1,4 @@
-// The rule by which a run accepted or rejected its candidates.
+// This file holds the rule by which a run accepted or rejected its candidates.
 
 import { rejectedPlace } from "./round_events.js";
 

@@ -1,11 +1,12 @@
-// Which token the verdict card speaks of, and what that token has come to at the cursor.
+// This file finds which token the verdict card speaks of, and what that token has come to at the
+// cursor.
 
 import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
-/** @import { Store } from "./base_store.js" */
 
 /**
  * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
@@ -54,14 +55,14 @@ export function makeRejectionFinder() {
 export function nextSpot(store, spot, by) {
   const { rounds } = store.recording;
   const place = spot.place + by;
-  if (place >= 0 && place < placesOf(rounds[spot.round])) return { round: spot.round, place };
+  if (place >= 0 && place < countTokens(rounds[spot.round])) return { round: spot.round, place };
   const round = spot.round + by;
   if (round < 0 || round > store.recording.place(store.cursor).round) return null;
-  return { round, place: by > 0 ? 0 : placesOf(rounds[round]) - 1 };
+  return { round, place: by > 0 ? 0 : countTokens(rounds[round]) - 1 };
 }
 
 /** @param {Round} round */
-function placesOf(round) {
+function countTokens(round) {
   return round.candidates.length + (round.extra ? 1 : 0);
 }
 

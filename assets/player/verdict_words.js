@@ -1,4 +1,5 @@
-// Why a token was accepted, rejected or put in, told in words with the real numbers.
+// These functions tell in words, with the real numbers, why a token was accepted, rejected or put
+// in.
 
 import { make } from "./elements.js";
 import { likelihood, share, toldApart } from "./number_words.js";
