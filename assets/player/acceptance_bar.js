@@ -24,7 +24,7 @@ export function makeAcceptanceBar(store, shown) {
   const track = make("div", "vd-track", {}, [accept, reject, edge, ghost, handle]);
   const told = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
-  const element = make("div", "vd-coin", {}, [track, make("div", "vd-hint", {}, [told, back])]);
+  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, back])]);
   let drawn = 0;
   /** The next key of the same frame goes on from here. @param {number} uniform */
   const suppose = (uniform) => {

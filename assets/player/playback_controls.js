@@ -40,7 +40,7 @@ export class PlaybackControls {
     this.live = makeButton("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
     this.speed = this.makeSpeed();
     this.keys = makeKeys();
-    this.element = make("div", "transport", { role: "group", "aria-label": "Playback" }, [
+    this.element = make("div", "controls", { role: "group", "aria-label": "Playback" }, [
       this.makeButtons(),
       this.seek,
       make("div", "how", {}, [this.where, this.live, this.speed, this.keys]),

@@ -3,7 +3,7 @@
 A page takes a single string: a Streamlit component is one module, and a replay's policy lets one
 script run. So each file becomes a function that is called at once and returns what the file
 exports, and the functions stand in the order that the imports ask for. Names of two files never
-meet. Files are named by their paths below a root folder, such as ``player/clock.js``.
+meet. Files are named by their paths below a root folder, such as ``player/race.js``.
 
 Only these statements are known, each at the start of its line; all others are refused::
 
@@ -90,6 +90,7 @@ def _read(root: Path, path: str) -> ScriptModule:
         imports[imported] = tuple(_names_in(names))
     body = _IMPORT.sub("", text)
     exports = tuple(_EXPORT.findall(body))
+    assert len(set(exports)) == len(exports), f"{path} exports a name twice"
     has_default = _DEFAULT.search(body) is not None
     body = _DEFAULT.sub(f"function {_DEFAULT_NAME}(", _EXPORT.sub("", body))
     unknown = _UNKNOWN.search(_COMMENT.sub("", body))

@@ -178,6 +178,11 @@ def test_a_file_that_is_imported_twice_by_one_is_refused(tmp_path: Path) -> None
         read_modules(written(tmp_path, main=main, parts=EXPORTS), "main.js")
 
 
+def test_a_name_that_is_exported_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="a name twice"):
+        read_modules(written(tmp_path, main=EXPORTS + EXPORTS), "main.js")
+
+
 def test_a_component_without_a_default_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no default"):
         component_script(written(tmp_path, main="const own = 1;"), "main.js")
