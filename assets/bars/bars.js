@@ -1,7 +1,9 @@
-// @ts-check
-// Two distributions over a few tokens, side by side. A bar's top is dragged, or moved by keys;
-// the other bars of its model shrink or grow in proportion, so that each model sums to 1. It is
-// joined after the player's dom.js.
+// This component draws two distributions over a few tokens, side by side. A bar's top is dragged,
+// or moved by keys; the other bars of its model shrink or grow in proportion, so that each model
+// sums to 1.
+
+import { legendEntry, make, makeButton, makeSvg } from "../player/elements.js";
+import { chipText, visibleText } from "../player/token_text.js";
 
 const SEND_EVERY = 250; // milliseconds between two values sent during a drag
 const HEIGHT = 220; // of the plot, in pixels
@@ -14,6 +16,11 @@ const STEPS = {
 
 /** @typedef {"draft"|"target"} Model */
 /** @typedef {{draft: number[], target: number[]}} Laws */
+/**
+ * What Python sends: another name starts anew.
+ * @typedef {{id: string, labels: string[], start: Laws, now: Laws}} BarsData
+ */
+/** One bar. @typedef {ReturnType<Bars["bar"]>} Shape */
 
 /** @type {Model[]} */
 const MODELS = ["draft", "target"];
@@ -21,7 +28,10 @@ const MODELS = ["draft", "target"];
 /** @type {WeakMap<HTMLElement, Bars>} */
 const places = new WeakMap();
 
-/** One chance set, the others in the proportions they had. @param {number[]} law @param {number} at @param {number} value */
+/**
+ * One chance set, the others in the proportions they had.
+ * @param {number[]} law @param {number} at @param {number} value
+ */
 function withChance(law, at, value) {
   const rest = law.reduce((sum, each, index) => (index === at ? sum : sum + each), 0);
   const others = law.length - 1;
@@ -43,19 +53,25 @@ class Bars {
     this.id = "";
     this.top = 1; // the chance at the plot's upper edge
     this.width = 0;
+    /** @type {string[]} */
+    this.labels = [];
     /** @type {Laws} */
     this.start = { draft: [], target: [] };
     /** @type {Laws} */
     this.laws = { draft: [], target: [] };
-    /** What is being moved, and the law before. @type {{model: Model, at: number, base: number[]}|null} */
+    /**
+     * What is being moved, and the law before.
+     * @type {{model: Model, at: number, base: number[]}|null}
+     */
     this.grip = null;
     this.dragging = false;
-    /** @type {((name: string, value: any) => void)|null} */
+    /** @type {((name: string, value: unknown) => void)|null} */
     this.tell = null;
-    this.plot = draw("svg", { class: "plot", role: "group", "aria-label": "Chances of each token, by draft and target" });
+    this.plot = makeSvg("svg", { class: "plot", role: "group", "aria-label": "Chances of each token, by draft and target" });
     this.plot.append(patterns());
+    this.grid = makeSvg("g", { class: "grid" });
     this.names = make("div", "names");
-    this.reset = button("reset", "Reset", () => this.restore(), { "aria-label": "Reset the bars" });
+    this.reset = makeButton("reset", "Reset", () => this.restore(), { "aria-label": "Reset the bars" });
     this.element = make("div", "bars", { "data-testid": "bars" }, [this.head(), this.plot, this.names]);
     parent.append(this.element);
     this.observer = new ResizeObserver(([entry]) => this.resized(entry.contentRect.width));
@@ -66,15 +82,15 @@ class Bars {
     const entries = [
       ["draft", "draft"], ["target", "target"], ["surplus", "only the draft's"], ["residual", "only the target's"],
     ];
-    const key = entries.map(([kind, word]) => keyEntry(kind, word));
+    const key = entries.map(([kind, word]) => legendEntry(kind, word));
     return make("div", "head", {}, [make("div", "key", {}, key), this.reset]);
   }
 
-  /** @param {any} data what Python sent: id, labels, start, now */
+  /** @param {BarsData} data what Python sent */
   take(data) {
     if (data.id === this.id) return;
     this.id = data.id;
-    this.labels = /** @type {string[]} */ (data.labels);
+    this.labels = data.labels;
     this.start = copied(data.start);
     this.laws = copied(data.now);
     this.build();
@@ -83,26 +99,26 @@ class Bars {
 
   build() {
     for (const old of this.plot.querySelectorAll("g")) old.remove();
-    this.grid = draw("g", { class: "grid" });
+    this.grid = makeSvg("g", { class: "grid" });
     this.shapes = this.labels.map((label, at) => ({ draft: this.bar("draft", label, at), target: this.bar("target", label, at) }));
     const groups = this.shapes.flatMap((pair) => [pair.draft.group, pair.target.group]);
     this.plot.append(this.grid, ...groups);
-    this.names.replaceChildren(...this.labels.map((label) => make("span", "", { title: seen(label) }, [chipText(label)])));
+    this.names.replaceChildren(...this.labels.map((label) => make("span", "", { title: visibleText(label) }, [chipText(label)])));
     this.names.style.gridTemplateColumns = `repeat(${this.labels.length}, minmax(0, 1fr))`;
   }
 
   /** @param {Model} model @param {string} label @param {number} at */
   bar(model, label, at) {
-    const shared = draw("rect", { class: `shared ${model}` });
-    const extra = draw("rect", { class: `extra ${model}` });
-    const ground = draw("rect", { class: "ground" });
-    const value = draw("text", { class: "value", "text-anchor": "middle" });
-    const handle = draw("rect", {
+    const shared = makeSvg("rect", { class: `shared ${model}` });
+    const extra = makeSvg("rect", { class: `extra ${model}` });
+    const ground = makeSvg("rect", { class: "ground" });
+    const value = makeSvg("text", { class: "value", "text-anchor": "middle" });
+    const handle = makeSvg("rect", {
       class: `handle ${model}`, rx: 3, tabindex: 0, role: "slider", "data-testid": `${model}-${at}`,
-      "aria-label": `${model} chance of ${seen(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
+      "aria-label": `${model} chance of ${visibleText(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
     });
-    const grab = draw("rect", { class: "grab" });
-    const group = draw("g", { class: "bar" }, [ground, shared, extra, value, handle, grab]);
+    const grab = makeSvg("rect", { class: "grab" });
+    const group = makeSvg("g", { class: "bar" }, [ground, shared, extra, value, handle, grab]);
     group.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
       // A finger on the rest of a bar scrolls the page.
       if (event.button === 0 && (event.pointerType !== "touch" || event.target === grab)) this.seize(event, model, at, group, handle);
@@ -111,7 +127,10 @@ class Bars {
     return { group, shared, extra, ground, value, handle, grab };
   }
 
-  /** @param {PointerEvent} event @param {Model} model @param {number} at @param {any} group @param {any} handle */
+  /**
+   * @param {PointerEvent} event @param {Model} model @param {number} at @param {SVGElement} group
+   * @param {SVGElement} handle
+   */
   seize(event, model, at, group, handle) {
     event.preventDefault();
     handle.focus({ preventScroll: true });
@@ -195,7 +214,10 @@ class Bars {
     this.element.dataset.sums = MODELS.map((model) => this.laws[model].reduce((sum, each) => sum + each, 0).toFixed(9)).join(" ");
   }
 
-  /** @param {any} shape @param {Model} model @param {number} at @param {number} x @param {number} thick */
+  /**
+   * @param {Shape} shape @param {Model} model @param {number} at @param {number} x
+   * @param {number} thick
+   */
   paintBar(shape, model, at, x, thick) {
     const chance = this.laws[model][at];
     const common = Math.min(this.laws.draft[at], this.laws.target[at]);
@@ -207,8 +229,8 @@ class Bars {
     place(shape.handle, x + (thick - reach) / 2, y(chance) - 3, reach, 6);
     place(shape.grab, x, y(chance) - REACH, thick, 2 * REACH);
     shape.value.textContent = `${(100 * chance).toFixed(0)}${thick < 25 ? "" : "\u00a0%"}`;
-    shape.value.setAttribute("x", x + thick / 2);
-    shape.value.setAttribute("y", y(chance) - 8);
+    shape.value.setAttribute("x", String(x + thick / 2));
+    shape.value.setAttribute("y", String(y(chance) - 8));
     shape.handle.setAttribute("aria-valuenow", chance.toFixed(4));
     shape.handle.setAttribute("aria-valuetext", `${(100 * chance).toFixed(1)} %`);
   }
@@ -217,7 +239,7 @@ class Bars {
     const lines = [];
     for (let chance = 0; chance <= this.top + 1e-9; chance += 0.2) {
       const y = ABOVE + HEIGHT * (1 - chance / this.top);
-      lines.push(draw("line", { x1: 0, x2: this.width, y1: y, y2: y }));
+      lines.push(makeSvg("line", { x1: 0, x2: this.width, y1: y, y2: y }));
     }
     this.grid.replaceChildren(...lines);
   }
@@ -242,7 +264,10 @@ class Bars {
   }
 }
 
-/** @param {any} rect @param {number} x @param {number} y @param {number} width @param {number} height */
+/**
+ * @param {SVGElement} rect @param {number} x @param {number} y @param {number} width
+ * @param {number} height
+ */
 function place(rect, x, y, width, height) {
   for (const [name, value] of Object.entries({ x, y, width, height: Math.max(0, height) })) rect.setAttribute(name, value.toFixed(2));
 }
@@ -250,11 +275,11 @@ function place(rect, x, y, width, height) {
 /** What is not shared is hatched, each way for one model, so that it is told without colour. */
 function patterns() {
   const hatch = (/** @type {string} */ model, /** @type {number} */ angle) =>
-    draw("pattern", { id: `bars-${model}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` }, [
-      draw("rect", { class: `hatch-ground ${model}`, width: 6, height: 6 }),
-      draw("rect", { class: `hatch-line ${model}`, width: 2, height: 6 }),
+    makeSvg("pattern", { id: `bars-${model}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` }, [
+      makeSvg("rect", { class: `hatch-ground ${model}`, width: 6, height: 6 }),
+      makeSvg("rect", { class: `hatch-line ${model}`, width: 2, height: 6 }),
     ]);
-  return draw("defs", {}, [hatch("draft", 45), hatch("target", -45)]);
+  return makeSvg("defs", {}, [hatch("draft", 45), hatch("target", -45)]);
 }
 
 /** @param {HTMLElement} parent @returns {Bars} */
@@ -267,7 +292,7 @@ function barsOf(parent) {
 /**
  * A cleanup may come late, after the next call has begun: only the newest one may end the bars,
  * and only when their place on the page is gone.
- * @param {{data: any, parentElement: HTMLElement, setStateValue: (name: string, value: any) => void}} given
+ * @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {
   const bars = barsOf(parentElement);

@@ -1,12 +1,21 @@
-// @ts-check
-// What both models thought at a position: the likeliest tokens of the draft, of the target,
-// and of what the target had left over, as bars on one scale.
+// This file draws what both models thought at a position. The likeliest tokens of the draft, those
+// of the target, and those of what the target had left over stand side by side, as bars on one
+// scale.
+
+import { make, setTextOrHide } from "./elements.js";
+import { likelihood } from "./number_words.js";
+import { rejectedPlace } from "./round_events.js";
+import { chipText } from "./token_text.js";
+import { leftoverShare } from "./verdict_rule.js";
+
+/** @import { Alternative, Insight } from "./payload.d.ts" */
+/** @import { Subject } from "./verdict_subject.js" */
 
 const LISTED = 10;
 
 /** @typedef {{items: Alternative[], own: Alternative|null, under: string}} Listing */
 
-function makeAlternatives() {
+export function makeAlternatives() {
   const note = make("p", "vd-note");
   const draft = makeColumn("draft", "draft");
   const target = makeColumn("target", "target");
@@ -15,10 +24,10 @@ function makeAlternatives() {
   const element = make("div", "vd-alternatives", {}, [note, columns]);
   return {
     element,
-    /** @param {Case|null} subject */
+    /** @param {Subject|null} subject */
     update(subject) {
       const insight = subject && insightOf(subject);
-      sayOrHide(note, subject && noteOf(subject));
+      setTextOrHide(note, subject && noteOf(subject));
       columns.hidden = !insight;
       if (!subject || !insight) return;
       const pending = subject.fate === "drafted";
@@ -36,18 +45,18 @@ function makeAlternatives() {
 
 /**
  * A recovered token shares the position of the candidate that it replaces.
- * @param {Case} subject
+ * @param {Subject} subject
  */
 function judgedAt({ round, candidate, fate }) {
   return fate === "recovered" ? round.candidates[rejectedPlace(round)] : candidate;
 }
 
-/** @param {Case} subject @returns {Insight|null} */
+/** @param {Subject} subject @returns {Insight|null} */
 function insightOf(subject) {
   return judgedAt(subject)?.insight ?? null;
 }
 
-/** @param {Case} subject @returns {string} */
+/** @param {Subject} subject @returns {string} */
 function noteOf(subject) {
   const { run, fate } = subject;
   if (fate === "bonus")
@@ -60,7 +69,7 @@ function noteOf(subject) {
     : "";
 }
 
-/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+/** @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function draftColumn(subject, insight) {
   const text = judgedAt(subject)?.text ?? "";
   return {
@@ -70,7 +79,7 @@ function draftColumn(subject, insight) {
   };
 }
 
-/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+/** @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function targetColumn(subject, insight) {
   const text = judgedAt(subject)?.text ?? "";
   return {
@@ -80,7 +89,7 @@ function targetColumn(subject, insight) {
   };
 }
 
-/** @param {Case} subject @param {Insight} insight @returns {Listing} */
+/** @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function restColumn(subject, insight) {
   const { round, run, fate, landed } = subject;
   const fell = fate === "rejected" || fate === "recovered";
@@ -121,7 +130,7 @@ function makeColumn(title, kind) {
       under.textContent = column?.under ?? "";
       rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark));
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
-      sayOrHide(
+      setTextOrHide(
         none,
         column ? (items.length ? "" : "nothing: both give the same") : "not checked yet",
       );

@@ -1,17 +1,36 @@
-// @ts-check
-// Throughput over γ: what theory allows and foretells, and what the runs of the session did.
+// This chart shows throughput over γ: the curves that theory allows and foretells, and the runs of
+// this session as points.
+
+import {
+  ChartFrame,
+  linearScale,
+  MARGINS,
+  pathThrough,
+  reuseChildren,
+  roundSteps,
+  setAttributes,
+  shortNumber,
+} from "./chart_frame.js";
+import { make, readersTextSize, setText } from "./elements.js";
+import { emittedBy } from "./round_events.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Place, Tick } from "./chart_frame.js" */
+/** @import { Charts, Round, RunPoint, Throughput } from "./payload.d.ts" */
+/** @import { RoundCounts } from "./round_counts.js" */
 
 /** Lines without numbers, while there are none. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
+
 const NAME_LIFT = 12; // from a curve to the middle of its name
 const LEAST_APART = 0.03; // of the target alone's pace, for two lines to be drawn
 const LETTER = 0.4; // the width of one, about, in the reader's text size
 
-class ThroughputChart {
+export class ThroughputChart {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    const margins = { ...PLAIN, left: 40, right: 42, top: 24 };
+    const margins = { ...MARGINS, left: 40, right: 42, top: 24 };
     this.frame = new ChartFrame("throughput", "Throughput: theory against observed", margins);
     this.times = this.frame.layer("ch-left");
     this.title = this.frame.layer("ch-left", "text");
@@ -24,23 +43,25 @@ class ThroughputChart {
     this.told = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
+    /** The buttons of the points, in their order. @type {HTMLButtonElement[]} */
+    this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
-    say(this.frame.empty, "fills when the step costs are measured");
+    setText(this.frame.empty, "fills when the step costs are measured");
     /** @type {Throughput|null} */
     this.shown = null;
-    this.x = linear(0, 1, 0, 1);
-    this.y = linear(0, 1, 1, 0);
+    this.x = linearScale(0, 1, 0, 1);
+    this.y = linearScale(0, 1, 1, 0);
   }
 
-  /** @param {Tally} _ @param {any} charts */
+  /** @param {RoundCounts} _ @param {Charts|undefined} charts */
   fill(_, charts) {
     /** @type {Throughput|null} */
     const shown = charts?.throughput ?? null;
     this.shown = shown;
     this.frame.svg.classList.toggle("ch-blank", !shown);
     this.points.hidden = !shown;
-    say(this.frame.caption, throughputCaption(shown));
+    setText(this.frame.caption, throughputCaption(shown));
     if (shown) this.paint(shown);
     else this.paintBlank();
     return shown !== null;
@@ -48,8 +69,8 @@ class ThroughputChart {
 
   paintBlank() {
     const { left, right, top, bottom } = this.frame.box;
-    this.frame.drawLeft(BLANK, linear(0, 1, bottom, top));
-    this.frame.drawBottom(BLANK, linear(0, 1, left, right));
+    this.frame.drawLeft(BLANK, linearScale(0, 1, bottom, top));
+    this.frame.drawBottom(BLANK, linearScale(0, 1, left, right));
   }
 
   /** @param {Throughput} shown */
@@ -57,10 +78,10 @@ class ThroughputChart {
     this.paintAxes(shown);
     const { left, right } = this.frame.box;
     const { y } = this;
-    put(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
+    setAttributes(this.alone, { x1: left, x2: right, y1: y(shown.target), y2: y(shown.target) });
     this.paintMeasured(shown);
-    put(this.ideal, { d: this.curve(shown, shown.ideal) });
-    put(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
+    setAttributes(this.ideal, { d: this.curve(shown, shown.ideal) });
+    setAttributes(this.forecast, { d: shown.forecast ? this.curve(shown, shown.forecast) : "" });
     this.frame.svg.classList.toggle("ch-stale", shown.stale);
     this.frame.svg.classList.toggle("ch-extrapolated", shown.extrapolated);
     this.paintChosen(shown);
@@ -74,23 +95,26 @@ class ThroughputChart {
     const { top, bottom } = this.frame.box;
     this.chosen.style.display = shown.chosen ? "" : "none";
     const at = this.x(shown.chosen?.gamma ?? 0);
-    put(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
+    setAttributes(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
     const foretold = foretoldApart(shown);
-    put(this.foretold, { d: foretold ? diamond(at, this.y(foretold.rate)) : "" });
-    const [text] = refill(this.told, "text", foretold ? 1 : 0);
+    setAttributes(this.foretold, { d: foretold ? diamondPath(at, this.y(foretold.rate)) : "" });
+    const [text] = reuseChildren(this.told, "text", foretold ? 1 : 0);
     if (!foretold || !text) return;
     const left = this.leftward(foretold.gamma);
-    put(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
-    say(text, foretold.name);
+    setAttributes(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
+    setText(text, foretold.name);
   }
 
-  /** The target alone as this run timed it, where the step costs say something else. @param {Throughput} shown */
+  /**
+   * The target alone as this run timed it, where the step costs say something else.
+   * @param {Throughput} shown
+   */
   paintMeasured(shown) {
     const { left, right } = this.frame.box;
     const apart = measuredApart(shown);
     this.measured.style.display = apart === null ? "none" : "";
     if (apart === null) return;
-    put(this.measured, { x1: left, x2: right, y1: this.y(apart), y2: this.y(apart) });
+    setAttributes(this.measured, { x1: left, x2: right, y1: this.y(apart), y2: this.y(apart) });
   }
 
   /** @param {Throughput} shown @param {number[]} rates */
@@ -104,8 +128,8 @@ class ThroughputChart {
     const { left, right, top, bottom } = this.frame.box;
     const steps = roundSteps(1.04 * highestRate(shown), 5);
     const highest = steps[steps.length - 1];
-    this.x = linear(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
-    this.y = linear(0, highest, bottom, top);
+    this.x = linearScale(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
+    this.y = linearScale(0, highest, bottom, top);
     this.frame.drawLeft(
       steps.map((at) => ({ at, text: shortNumber(at) })),
       this.y,
@@ -116,25 +140,29 @@ class ThroughputChart {
 
   /** The second axis: times the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
-    put(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
-    say(this.title, "× target alone (step costs)");
+    setAttributes(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
+    setText(this.title, "× target alone (step costs)");
     const steps = roundSteps(highest / target, 4).filter(
       (step) => step && step * target <= highest,
     );
-    refill(this.times, "text", steps.length).forEach((text, i) => {
+    reuseChildren(this.times, "text", steps.length).forEach((text, i) => {
       const y = this.y(steps[i] * target) + 4;
-      put(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
-      say(text, `${shortNumber(steps[i])}×`);
+      setAttributes(text, { x: this.frame.box.right + 7, y, "text-anchor": "start" });
+      setText(text, `${shortNumber(steps[i])}×`);
     });
   }
 
   /** Runs as points that can be focused; this run filled and named. @param {Throughput} shown */
   paintPoints({ points }) {
-    const layer = this.points;
-    while (layer.childElementCount > points.length) layer.lastElementChild.remove();
-    while (layer.childElementCount < points.length) layer.append(makePoint(this.frame));
+    const { buttons } = this;
+    while (buttons.length > points.length) buttons.pop()?.remove();
+    while (buttons.length < points.length) {
+      const button = makePoint(this.frame);
+      buttons.push(button);
+      this.points.append(button);
+    }
     points.forEach((each, i) => {
-      const button = layer.children[i];
+      const button = buttons[i];
       button.classList.toggle("ch-current", each.current);
       button.classList.toggle("ch-partial", each.partial);
       button.classList.toggle("ch-few", each.few);
@@ -159,12 +187,12 @@ class ThroughputChart {
       rates.map((rate, i) => ({ x: this.x(gammas[i]), y: this.y(rate) })),
     );
     const taken = [...curves.flat(), ...points.flatMap((each) => this.spotsOf(each))];
-    refill(this.names, "text", lines.length).forEach((text, i) => {
-      const half = (LETTER * rootSize() * lines[i].name.length) / 2;
+    reuseChildren(this.names, "text", lines.length).forEach((text, i) => {
+      const half = (LETTER * readersTextSize() * lines[i].name.length) / 2;
       const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
       taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
-      put(text, { x, y: y + 4, "text-anchor": "middle" });
-      say(text, lines[i].name);
+      setAttributes(text, { x, y: y + 4, "text-anchor": "middle" });
+      setText(text, lines[i].name);
     });
   }
 
@@ -180,10 +208,10 @@ class ThroughputChart {
   mark(index) {
     const own = this.shown?.points.find((each) => each.current);
     const rate = rateOf(this.store.recording.rounds[index]);
-    const [line] = refill(this.pace, "line", own && rate > 0 ? 1 : 0);
+    const [line] = reuseChildren(this.pace, "line", own && rate > 0 ? 1 : 0);
     if (!own || !line) return;
     const [x, y] = [this.x(own.gamma), Math.max(this.frame.box.top, this.y(rate))];
-    put(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
+    setAttributes(line, { x1: x - 9, x2: x + 9, y1: y, y2: y });
   }
 }
 
@@ -213,7 +241,10 @@ function pointWords({ label, rate, partial, few }) {
   return limits ? `${words}, in a run${limits}` : words;
 }
 
-/** What the curves say of a γ that is chosen and that this run did not have. @param {Throughput} shown */
+/**
+ * What the curves say of a γ that is chosen and that this run did not have.
+ * @param {Throughput} shown
+ */
 function foretoldApart({ chosen, points, forecast, extrapolated }) {
   const own = points.find((each) => each.current);
   if (!chosen || !forecast || chosen.rate === null || chosen.gamma === own?.gamma) return null;
@@ -223,11 +254,14 @@ function foretoldApart({ chosen, points, forecast, extrapolated }) {
 }
 
 /** @param {number} x @param {number} y its middle */
-function diamond(x, y) {
+function diamondPath(x, y) {
   return `M${x} ${y - 6}l6 6l-6 6l-6 -6z`;
 }
 
-/** The measured target alone, where it differs enough to be drawn. @param {Throughput} shown @returns {number|null} */
+/**
+ * The measured target alone, where it differs enough to be drawn.
+ * @param {Throughput} shown @returns {number|null}
+ */
 function measuredApart({ target, measured_target: measured }) {
   if (!measured || Math.abs(measured / target - 1) <= LEAST_APART) return null;
   return measured;
@@ -287,7 +321,7 @@ function namedLines(shown) {
  */
 function roomiest(curve, taken, half, box) {
   let best = { x: box.right - half, y: box.top, room: -1 };
-  for (const { x, y } of curve.flatMap(besides)) {
+  for (const { x, y } of curve.flatMap(aboveAndBelow)) {
     const outside = x - half < box.left || x + half > box.right;
     if (outside || y < box.top - 6 || y > box.bottom - 6) continue;
     const near = taken.filter((each) => Math.abs(each.x - x) < half + 14);
@@ -298,7 +332,7 @@ function roomiest(curve, taken, half, box) {
 }
 
 /** @param {Place} place @returns {Place[]} above and below it */
-function besides({ x, y }) {
+function aboveAndBelow({ x, y }) {
   return [
     { x, y: y - NAME_LIFT },
     { x, y: y + NAME_LIFT },
@@ -317,9 +351,9 @@ function makePoint(frame) {
   const button = make("button", "ch-point", { type: "button" });
   const show = () => {
     const [x, y] = [parseFloat(button.style.left), parseFloat(button.style.top) - 12];
-    frame.point({ x, y, text: button.ariaLabel });
+    frame.showNote({ x, y, text: button.ariaLabel ?? "" });
   };
-  const hide = () => frame.point(null);
+  const hide = () => frame.showNote(null);
   for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, show);
   for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, hide);
   return button;

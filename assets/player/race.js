@@ -1,8 +1,13 @@
-// @ts-check
-// Runs on one clock: where each lane is at a second, and who is first. No DOM in this file.
-// A race plays in time, as it was measured, or slower by a whole factor.
+// In a race several runs go by one clock. This file knows where each of them is at a second, and
+// which is the fastest. A race is played in time, as it was measured or slower by a whole factor.
+// It draws nothing itself.
 
-const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
+import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
+
+/** @import { Parts, RunPayload, SentRace } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+
+export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
 const RACE_LENGTH = 14; // seconds that a race takes at most by itself, where it can be slower
 
 /** How much slower than it ran. @param {string} speed */
@@ -13,7 +18,10 @@ function slowness(speed) {
 
 /** A run in a race, with the stage that it would have by itself. */
 class Racer {
-  /** @param {string} label @param {Recording} recording @param {Parts[]} parts @param {any} data */
+  /**
+   * @param {string} label @param {Recording} recording @param {Parts[]} parts
+   * @param {RunPayload} data
+   */
   constructor(label, recording, parts, data) {
     this.label = label;
     this.recording = recording;
@@ -31,7 +39,7 @@ class Racer {
 
   /** Rounds that are over. @param {number} now */
   roundsAt(now) {
-    return countUpTo(this.clock.seconds, nearly(now)) - 1;
+    return countUpTo(this.clock.seconds, withRounding(now)) - 1;
   }
 
   /** @param {number} now */
@@ -41,7 +49,7 @@ class Racer {
 }
 
 /** A target by itself, along the words of the lane that it was timed beside. */
-class Alone {
+export class TargetAlone {
   /** @param {string} label @param {string} along @param {number[]} seconds */
   constructor(label, along, seconds) {
     this.label = label;
@@ -59,20 +67,20 @@ class Alone {
 
   /** @param {number} now */
   tokensAt(now) {
-    return countUpTo(this.sums, nearly(now)) - 1;
+    return countUpTo(this.sums, withRounding(now)) - 1;
   }
 }
 
 /** A second, with room for sums that were rounded another way. @param {number} seconds */
-function nearly(seconds) {
+export function withRounding(seconds) {
   return seconds * (1 + 1e-9);
 }
 
-/** @typedef {Racer|Alone} Contestant */
+/** @typedef {Racer|TargetAlone} Contestant */
 
-class Race {
+export class Race {
   /**
-   * @param {string} id @param {Racer[]} racers @param {Alone[]} targets
+   * @param {string} id @param {Racer[]} racers @param {TargetAlone[]} targets
    * @param {{noisy: boolean, chosen: number}} how
    */
   constructor(id, racers, targets, { noisy, chosen }) {
@@ -92,7 +100,7 @@ class Race {
   }
 
   get over() {
-    return this.total <= nearly(this.now);
+    return this.total <= withRounding(this.now);
   }
 
   /** @param {number} seconds */
@@ -110,18 +118,18 @@ class Race {
   cursor(whole) {
     const { recording, clock } = this.racer;
     if (whole) return recording.starts[this.racer.roundsAt(this.now)];
-    return clock.cursorAt(nearly(this.now));
+    return clock.cursorAt(withRounding(this.now));
   }
 
   /** The slowest speed at which the race is not too long to watch. */
-  pace() {
+  watchableSpeed() {
     const fits = (/** @type {string} */ speed) => this.total * slowness(speed) <= RACE_LENGTH;
     return RACE_SPEEDS.find((speed) => fits(speed)) ?? "true";
   }
 
   /** @param {Contestant} contestant */
-  isIn(contestant) {
-    return contestant.total > 0 && contestant.total <= nearly(this.now);
+  hasFinished(contestant) {
+    return contestant.total > 0 && contestant.total <= withRounding(this.now);
   }
 
   get alike() {
@@ -136,16 +144,14 @@ class Race {
   }
 }
 
-/** @param {any} race what Python sent @param {(id: string) => Recording} recordingOf */
-function makeRace(race, recordingOf) {
-  const racers = race.lanes.map((/** @type {any} */ { label, parts, stage }) => {
+/** @param {SentRace} race what Python sent @param {(id: string) => Recording} recordingOf */
+export function makeRace(race, recordingOf) {
+  const racers = race.lanes.map(({ label, parts, stage }) => {
     const recording = recordingOf(stage.run.id);
     recording.prompt = stage.prompt;
     recording.append(stage.rounds.from, stage.rounds.items);
     return new Racer(label, recording, parts, stage);
   });
-  const targets = race.targets.map(
-    (/** @type {any} */ { label, along, seconds }) => new Alone(label, along, seconds),
-  );
+  const targets = race.targets.map(({ label, along, seconds }) => new TargetAlone(label, along, seconds));
   return new Race(race.id, racers, targets, race);
 }

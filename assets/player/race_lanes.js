@@ -1,13 +1,37 @@
-// @ts-check
-// The lanes of a race: each lane and the target alone on one clock. A lane's name is a button
-// that puts it on the stage.
+// This file draws the lanes of a race: each run, and the target alone, on one clock. The name of a
+// run is a button that puts it on the stage.
+
+import { make, setText, setTextOrHide } from "./elements.js";
+import {
+  BAR,
+  makeLaneKey,
+  paintPresent,
+  paintScale,
+  paintSpeculative,
+  paintStrip,
+  paintTarget,
+  penFor,
+  windowAround,
+  xAt,
+} from "./lane_painting.js";
+import { timeIn, unitFor } from "./number_words.js";
+import { TargetAlone, withRounding } from "./race.js";
+import { themeOf } from "./theme.js";
+import { visibleText } from "./token_text.js";
+
+/** @import { ClockWindow } from "./lane_painting.js" */
+/** @import { Contestant, Race } from "./race.js" */
+/** @import { RaceStore } from "./race_store.js" */
 
 const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for one token of the longest lane: all lanes in view if they can be
 
 /** One row: a name, the rate so far, the track, and how it stands. */
 class RaceRow {
-  /** @param {Contestant} contestant @param {number} index @param {() => void} [choose] where it can take the stage */
+  /**
+   * @param {Contestant} contestant @param {number} index
+   * @param {() => void} [choose] where it can take the stage
+   */
   constructor(contestant, index, choose) {
     this.contestant = contestant;
     this.canvas = make("canvas", "", { "aria-hidden": "true" });
@@ -17,7 +41,7 @@ class RaceRow {
     this.time = make("span", "time");
     this.name = choose ? this.makeChoice(choose) : make("span", "racer plain");
     this.name.append(
-      make("span", "racer-name", {}, [seen(contestant.label)]),
+      make("span", "racer-name", {}, [visibleText(contestant.label)]),
       make("span", "under", {}, [this.rate, this.first]),
     );
     const names = { "data-testid": "race-lane", "data-index": String(index) };
@@ -36,77 +60,86 @@ class RaceRow {
   }
 
   /** @param {boolean} chosen */
-  mark(chosen) {
-    if (this.contestant instanceof Alone) return; // there is no stage for it
+  showChoice(chosen) {
+    if (this.contestant instanceof TargetAlone) return; // there is no stage for it
     this.name.setAttribute("aria-checked", String(chosen));
     this.name.tabIndex = chosen ? 0 : -1;
     this.element.dataset.chosen = String(chosen);
   }
 
-  /** @param {Race} race @param {View} view */
-  tell(race, view) {
+  /** @param {Race} race @param {ClockWindow} view */
+  showStanding(race, view) {
     const { contestant } = this;
     const tokens = contestant.tokensAt(race.now);
     const spent = Math.min(race.now, contestant.total);
     const rate = spent > 0 ? tokens / spent : 0;
-    const inside = race.isIn(contestant);
-    say(this.rate, `${rate.toFixed(rate < 10 ? 1 : 0)} tokens/s`);
-    say(this.count, `${tokens} ${tokens === 1 ? "token" : "tokens"}`);
-    say(this.time, inside ? timeIn(contestant.total, view.unit) : "");
+    const inside = race.hasFinished(contestant);
+    setText(this.rate, `${rate.toFixed(rate < 10 ? 1 : 0)} tokens/s`);
+    setText(this.count, `${tokens} ${tokens === 1 ? "token" : "tokens"}`);
+    setText(this.time, inside ? timeIn(contestant.total, view.unit) : "");
     this.time.dataset.seconds = inside ? String(contestant.total) : "";
     this.first.hidden = !(race.over && race.winner === contestant);
   }
 
-  /** @param {View} view @param {boolean} over */
+  /** @param {ClockWindow} view @param {boolean} over */
   paint(view, over) {
     const { contestant } = this;
-    const pen = penOf(this.canvas, view, RACE_HEIGHT);
-    if (contestant instanceof Alone) paintTarget(pen, view, contestant.sums);
+    const pen = penFor(this.canvas, view, RACE_HEIGHT);
+    if (contestant instanceof TargetAlone) paintTarget(pen, view, contestant.sums);
     else paintSpeculative(pen, view, contestant.clock);
-    if (contestant.total) goal(pen, view, contestant.total);
-    if (!over) playhead(pen, view, RACE_HEIGHT);
+    if (contestant.total) paintGoal(pen, view, contestant.total);
+    if (!over) paintPresent(pen, view, RACE_HEIGHT);
   }
 }
 
-/** Where a lane ends. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} total */
-function goal(pen, view, total) {
-  const left = Math.min(view.width - 2, across(view, total));
+/**
+ * Where a lane ends.
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
+ */
+function paintGoal(pen, view, total) {
+  const left = Math.min(view.width - 2, xAt(view, total));
   pen.fillStyle = view.ink.ink;
-  pen.globalAlpha = total <= nearly(view.now) ? 1 : 0.35;
+  pen.globalAlpha = total <= withRounding(view.now) ? 1 : 0.35;
   pen.fillRect(left, BAR.top - 4, 2, BAR.height + 8);
   pen.globalAlpha = 1;
 }
 
 class RaceLanes {
-  /** @param {Store} store */
+  /** @param {RaceStore} store */
   constructor(store) {
     this.store = store;
     /** @type {Race|null} */
     this.race = null;
     /** @type {RaceRow[]} */
     this.rows = [];
-    /** @type {View|null} */
+    /** @type {ClockWindow|null} */
     this.view = null;
     this.drawn = "";
     this.in = 0; // contestants that the announcer has seen come in
-    this.build();
-    this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.foot);
-  }
-
-  build() {
-    this.list = make("div", "rows-of-lanes", { role: "radiogroup", "aria-label": "Lane on the stage" });
-    this.list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.walk(event));
-    this.list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.jump(event));
+    this.list = this.makeList();
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
-    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.leap(event));
+    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnStrip(event));
     this.foot = make("div", "track", {}, [this.scale, this.strip]);
     this.result = make("p", "result", { "data-testid": "race-result" });
     this.note = make("p", "race-note");
     this.announcer = make("div", "unseen", { "aria-live": "polite", role: "status", "data-testid": "race-news" });
+    this.element = this.layout();
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.foot);
+  }
+
+  makeList() {
+    const names = { role: "radiogroup", "aria-label": "Lane on the stage" };
+    const list = make("div", "rows-of-lanes", names);
+    list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.moveChoice(event));
+    list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnLane(event));
+    return list;
+  }
+
+  layout() {
     const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot, make("span", "standing")]);
-    this.element = make("section", "lanes race card", { "data-testid": "race" }, [
+    return make("section", "lanes race card", { "data-testid": "race" }, [
       make("h2", "", {}, ["All lanes on one clock"]),
       make("div", "tracks", {}, [this.list, foot]),
       make("div", "foot-line", {}, [makeLaneKey(), this.result]),
@@ -117,11 +150,9 @@ class RaceLanes {
 
   draw() {
     const { race } = this.store;
-    this.element.hidden = race === null;
-    if (race === null) return;
     if (race !== this.race) this.begin(race);
     const width = this.foot.clientWidth;
-    const state = [race.id, race.now, race.chosen, width, theme(this.element)].join();
+    const state = [race.id, race.now, race.chosen, width, themeOf(this.element)].join();
     if (width === 0 || state === this.drawn) return;
     this.drawn = state;
     this.paint(race, width);
@@ -140,43 +171,43 @@ class RaceLanes {
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     const { targets } = race;
     const along = targets.map((each) => `${each.label}: along the words of ${each.along}`);
-    sayOrHide(this.note, race.racers.length > 1 && along.length ? `${seen(along.join("; "))}.` : "");
+    setTextOrHide(this.note, race.racers.length > 1 && along.length ? `${visibleText(along.join("; "))}.` : "");
   }
 
   /** @param {Race} race @param {number} width */
   paint(race, width) {
     const { total, now } = race;
     const tokens = Math.max(...race.all.map((each) => each.tokens));
-    const view = viewOf({ total, now, tokens, step: RACE_STEP, width, element: this.element });
+    const view = windowAround({ total, now, tokens, step: RACE_STEP, width, element: this.element });
     this.view = view;
     this.rows.forEach((row, index) => {
-      row.mark(index === race.chosen);
-      row.tell(race, view);
+      row.showChoice(index === race.chosen);
+      row.showStanding(race, view);
       row.paint(view, race.over);
     });
-    paintScale(penOf(this.scale, view, 18), view);
+    paintScale(penFor(this.scale, view, 18), view);
     paintStrip(this.strip, view, total);
   }
 
   /** @param {Race} race */
   tellResult(race) {
-    say(this.result, race.over ? resultOf(race) : "");
+    setText(this.result, race.over ? resultOf(race) : "");
     this.result.classList.toggle("unsure", race.noisy);
   }
 
   /** Who came in since the last time. @param {Race} race */
   announce(race) {
-    const inside = race.all.filter((each) => race.isIn(each));
+    const inside = race.all.filter((each) => race.hasFinished(each));
     const fresh = inside.length > this.in;
     this.in = inside.length;
     if (!fresh) return;
     const last = inside.reduce((late, each) => (each.total > late.total ? each : late));
-    const words = `${seen(last.label)} finished after ${timeIn(last.total, unitFor(race.total))}.`;
-    say(this.announcer, race.over ? `${words} ${resultOf(race)}` : words);
+    const words = `${visibleText(last.label)} finished after ${timeIn(last.total, unitFor(race.total))}.`;
+    setText(this.announcer, race.over ? `${words} ${resultOf(race)}` : words);
   }
 
   /** From name to name, as in any group of which one is chosen. @param {KeyboardEvent} event */
-  walk(event) {
+  moveChoice(event) {
     const { race } = this;
     const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
     if (!race || !by || !(/** @type {Element} */ (event.target).closest("[role=radio]"))) return;
@@ -185,20 +216,20 @@ class RaceLanes {
     const { length } = race.racers;
     const next = (race.chosen + by + length) % length;
     this.store.choose(next);
-    this.rows[next].mark(true);
+    this.rows[next].showChoice(true);
     this.rows[next].name.focus();
   }
 
   /** @param {MouseEvent} event */
-  jump(event) {
+  seekOnLane(event) {
     const { view, store } = this;
     if (!view || !(event.target instanceof HTMLCanvasElement)) return;
-    store.seekTime(view.from + (event.offsetX / view.width) * view.span);
+    store.seekTo(view.from + (event.offsetX / view.width) * view.span);
   }
 
   /** @param {MouseEvent} event */
-  leap(event) {
-    if (this.race) this.store.seekTime((event.offsetX / this.strip.clientWidth) * this.race.total);
+  seekOnStrip(event) {
+    if (this.race) this.store.seekTo((event.offsetX / this.strip.clientWidth) * this.race.total);
   }
 
   close() {
@@ -206,15 +237,18 @@ class RaceLanes {
   }
 }
 
-/** The outcome of these recordings; whether it holds beyond them is not theirs to say. @param {Race} race */
+/**
+ * The outcome of these recordings; whether it holds beyond them is not theirs to say.
+ * @param {Race} race
+ */
 function resultOf(race) {
   const { winner } = race;
   if (!winner) return "Timed on a noisy machine, so no winner is named.";
   const how = race.alike ? "" : ", by tokens a second: the lanes differ in length";
-  return `In these recordings ${seen(winner.label)} is the fastest${how}.`;
+  return `In these recordings ${visibleText(winner.label)} is the fastest${how}.`;
 }
 
-/** @param {Store} store */
-function makeRaceLanes(store) {
+/** @param {RaceStore} store */
+export function makeRaceLanes(store) {
   return new RaceLanes(store);
 }

@@ -1,16 +1,21 @@
-// @ts-check
-// The end of a replay file: what stands around the player, drawn from the data in the file.
-// `mountPlayer` is what main.js exports, under the name that it has there.
+// A replay file begins here. This script draws what stands around the player, and opens the player,
+// both from the data in the file.
+
+import { make } from "./elements.js";
+import { mountPlayer } from "./mount.js";
+import { visibleText } from "./token_text.js";
+
+/** @import { About, ReplayData } from "./payload.d.ts" */
 
 /** @param {string} kind @param {string[]} cells */
-function tableRow(kind, cells) {
+function makeTableRow(kind, cells) {
   const scopes = cells.map((_, place) => (kind === "th" ? "col" : place === 0 ? "row" : ""));
   return make(
     "tr",
     "",
     {},
     cells.map((text, place) =>
-      scopes[place] ? make("th", "", { scope: scopes[place] }, [seen(text)]) : make("td", "", {}, [seen(text)]),
+      scopes[place] ? make("th", "", { scope: scopes[place] }, [visibleText(text)]) : make("td", "", {}, [visibleText(text)]),
     ),
   );
 }
@@ -19,25 +24,26 @@ function tableRow(kind, cells) {
 function makeTable([head, ...rows]) {
   return make("div", "replay-table", { tabindex: "0", role: "region", "aria-label": "Figures of the lanes" }, [
     make("table", "", {}, [
-      make("thead", "", {}, [tableRow("th", head)]),
-      make("tbody", "", {}, rows.map((row) => tableRow("td", row))),
+      make("thead", "", {}, [makeTableRow("th", head)]),
+      make("tbody", "", {}, rows.map((row) => makeTableRow("td", row))),
     ]),
   ]);
 }
 
-/** @param {{title: string, verdict: string, facts: string[], table: string[][]}} about */
+/** @param {About} about */
 function makeHead({ title, verdict, facts }) {
-  const parts = [make("h1", "", {}, [seen(title)])];
-  if (verdict) parts.push(make("p", "replay-verdict", { "data-testid": "replay-verdict" }, [seen(verdict)]));
-  parts.push(make("p", "replay-facts", {}, facts.map((fact) => make("span", "", {}, [seen(fact)]))));
+  const parts = [make("h1", "", {}, [visibleText(title)])];
+  if (verdict) parts.push(make("p", "replay-verdict", { "data-testid": "replay-verdict" }, [visibleText(verdict)]));
+  parts.push(make("p", "replay-facts", {}, facts.map((fact) => make("span", "", {}, [visibleText(fact)]))));
   return make("header", "replay-head", {}, parts);
 }
 
 function openReplay() {
-  const { about, player } = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
+  const text = document.getElementById("data")?.textContent ?? "{}";
+  const { about, player } = /** @type {ReplayData} */ (JSON.parse(text));
   const stage = make("main", "replay-stage");
   const rows = about.table.length ? [makeTable(about.table)] : [];
-  document.title = seen(about.title);
+  document.title = visibleText(about.title);
   document.body.append(makeHead(about), ...rows, stage);
   const show = () => mountPlayer({ data: player, parentElement: stage, setStateValue: () => {} });
   // The player looks at the background for its theme.

@@ -1,26 +1,18 @@
-// @ts-check
-// The head of the player: how the run stands, its result in a sentence, and the figures.
+// This file draws the head of the player: how the run stands, its result in a sentence, and the
+// figures.
 
-/**
- * @typedef {{id: string, label: string, value: number|null, shown: string, note: string,
- *   help: string}} Figure
- */
+import { recall, remember } from "./browser_memory.js";
+import { make, setText, setTextOrHide } from "./elements.js";
+import { makeHelp } from "./help_tip.js";
+import { visibleText } from "./token_text.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Figure, Run, Summary } from "./payload.d.ts" */
 
 const MEASURE_KEY = "specviz.measure";
 
-/** @param {Element} element @param {string} text */
-function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
-function sayOrHide(element, text) {
-  say(element, text || "");
-  element.hidden = !text;
-}
-
 /** @param {Store} store */
-function makeSummary(store) {
+export function makeSummary(store) {
   const status = makeStatus();
   const result = makeResult();
   const figures = makeFigures("sum-figures");
@@ -29,7 +21,7 @@ function makeSummary(store) {
   const head = make("div", "sum-head", {}, [status.element, result.element]);
   const body = make("div", "sum-body", {}, [figures.element, measure]);
   const element = make("section", "sum", { "aria-label": "Result" }, [head, body]);
-  /** @type {any} */
+  /** @type {{run?: Run, summary?: Summary}} */
   let drawn = {};
   return {
     element,
@@ -65,15 +57,15 @@ function makeStatus() {
   const element = make("div", "sum-status", {}, [pill, lossy, notice]);
   return {
     element,
-    /** @param {any} run */
+    /** @param {Run} run */
     update(run) {
       const failed = run.state === "failed";
       pill.dataset.state = run.state;
-      say(label, seen(run.label));
-      sayOrHide(detail, failed ? "" : run.detail);
+      setText(label, visibleText(run.label));
+      setTextOrHide(detail, failed ? "" : run.detail);
       lossy.hidden = !run.lossy;
-      say(wrong, run.detail || "");
-      say(remedy, run.remedy || "");
+      setText(wrong, run.detail || "");
+      setText(remedy, run.remedy || "");
       notice.hidden = !(failed || run.remedy);
     },
   };
@@ -88,11 +80,11 @@ function makeResult() {
   lamp.hidden = true;
   return {
     element: make("div", "sum-result", {}, [sentence, lamp]),
-    /** @param {any} summary */
+    /** @param {Summary} summary */
     update(summary) {
-      say(lead, summary.sentence || "");
-      say(because, summary.because || "");
-      sayOrHide(lamp, summary.lamp);
+      setText(lead, summary.sentence || "");
+      setText(because, summary.because || "");
+      setTextOrHide(lamp, summary.lamp);
     },
   };
 }
@@ -104,7 +96,7 @@ function makeMeasure(content) {
     content,
   ]);
   details.open = recall(MEASURE_KEY) === "open";
-  details.addEventListener("toggle", () => keep(MEASURE_KEY, details.open ? "open" : "shut"));
+  details.addEventListener("toggle", () => remember(MEASURE_KEY, details.open ? "open" : "shut"));
   return details;
 }
 
@@ -144,60 +136,12 @@ function makeFigure(id) {
     element,
     /** @param {Figure} figure */
     update(figure) {
-      say(label, figure.label);
-      say(value, figure.shown);
+      setText(label, figure.label);
+      setText(value, figure.shown);
       value.classList.toggle("sum-none", figure.shown === "–");
       value.dataset.value = figure.value === null ? "" : String(figure.value);
-      say(note, figure.note);
+      setText(note, figure.note);
       help.update(figure.label, figure.help);
     },
   };
-}
-
-let helpsMade = 0;
-
-/** A question mark that explains when pointed at, focused or tapped; Escape puts it away. */
-function makeHelp() {
-  const id = `sv-help-${(helpsMade += 1)}`;
-  const tip = make("span", "sum-tip", { role: "tooltip", id });
-  const button = make("button", "sum-ask", { type: "button", "aria-describedby": id }, ["?"]);
-  const element = make("span", "sum-help", {}, [button, tip]);
-  const hide = () => (tip.hidden = true);
-  const show = () => {
-    tip.hidden = false;
-    keepInside(tip, element.closest(".sv"));
-  };
-  hide();
-  element.addEventListener("pointerenter", show);
-  element.addEventListener("pointerleave", () => document.activeElement !== button && hide());
-  button.addEventListener("focus", show);
-  button.addEventListener("click", show);
-  button.addEventListener("blur", hide);
-  element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape") hide();
-  });
-  return {
-    element,
-    /** @param {string} label @param {string} text */
-    update(label, text) {
-      element.hidden = !text;
-      say(tip, text || "");
-      const name = `About: ${label}`;
-      if (button.ariaLabel !== name) button.ariaLabel = name;
-    },
-  };
-}
-
-/**
- * Push a box sideways until it lies within another.
- * @param {HTMLElement} box @param {Element|null} room
- */
-function keepInside(box, room) {
-  box.style.setProperty("--shift", "0px");
-  if (!room) return;
-  const own = box.getBoundingClientRect();
-  const outer = room.getBoundingClientRect();
-  const over = Math.max(0, own.right - outer.right + 8);
-  const under = Math.max(0, outer.left + 8 - (own.left - over));
-  box.style.setProperty("--shift", `${under - over}px`);
 }

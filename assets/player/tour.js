@@ -1,10 +1,20 @@
-// @ts-check
-// The first minute: round one with captions, then a stop before the first rejection and a
-// question. Once for each browser, skippable, and never in the way of a person who takes over.
+// The tour of the first minute shows round one with captions, then stops before the first rejection
+// and asks a question. It comes once in each browser, can be skipped, and makes way for a person
+// who takes over.
+
+import { recall, remember } from "./browser_memory.js";
+import { make, makeButton } from "./elements.js";
+import { eventKind } from "./round_events.js";
+import { answerWords, captionAt, questionWords } from "./tour_words.js";
+
+/** @import { Tour as TourWish } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+/** @import { Spot } from "./round_events.js" */
+/** @import { RunStore } from "./run_store.js" */
 
 const TOUR_KEPT = "specviz.tour";
 
-/** @param {string} wish @returns {boolean} */
+/** @param {TourWish|undefined} wish @returns {boolean} */
 function tourWanted(wish) {
   return wish === "force" || (wish === "ask" && recall(TOUR_KEPT) === null);
 }
@@ -23,56 +33,10 @@ function beforeVerdict(recording, spot) {
   return recording.starts[spot.round] + recording.rounds[spot.round].candidates.length + 1 + spot.place;
 }
 
-/** Token text within a sentence. @param {string} text */
-function quoted(text) {
-  return make("q", "", {}, [chipText(text)]);
-}
-
-/** What to say at a step of the first round. @param {Round} round @param {number} step @returns {(Node|string)[]} */
-function captionAt(round, step) {
-  const drafted = round.candidates.length;
-  const kind = step ? eventKind(round, step) : "draft";
-  if (kind === "draft")
-    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
-  if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
-  if (kind === "land") return landing(round);
-  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
-}
-
-/** @param {Round} round */
-function landing(round) {
-  const { extra } = round;
-  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In the rejected one’s place it puts its own:";
-  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quoted(extra?.text ?? ""), "."];
-}
-
-/** @param {Candidate} candidate @returns {(Node|string)[]} */
-function question(candidate) {
-  const odds = Math.min(1, candidate.target / candidate.draft);
-  const [told] = toldApart(odds, candidate.uniform);
-  const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
-  return [
-    make("b", "", {}, ["Accept or reject "]),
-    quoted(candidate.text),
-    make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}: it stays with probability ${told}. A number between 0 and 1 is drawn; below ${told} it stays.`,
-  ];
-}
-
-/** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
-function answer(candidate, guess) {
-  const odds = Math.min(1, candidate.target / candidate.draft);
-  const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
-  const [drawn] = toldApart(candidate.uniform, odds);
-  const reply = guess ? `Not this time.${unlikely}` : "You were right.";
-  return [
-    make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${reply} The tokens after it fall with it, and the large model puts its own in their place.`,
-  ];
-}
-
-/** The chip that is spoken of: the chosen one, else the last judged, else the newest. @param {Element} row */
+/**
+ * The chip that is spoken of: the chosen one, else the last judged, else the newest.
+ * @param {Element} row
+ */
 function spokenOf(row) {
   const judged = [...row.querySelectorAll('[data-place]:not([data-state="drafted"])')];
   const chips = [...row.querySelectorAll("[data-place]")];
@@ -80,7 +44,7 @@ function spokenOf(row) {
 }
 
 class Tour {
-  /** @param {Store} store */
+  /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
     /** @type {"waiting"|"watching"|"asking"|"told"|"over"} */
@@ -105,9 +69,9 @@ class Tour {
 
   draw() {
     if (this.state === "waiting") this.begin();
-    if (this.state === "watching") this.watch();
-    if (this.state === "asking" || this.state === "told") this.settle();
-    if (!this.element.hidden) this.anchor();
+    if (this.state === "watching") this.watchPlaying();
+    if (this.state === "asking" || this.state === "told") this.endIfLeft();
+    if (!this.element.hidden) this.placeByRow();
   }
 
   begin() {
@@ -127,26 +91,26 @@ class Tour {
     store.play();
   }
 
-  watch() {
+  watchPlaying() {
     const { store } = this;
     const { recording, cursor } = store;
     const last = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
     if (recording !== this.recording || cursor > last) return this.end();
     if (cursor === last && !store.playing) return this.spot ? this.ask(this.spot) : this.end();
     if (store.halt === null) return this.end();
-    return this.tell(recording.place(cursor));
+    return this.showCaption(recording.place(cursor));
   }
 
   /** @param {{round: number, step: number}} at */
-  tell({ round, step }) {
+  showCaption({ round, step }) {
     const { store } = this;
     if (round > 0) {
       if (store.speed === "0.25") store.setSpeed("1");
-      return this.show("next", [make("b", "", {}, ["And again."]), " We stop at the first rejection."], [this.skip()]);
+      return this.show("next", [make("b", "", {}, ["And again."]), " We stop at the first rejection."], [this.skipButton()]);
     }
     const whole = store.recording.rounds[0];
     const kind = step ? eventKind(whole, step) : "draft";
-    return this.show(kind, captionAt(whole, step), [this.skip()]);
+    return this.show(kind, captionAt(whole, step), [this.skipButton()]);
   }
 
   /** @param {Spot} spot */
@@ -156,10 +120,10 @@ class Tour {
     this.from = this.to = store.cursor;
     store.select(spot);
     const candidate = store.recording.rounds[spot.round].candidates[spot.place];
-    this.show("ask", question(candidate), [
-      button("yes", "Accept", () => this.reply(spot, true)),
-      button("no", "Reject", () => this.reply(spot, false)),
-      this.skip(),
+    this.show("ask", questionWords(candidate), [
+      makeButton("yes", "Accept", () => this.reply(spot, true)),
+      makeButton("no", "Reject", () => this.reply(spot, false)),
+      this.skipButton(),
     ]);
     this.focus();
   }
@@ -173,17 +137,17 @@ class Tour {
     store.setSpeed("0.5");
     store.halt = this.to;
     store.play();
-    this.show("told", answer(candidate, guess), [button("yes", "Watch on", () => this.letGo())]);
+    this.show("told", answerWords(candidate, guess), [makeButton("yes", "Watch on", () => this.playOn())]);
     this.focus();
   }
 
   /** A person who moves on by other means has seen enough. */
-  settle() {
+  endIfLeft() {
     const { recording, cursor } = this.store;
     if (recording !== this.recording || cursor < this.from || cursor > this.to) this.end();
   }
 
-  letGo() {
+  playOn() {
     const { store } = this;
     this.end();
     store.select(null);
@@ -191,8 +155,8 @@ class Tour {
     store.play();
   }
 
-  skip() {
-    return button("skip", "Skip", () => this.letGo());
+  skipButton() {
+    return makeButton("skip", "Skip", () => this.playOn());
   }
 
   end() {
@@ -200,7 +164,7 @@ class Tour {
     this.element.hidden = true;
     this.store.halt = null;
     if (this.store.speed === "0.25" || this.store.speed === "0.5") this.store.setSpeed("1");
-    keep(TOUR_KEPT, "seen");
+    remember(TOUR_KEPT, "seen");
   }
 
   /** @param {string} caption @param {(Node|string)[]} words @param {Node[]} choices */
@@ -224,7 +188,7 @@ class Tour {
    * Beside the row that it speaks of: below it, or above. Where it would cover the row it goes
    * under the player's buttons, and stays there.
    */
-  anchor() {
+  placeByRow() {
     const stage = this.element.offsetParent ?? this.element.parentElement;
     const row = stage?.querySelector('.round[data-now="true"]');
     if (!stage || !row || this.element.dataset.side === "docked") return;
@@ -237,7 +201,7 @@ class Tour {
     if (!fits && above < 8) return this.dock();
     this.element.dataset.side = fits ? "below" : "above";
     this.element.style.top = `${fits ? below : above}px`;
-    this.lean(frame, place, spokenOf(row).getBoundingClientRect());
+    this.placeSideways(frame, place, spokenOf(row).getBoundingClientRect());
   }
 
   dock() {
@@ -245,8 +209,11 @@ class Tour {
     this.element.scrollIntoView({ block: "nearest" });
   }
 
-  /** Sideways, with its tip at the chip. @param {DOMRect} frame @param {DOMRect} row @param {DOMRect} chip */
-  lean(frame, row, chip) {
+  /**
+   * Sideways, with its tip at the chip.
+   * @param {DOMRect} frame @param {DOMRect} row @param {DOMRect} chip
+   */
+  placeSideways(frame, row, chip) {
     const width = this.element.offsetWidth;
     const most = frame.width - width - 12;
     const start = Math.max(12, Math.min(row.left - frame.left + 14, most));
@@ -257,7 +224,7 @@ class Tour {
   }
 }
 
-/** @param {Store} store */
-function makeTour(store) {
+/** @param {RunStore} store */
+export function makeTour(store) {
   return new Tour(store);
 }

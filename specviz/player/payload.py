@@ -1,4 +1,4 @@
-"""The player's data: what is on the stage now, as plain values. See assets/player/README.md."""
+"""The player's data: what is on the stage now, as plain values. See assets/player/payload.d.ts."""
 
 from __future__ import annotations
 

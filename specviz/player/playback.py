@@ -1,4 +1,4 @@
-"""A trace as the player takes it: plain values that JSON can hold. See assets/player/README.md.
+"""A trace as the player takes it: plain values that JSON can hold. See assets/player/payload.d.ts.
 
 Probabilities that decide a verdict keep every digit, so that it can be replayed by hand;
 those of the alternatives, which are only drawn, are rounded.

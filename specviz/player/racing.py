@@ -2,7 +2,7 @@
 
 Each lane keeps the stage it would have by itself, so that choosing a lane shows its text, its
 rounds and its figures. Times are those of ``lanes``: what was measured, and nothing besides.
-See assets/player/README.md.
+See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest, geom
 
+from specviz import ASSETS
 from specviz.player.playback import round_items
 from specviz.player.player_source import player_source
+from specviz.player.script_modules import read_modules, variable_of
 from specviz.record.trace import Candidate, Round, Trace
 from tests.browser.long_runs import events_of, recorded
 from tests.traces import make_round, make_trace
@@ -45,9 +47,10 @@ WALK = """(rounds) => {
 @pytest.fixture(scope="module")
 def blank(browser: Any) -> Iterator[Any]:
     """A page with nothing on it but the player's functions."""
-    script = player_source()[0].replace("export default function", "function mountPlayer")
+    script = player_source()[0].replace("export default", "window.component =")
+    names = ", ".join(variable_of(path) for path in read_modules(ASSETS, "player/component.js"))
     page = browser.new_page()
-    page.add_script_tag(content=script)
+    page.add_script_tag(content=f"{script}Object.assign(window, {names});")
     yield page
     page.close()
 
@@ -143,7 +146,7 @@ def test_the_last_rounds_are_followed_though_they_come_after_the_end(
 ) -> None:
     followed = blank.evaluate(
         """(rounds) => {
-          const [store, recording] = [new Store(), new Recording('late')];
+          const [store, recording] = [new RunStore(), new Recording('late')];
           recording.append(0, rounds.slice(0, 3));
           store.show(recording, {live: true, playing: false});
           store.data = {growing: false, rounds: {total: 5}};
@@ -171,15 +174,15 @@ def test_the_band_is_wilsons(blank: Any, hits: int, trials: int) -> None:
 COUNTED = """(rounds) => {
   const recording = new Recording('counted');
   recording.append(0, rounds);
-  const tally = new Tally(recording);
-  tally.take();
+  const counts = new RoundCounts(recording);
+  counts.take();
   const sizes = [1, 2, 3, 4, 5, 6, 7];
   return {
-    alpha: tally.alpha,
-    geometric: sizes.map((size) => geometricShare(tally, size)),
-    emitted: sizes.map((size) => emittedShare(tally, size)),
-    expected: tally.expected.at(-1),
-    places: tally.places,
+    alpha: counts.alpha,
+    geometric: sizes.map((size) => geometricShare(counts, size)),
+    emitted: sizes.map((size) => emittedShare(counts, size)),
+    expected: counts.expected.at(-1),
+    places: counts.places,
   };
 }"""
 
@@ -258,7 +261,8 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_is_shown_with_visible_escapes(blank: Any, text: str) -> None:
-    assert tuple(blank.evaluate("(text) => [seen(text), chipText(text)]", text)) == TEXTS[text]
+    shown = blank.evaluate("(text) => [visibleText(text), chipText(text)]", text)
+    assert tuple(shown) == TEXTS[text]
 
 
 @pytest.mark.parametrize(

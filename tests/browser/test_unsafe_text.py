@@ -105,7 +105,7 @@ OUTSIDE = """() => {
   };
   const player = document.querySelector('[data-testid="player"]');
   const root = player.closest('.sv');
-  for (const part of player.querySelectorAll('section, .transport, .scroll, .tour'))
+  for (const part of player.querySelectorAll('section, .controls, .scroll, .tour'))
     within(player, part, part.className);
   for (const part of root.querySelectorAll('section, article')) within(root, part, part.className);
   for (const pane of player.querySelectorAll('.scroll'))

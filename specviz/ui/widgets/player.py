@@ -19,7 +19,7 @@ _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=Fals
 
 
 def show_player(data: dict[str, Any], *, key: str) -> None:
-    """Show the player; ``data`` is as ``assets/player/README.md`` says."""
+    """Show the player; ``data`` is as ``assets/player/payload.d.ts`` declares."""
     _mount(key=key, data=data, on_wish_change=_nothing_to_do)
 
 

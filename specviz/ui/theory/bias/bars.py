@@ -15,23 +15,18 @@ from streamlit.components.v2 import component
 
 from specviz import ASSETS
 from specviz.errors import TheoryError
+from specviz.player.script_modules import component_script
 from specviz.theory.tradeoff import law_pair
 
 Laws = tuple[tuple[float, ...], tuple[float, ...]]  # the draft's, the target's
 
 MOST_TOKENS = 8
 
-_PARTS = ("player/dom.js", "bars/bars.js")
-
 
 def bars_source() -> tuple[str, str]:
     """The one module of the bars and their style sheet."""
-    script = "\n".join(_read(part).removeprefix("// @ts-check\n") for part in _PARTS)
-    return script, _read("bars/bars.css")
-
-
-def _read(part: str) -> str:
-    return (ASSETS / part).read_text(encoding="utf-8")
+    style = (ASSETS / "bars" / "bars.css").read_text(encoding="utf-8")
+    return component_script(ASSETS, "bars/bars.js"), style
 
 
 _SCRIPT, _STYLE = bars_source()

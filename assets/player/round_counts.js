@@ -1,10 +1,15 @@
-// @ts-check
-// What the charts count: one pass over each round as it arrives. No DOM in this file.
+// The charts show sums over rounds, which are taken once as each round arrives, and shares that
+// follow from those sums. Both are computed here. It draws nothing itself.
+
+import { emittedBy } from "./round_events.js";
+
+/** @import { Candidate, Round } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
 
 /** @typedef {{drafted: number, tested: number, accepted: number}} PlaceCounts */
 
 /** Running counts of one recording; entry `i` of a series is what stood before round `i`. */
-class Tally {
+export class RoundCounts {
   /** @param {Recording} recording */
   constructor(recording) {
     this.recording = recording;
@@ -83,17 +88,17 @@ class Tally {
 
 /**
  * α observed over the first rounds.
- * @param {Tally} tally @param {number} rounds @returns {number|null}
+ * @param {RoundCounts} counts @param {number} rounds @returns {number|null}
  */
-function alphaOf(tally, rounds) {
-  return tally.tested[rounds] ? tally.accepted[rounds] / tally.tested[rounds] : null;
+export function alphaOf(counts, rounds) {
+  return counts.tested[rounds] ? counts.accepted[rounds] / counts.tested[rounds] : null;
 }
 
 /**
  * The 95 % band of a share (Wilson).
  * @param {number} hits @param {number} trials @returns {[number, number]}
  */
-function wilson(hits, trials) {
+export function wilson(hits, trials) {
   const z = 1.96;
   const part = hits / trials;
   const weight = 1 + (z * z) / trials;
@@ -105,18 +110,18 @@ function wilson(hits, trials) {
 
 /**
  * The share of whole rounds that emitted so many tokens.
- * @param {Tally} tally @param {number} size
+ * @param {RoundCounts} counts @param {number} size
  */
-function emittedShare(tally, size) {
-  return tally.whole ? (tally.emitted[size] ?? 0) / tally.whole : 0;
+export function emittedShare(counts, size) {
+  return counts.whole ? (counts.emitted[size] ?? 0) / counts.whole : 0;
 }
 
 /**
  * The share of whole rounds that would emit so many tokens if each candidate stood with the
  * observed α, whatever went before; rounds that drafted fewer have their own, shorter law.
- * @param {Tally} tally @param {number} size
+ * @param {RoundCounts} counts @param {number} size
  */
-function geometricShare({ alpha, drafts, whole }, size) {
+export function geometricShare({ alpha, drafts, whole }, size) {
   if (alpha === null || !whole) return 0;
   let sum = 0;
   drafts.forEach((count, drafted) => {
@@ -130,19 +135,19 @@ function geometricShare({ alpha, drafts, whole }, size) {
  * The same law for a γ that was not run: each of its candidates stands with a given α.
  * @param {number} alpha @param {number} gamma @param {number} size
  */
-function foretoldShare(alpha, gamma, size) {
+export function foretoldShare(alpha, gamma, size) {
   if (size > gamma + 1) return 0;
   return alpha ** (size - 1) * (size <= gamma ? 1 - alpha : 1);
 }
 
 /** A number that a part of the values stay under. @param {number[]} values @param {number} part */
-function quantile(values, part) {
+export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
 }
 
 /** The share of drafting that was thrown away. @param {Round} round */
-function wastedShare(round) {
+export function wastedShare(round) {
   const stood = round.candidates.filter((each) => each.verdict === "accepted").length;
   return round.candidates.length ? 1 - stood / round.candidates.length : 0;
 }

@@ -1,35 +1,54 @@
-// @ts-check
-// Two lanes on one clock: the run as measured, and the target alone along the same words.
-// A long run slides past under the cursor; a strip below shows where in it the window is.
+// This file draws two lanes on one clock: the run as it was measured, and the target alone along
+// the same words. A long run slides past under the cursor, and a strip below shows which part of it
+// is in view.
+
+import { UNDER_WAY } from "./base_store.js";
+import { make } from "./elements.js";
+import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
+import {
+  LANE_HEIGHT,
+  makeLaneKey,
+  paintFinish,
+  paintPresent,
+  paintScale,
+  paintSpeculative,
+  paintStrip,
+  paintTarget,
+  penFor,
+  windowAround,
+} from "./lane_painting.js";
+import { timeIn, unitFor } from "./number_words.js";
+import { eventsOf } from "./round_events.js";
+import { themeOf } from "./theme.js";
+
+/** @import { ClockWindow } from "./lane_painting.js" */
+/** @import { RunStore } from "./run_store.js" */
 
 const LEAST_STEP = 4.5; // pixels for one token of the target alone
 
-class Lane {
+class RunLane {
   /** @param {string} name */
   constructor(name) {
     this.canvas = make("canvas", "", { "aria-hidden": "true" });
     this.count = make("b", "count");
     this.note = make("span", "note");
-    this.element = make("div", "lane", {}, [
-      make("span", "name", {}, [name]),
-      make("div", "track", {}, [this.canvas, this.note]),
-      this.count,
-    ]);
+    this.track = make("div", "track", {}, [this.canvas, this.note]);
+    this.element = make("div", "lane", {}, [make("span", "name", {}, [name]), this.track, this.count]);
   }
 
   /** @param {number} tokens */
-  tell(tokens) {
+  showCount(tokens) {
     const words = `${tokens} ${tokens === 1 ? "token" : "tokens"}`;
     if (this.count.textContent !== words) this.count.textContent = words;
   }
 }
 
-class Lanes {
-  /** @param {Store} store */
+class RunLanes {
+  /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
-    this.fast = new Lane("speculative");
-    this.plain = new Lane("target alone");
+    this.fast = new RunLane("speculative");
+    this.plain = new RunLane("target alone");
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
     this.result = make("p", "result");
@@ -47,7 +66,6 @@ class Lanes {
       this.picture,
       make("div", "foot-line", {}, [makeLaneKey(), this.result]),
     ]);
-    this.listen();
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
@@ -55,35 +73,35 @@ class Lanes {
     this.sums = [0];
     this.drawn = "";
     this.spoken = "";
+    this.listen();
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.fast.track);
   }
 
   listen() {
-    this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.fast.canvas.parentElement);
     for (const canvas of [this.fast.canvas, this.plain.canvas])
-      canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => this.jump(event));
-    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.leap(event));
+      canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnLane(event));
+    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnStrip(event));
   }
 
   close() {
-    this.resized?.disconnect();
+    this.resized.disconnect();
   }
 
   draw() {
-    const { recording, cursor, underWay, race } = this.store;
-    this.element.hidden = race !== null; // which shows its own lanes
-    if (race) return;
-    const width = this.fast.canvas.parentElement.clientWidth;
-    this.learn();
-    const state = [recording.id, recording.end, this.clock.total, this.sums.length, cursor, width];
-    state.push(theme(this.element), this.noisy, underWay, this.missing());
-    if (width === 0 || state.join() === this.drawn) return;
-    this.drawn = state.join();
-    this.paint(this.look(width));
-    this.say();
+    const { recording, cursor, underWay } = this.store;
+    const width = this.fast.track.clientWidth;
+    this.updateClock();
+    const { length } = this.sums;
+    const seen = [recording.id, recording.end, this.clock.total, length, cursor, width].join();
+    const state = [seen, themeOf(this.element), this.noisy, underWay, this.missing()].join();
+    if (width === 0 || state === this.drawn) return;
+    this.drawn = state;
+    this.paint(this.windowNow(width));
+    this.showOutcome();
   }
 
-  learn() {
+  updateClock() {
     const { recording, data } = this.store;
     const lanes = recording.id === data.run?.id ? data.lanes : null;
     const timed = lanes?.speculative?.length === recording.rounds.length ? lanes.speculative : null;
@@ -108,43 +126,43 @@ class Lanes {
   }
 
   /** Between two events, while playing slowly enough for it to show. */
-  glide() {
+  drawBetweenEvents() {
     const { still, speed } = this.store;
-    if (this.view && !this.store.race && !still && Number(speed) <= 1) this.paint(this.look(this.view.width));
+    if (this.view && !still && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
   }
 
-  /** @param {number} width @returns {View} */
-  look(width) {
+  /** @param {number} width @returns {ClockWindow} */
+  windowNow(width) {
     const { total, element, store } = this;
     const tokens = store.recording.tokens[store.recording.rounds.length];
-    return viewOf({ total, now: this.now(), tokens, step: LEAST_STEP, width, element });
+    return windowAround({ total, now: this.now(), tokens, step: LEAST_STEP, width, element });
   }
 
-  /** @param {View} view */
+  /** @param {ClockWindow} view */
   paint(view) {
     this.view = view;
-    const fast = penOf(this.fast.canvas, view, LANE_HEIGHT);
+    const fast = penFor(this.fast.canvas, view, LANE_HEIGHT);
     paintSpeculative(fast, view, this.clock);
-    finish(fast, view, this.clock.total);
-    playhead(fast, view, LANE_HEIGHT);
-    const plain = penOf(this.plain.canvas, view, LANE_HEIGHT);
+    paintFinish(fast, view, this.clock.total);
+    paintPresent(fast, view, LANE_HEIGHT);
+    const plain = penFor(this.plain.canvas, view, LANE_HEIGHT);
     paintTarget(plain, view, this.sums);
-    finish(plain, view, this.sums[this.sums.length - 1]);
-    if (this.alone) playhead(plain, view, LANE_HEIGHT - 4);
-    paintScale(penOf(this.scale, view, 18), view);
+    paintFinish(plain, view, this.sums[this.sums.length - 1]);
+    if (this.alone) paintPresent(plain, view, LANE_HEIGHT - 4);
+    paintScale(penFor(this.scale, view, 18), view);
     paintStrip(this.strip, view, this.total);
-    this.count(view);
+    this.showCounts(view);
   }
 
-  /** @param {View} view */
-  count(view) {
+  /** @param {ClockWindow} view */
+  showCounts(view) {
     const { recording, cursor } = this.store;
     const { round, step } = recording.place(cursor);
     const whole = recording.rounds[round];
     const over = whole && step >= eventsOf(whole) ? 1 : 0;
-    this.fast.tell(recording.tokens[round + over] ?? 0);
+    this.fast.showCount(recording.tokens[round + over] ?? 0);
     this.plain.count.hidden = !this.alone;
-    if (this.alone) this.plain.tell(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
+    if (this.alone) this.plain.showCount(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
     const note = this.missing();
     if (this.plain.note.textContent !== note) this.plain.note.textContent = note;
   }
@@ -153,14 +171,14 @@ class Lanes {
   missing() {
     const { recording, data } = this.store;
     if (this.alone || !recording.rounds.length) return "";
-    const own = recording.id === data.run?.id;
-    if (own && UNDER_WAY.includes(data.run.state)) return "measured after the run";
-    const broken = own && ["stopped", "failed"].includes(data.run.state);
+    const state = recording.id === data.run?.id ? data.run.state : "";
+    if (UNDER_WAY.includes(state)) return "measured after the run";
+    const broken = ["stopped", "failed"].includes(state);
     return broken ? "not measured: the run did not end by itself" : "not measured";
   }
 
   /** The outcome, once the cursor is at the end. */
-  say() {
+  showOutcome() {
     const { recording, cursor, underWay } = this.store;
     const over = cursor >= recording.end && recording.end > 0 && !underWay && this.alone;
     const words = over ? this.outcome() : "";
@@ -183,20 +201,20 @@ class Lanes {
   }
 
   /** @param {MouseEvent} event */
-  jump(event) {
+  seekOnLane(event) {
     const { view, store } = this;
     if (!view) return;
     store.seek(this.clock.cursorAt(view.from + (event.offsetX / view.width) * view.span));
   }
 
   /** @param {MouseEvent} event */
-  leap(event) {
+  seekOnStrip(event) {
     const part = event.offsetX / this.strip.clientWidth;
     this.store.seek(this.clock.cursorAt(part * this.total));
   }
 }
 
-/** @param {Store} store */
-function makeLanes(store) {
-  return new Lanes(store);
+/** @param {RunStore} store */
+export function makeRunLanes(store) {
+  return new RunLanes(store);
 }

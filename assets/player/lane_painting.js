@@ -1,8 +1,14 @@
-// @ts-check
-// Painting lanes of time: stretches, landings, the line that lanes share, the scale.
+// These functions paint lanes of time on a canvas: stretches of work, tokens that land, the line at
+// the present second, and the scale below.
 
-const LANE_HEIGHT = 30;
-const BAR = { top: 5, height: 15 };
+import { legendEntry, make, readersTextSize } from "./elements.js";
+import { countUpTo } from "./lane_clock.js";
+import { timeIn, unitFor } from "./number_words.js";
+
+/** @import { LaneClock } from "./lane_clock.js" */
+
+export const LANE_HEIGHT = 30;
+export const BAR = { top: 5, height: 15 };
 
 /** A round step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
 function scaleStep(least) {
@@ -10,8 +16,11 @@ function scaleStep(least) {
   return power * ([1, 2, 5].find((each) => each * power >= least) ?? 10);
 }
 
-/** A canvas as sharp as the screen, in CSS pixels. @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
-function brush(canvas, width, height) {
+/**
+ * A canvas as sharp as the screen, in CSS pixels.
+ * @param {HTMLCanvasElement} canvas @param {number} width @param {number} height
+ */
+function cleanPen(canvas, width, height) {
   const sharpness = window.devicePixelRatio || 1;
   const wide = Math.round(width * sharpness);
   const high = Math.round(height * sharpness);
@@ -26,23 +35,23 @@ function brush(canvas, width, height) {
 /**
  * The stretch of the clock that is in view.
  * @typedef {{from: number, span: number, width: number, now: number, unit: "s"|"ms",
- *   ink: Record<string, string>}} View
+ *   ink: Record<string, string>}} ClockWindow
  */
 
-/** @param {View} view @param {number} seconds */
-function across(view, seconds) {
+/** @param {ClockWindow} view @param {number} seconds */
+export function xAt(view, seconds) {
   return ((seconds - view.from) / view.span) * view.width;
 }
 
 /**
  * One stretch of time: full where the clock has been, faint where it is still to come.
- * @param {CanvasRenderingContext2D} pen @param {View} view
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view
  * @param {number} from @param {number} to @param {string} colour
  */
-function bar(pen, view, from, to, colour) {
-  const left = across(view, from);
-  const right = across(view, to);
-  const now = Math.max(left, Math.min(right, across(view, view.now)));
+function paintStretch(pen, view, from, to, colour) {
+  const left = xAt(view, from);
+  const right = xAt(view, to);
+  const now = Math.max(left, Math.min(right, xAt(view, view.now)));
   const gap = right - left > 3 ? 0.75 : 0;
   pen.fillStyle = colour;
   pen.fillRect(left, BAR.top, Math.max(0, now - left - (now === right ? gap : 0)), BAR.height);
@@ -52,24 +61,31 @@ function bar(pen, view, from, to, colour) {
   pen.globalAlpha = 1;
 }
 
-/** Tokens land; faintly where they crowd. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} from @param {number} at @param {number} height */
-function tick(pen, view, from, at, height) {
+/**
+ * Tokens land; faintly where they crowd.
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
+ * @param {number} at @param {number} height
+ */
+function paintLanding(pen, view, from, at, height) {
   if (at > view.now * (1 + 1e-9)) return;
-  pen.globalAlpha = across(view, at) - across(view, from) < 3 ? 0.3 : 0.85;
+  pen.globalAlpha = xAt(view, at) - xAt(view, from) < 3 ? 0.3 : 0.85;
   pen.fillStyle = view.ink.ink;
   const middle = BAR.top + BAR.height / 2;
-  pen.fillRect(across(view, at) - 0.75, middle - height / 2, 1.5, height);
+  pen.fillRect(xAt(view, at) - 0.75, middle - height / 2, 1.5, height);
   pen.globalAlpha = 1;
 }
 
-/** The line that both lanes share. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} height */
-function playhead(pen, view, height) {
+/**
+ * The line that both lanes share.
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} height
+ */
+export function paintPresent(pen, view, height) {
   pen.fillStyle = view.ink.accent;
-  pen.fillRect(Math.min(view.width - 2, Math.max(0, across(view, view.now) - 1)), 0, 2, height);
+  pen.fillRect(Math.min(view.width - 2, Math.max(0, xAt(view, view.now) - 1)), 0, 2, height);
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {View} view @param {LaneClock} clock */
-function paintSpeculative(pen, view, clock) {
+/** @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {LaneClock} clock */
+export function paintSpeculative(pen, view, clock) {
   const { recording, parts, seconds } = clock;
   const first = Math.max(0, countUpTo(seconds, view.from) - 1);
   for (let index = first; index < parts.length; index++) {
@@ -77,34 +93,41 @@ function paintSpeculative(pen, view, clock) {
     const start = seconds[index];
     const end = seconds[index + 1];
     if (start > view.from + view.span) return;
-    bar(pen, view, start, start + draft, view.ink.draft);
-    bar(pen, view, start + draft, start + draft + verify, view.ink.verify);
-    bar(pen, view, start + draft + verify, end, view.ink.other);
-    tick(pen, view, start, end, 24);
-    label(pen, view, start, end, recording.tokens[index + 1] - recording.tokens[index]);
+    paintStretch(pen, view, start, start + draft, view.ink.draft);
+    paintStretch(pen, view, start + draft, start + draft + verify, view.ink.verify);
+    paintStretch(pen, view, start + draft + verify, end, view.ink.other);
+    paintLanding(pen, view, start, end, 24);
+    paintCount(pen, view, start, end, recording.tokens[index + 1] - recording.tokens[index]);
   }
 }
 
-/** How many tokens a round brought, where there is room. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} from @param {number} to @param {number} tokens */
-function label(pen, view, from, to, tokens) {
-  if (across(view, to) - across(view, from) < 26 || to > view.now) return;
+/**
+ * How many tokens a round brought, where there is room.
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
+ * @param {number} to @param {number} tokens
+ */
+function paintCount(pen, view, from, to, tokens) {
+  if (xAt(view, to) - xAt(view, from) < 26 || to > view.now) return;
   pen.fillStyle = view.ink.soft;
-  pen.fillText(`+${tokens}`, across(view, to) - 3, LANE_HEIGHT - 0.5);
+  pen.fillText(`+${tokens}`, xAt(view, to) - 3, LANE_HEIGHT - 0.5);
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {View} view @param {number[]} sums */
-function paintTarget(pen, view, sums) {
+/** @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number[]} sums */
+export function paintTarget(pen, view, sums) {
   const first = Math.max(0, countUpTo(sums, view.from) - 1);
   for (let index = first; index < sums.length - 1; index++) {
     if (sums[index] > view.from + view.span) return;
-    bar(pen, view, sums[index], sums[index + 1], view.ink.verify);
-    tick(pen, view, sums[index], sums[index + 1], 18);
+    paintStretch(pen, view, sums[index], sums[index + 1], view.ink.verify);
+    paintLanding(pen, view, sums[index], sums[index + 1], 18);
   }
 }
 
-/** The time at a lane's end, once it is reached. @param {CanvasRenderingContext2D} pen @param {View} view @param {number} total */
-function finish(pen, view, total) {
-  const left = across(view, total) + 8;
+/**
+ * The time at a lane's end, once it is reached.
+ * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
+ */
+export function paintFinish(pen, view, total) {
+  const left = xAt(view, total) + 8;
   if (total === 0 || total > view.now * (1 + 1e-9) || left > view.width - 48) return;
   const time = timeIn(total, view.unit);
   const words = left < 8 ? `done at ${time}` : time;
@@ -114,14 +137,14 @@ function finish(pen, view, total) {
   pen.textAlign = "right";
 }
 
-/** @param {CanvasRenderingContext2D} pen @param {View} view */
-function paintScale(pen, view) {
+/** @param {CanvasRenderingContext2D} pen @param {ClockWindow} view */
+export function paintScale(pen, view) {
   if (view.now === 0 && view.span <= 1e-3) return;
   const step = scaleStep((view.span * 76) / view.width);
   pen.fillStyle = view.ink.soft;
   const factor = view.unit === "s" ? 1 : 1000;
   for (let at = Math.ceil(view.from / step) * step; at <= view.from + view.span; at += step) {
-    const left = across(view, at);
+    const left = xAt(view, at);
     pen.fillRect(left, 0, 1, 4);
     const words = `${Number((at * factor).toFixed(3))} ${view.unit}`;
     pen.textAlign = left < 8 ? "left" : left > view.width - 24 ? "right" : "center";
@@ -134,28 +157,34 @@ function paintScale(pen, view) {
  * a part that slides.
  * @param {{total: number, now: number, tokens: number, step: number, width: number, element: Element}} given
  *   `step`: pixels for one token, at least
- * @returns {View}
+ * @returns {ClockWindow}
  */
-function viewOf({ total, now, tokens, step, width, element }) {
+export function windowAround({ total, now, tokens, step, width, element }) {
   const span = Math.min(total, (total * width) / (step * (tokens || 1))) || 1e-3;
   const from = Math.max(0, Math.min(now - 0.62 * span, total - span));
   return { from, span, width, now, unit: unitFor(total), ink: laneInk(element) };
 }
 
-/** A canvas ready for a lane. @param {HTMLCanvasElement} canvas @param {View} view @param {number} height */
-function penOf(canvas, view, height) {
-  const pen = brush(canvas, view.width, height);
+/**
+ * A canvas ready for a lane.
+ * @param {HTMLCanvasElement} canvas @param {ClockWindow} view @param {number} height
+ */
+export function penFor(canvas, view, height) {
+  const pen = cleanPen(canvas, view.width, height);
   pen.font = view.ink.font;
   pen.textAlign = "right";
   return pen;
 }
 
-/** Where in the whole the window is. @param {HTMLCanvasElement} strip @param {View} view @param {number} total */
-function paintStrip(strip, view, total) {
+/**
+ * Where in the whole the window is.
+ * @param {HTMLCanvasElement} strip @param {ClockWindow} view @param {number} total
+ */
+export function paintStrip(strip, view, total) {
   const part = view.span / (total || 1);
   strip.hidden = part > 0.999 || total === 0;
   if (strip.hidden) return;
-  const pen = brush(strip, view.width, 6);
+  const pen = cleanPen(strip, view.width, 6);
   pen.fillStyle = view.ink.line;
   pen.fillRect(0, 1, view.width, 4);
   pen.fillStyle = view.ink.soft;
@@ -163,11 +192,6 @@ function paintStrip(strip, view, total) {
   pen.fillRect(left, 1, Math.max(3, part * view.width), 4);
   pen.fillStyle = view.ink.accent;
   pen.fillRect((view.now / total) * view.width - 1, 0, 2, 6);
-}
-
-/** @param {Element} element */
-function theme(element) {
-  return element.closest(".sv")?.getAttribute("data-theme") ?? "";
 }
 
 /** The colours of now. @param {Element} element @returns {Record<string, string>} */
@@ -183,15 +207,15 @@ function laneInk(element) {
     soft: read("--soft"),
     line: read("--line"),
     accent: read("--accent"),
-    font: `${0.6875 * rootSize()}px ${style.fontFamily}`,
+    font: `${0.6875 * readersTextSize()}px ${style.fontFamily}`,
   };
 }
 
-function makeLaneKey() {
+export function makeLaneKey() {
   return make("div", "key", {}, [
-    keyEntry("d", "draft"),
-    keyEntry("v", "target"),
-    keyEntry("o", "other"),
-    keyEntry("t", "tokens land"),
+    legendEntry("d", "draft"),
+    legendEntry("v", "target"),
+    legendEntry("o", "other"),
+    legendEntry("t", "tokens land"),
   ]);
 }

@@ -1,54 +1,15 @@
-// @ts-check
-// The rule that a run followed, and why a token stood or fell in words, with the real numbers.
+// These functions tell in words, with the real numbers, why a token was accepted, rejected or put
+// in.
 
-/**
- * @typedef {{run: any, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
- *   passed: boolean, landed: boolean}} Case  passed: the target's pass is over; landed: the
- *   round's extra token is on the stage
- * @typedef {(Node|string)[]} Words
- */
+import { make } from "./elements.js";
+import { likelihood, share, toldApart } from "./number_words.js";
+import { rejectedPlace } from "./round_events.js";
+import { chipText } from "./token_text.js";
+import { accepts, allowance, leftoverShare, oddsOf } from "./verdict_rule.js";
 
-const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
-
-/** How much a rule adds to the target's side. @param {any} run */
-function allowance(run) {
-  return run.lossy ? run.epsilon : 0;
-}
-
-/**
- * The rule itself, in double precision.
- * @param {Candidate} candidate @param {any} run @param {number} uniform
- */
-function accepts(candidate, run, uniform) {
-  return uniform * candidate.draft < candidate.target + allowance(run);
-}
-
-/** @param {Candidate} candidate @param {any} run */
-function oddsOf(candidate, run) {
-  return Math.min(1, (candidate.target + allowance(run)) / candidate.draft);
-}
-
-/** A probability in per cent; never rounded up to certainty. @param {number} value */
-function likelihood(value) {
-  if (value <= 0.995 || value >= 1) return percent(value);
-  return `${(Math.floor(1000 * value) / 10).toFixed(1)} %`;
-}
-
-/**
- * Two numbers in [0, 1] with as many digits as it takes to tell them apart, and from 1.
- * @param {number} one @param {number} other
- */
-function toldApart(one, other) {
-  /** @param {number} digits */
-  const blurred = (digits) => {
-    const [first, second] = [share(one, digits), share(other, digits)];
-    const certain = (one < 1 && Number(first) === 1) || (other < 1 && Number(second) === 1);
-    return certain || (one !== other && first === second);
-  };
-  let digits = 2;
-  while (digits < 8 && blurred(digits)) digits += 1;
-  return [share(one, digits), share(other, digits)];
-}
+/** @import { Candidate, Run } from "./payload.d.ts" */
+/** @import { Fate } from "./round_events.js" */
+/** @import { Subject, Words } from "./verdict_subject.js" */
 
 /** @param {string} text */
 function tokenWord(text) {
@@ -84,12 +45,12 @@ const LEFTOVERS = {
   draft: "the draft’s own odds",
 };
 
-/** Whence a rejected token is replaced. @param {any} run */
+/** Whence a rejected token is replaced. @param {Run} run */
 function leftover(run) {
-  return LEFTOVERS[/** @type {"leftover"} */ (run.residual ?? "leftover")];
+  return LEFTOVERS[run.residual ?? "leftover"];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellPending({ round, candidate, passed }) {
   if (!candidate)
     return ["The token after the candidates: it is drawn once their verdicts have fallen."];
@@ -105,7 +66,7 @@ function tellPending({ round, candidate, passed }) {
   ];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellTested(subject) {
   const { run, candidate } = subject;
   if (!candidate) return [];
@@ -113,7 +74,7 @@ function tellTested(subject) {
   return [...bothGave(candidate), ...tellDraw(candidate, run), ...tellReplacement(subject)];
 }
 
-/** @param {Candidate} candidate @param {any} run @returns {Words} */
+/** @param {Candidate} candidate @param {Run} run @returns {Words} */
 function tellDraw(candidate, run) {
   if (candidate.target >= candidate.draft)
     return [": the target likes it at least as much, so it is always ", fateWord("accepted"), "."];
@@ -134,13 +95,13 @@ function tellDraw(candidate, run) {
   ];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellReplacement({ run, round, fate, landed }) {
   if (fate !== "rejected" || !round.extra || !landed) return [];
   return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text), "."];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellGreedy({ round, candidate, fate }) {
   if (!candidate) return [];
   if (fate === "accepted")
@@ -158,7 +119,7 @@ function tellGreedy({ round, candidate, fate }) {
   ];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellDiscarded({ run, round, candidate }) {
   if (!candidate) return [];
   const failed = round.candidates[rejectedPlace(round)];
@@ -175,7 +136,7 @@ function tellDiscarded({ run, round, candidate }) {
   ];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellRecovered({ run, round }) {
   const failed = round.candidates[rejectedPlace(round)];
   if (!round.extra || !failed) return [];
@@ -187,7 +148,7 @@ function tellRecovered({ run, round }) {
   return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
 }
 
-/** @param {Case} subject @returns {Words} */
+/** @param {Subject} subject @returns {Words} */
 function tellBonus({ run, round }) {
   if (!round.extra) return [];
   const own = tokenWord(round.extra.text);
@@ -209,7 +170,7 @@ function allAccepted(count) {
   return count === 1 ? "The one candidate was accepted" : `All ${count} candidates were accepted`;
 }
 
-const TELLERS = {
+export const TELLERS = {
   drafted: tellPending,
   accepted: tellTested,
   rejected: tellTested,
@@ -219,24 +180,8 @@ const TELLERS = {
   prompt: () => [],
 };
 
-/**
- * The chance that the recovered token had. What is left over weighs 1 - sum of min(draft, target).
- * @param {Round} round @param {any} run @returns {number|null}
- */
-function leftoverShare(round, run) {
-  const failed = round.candidates[rejectedPlace(round)];
-  const { extra } = round;
-  if (!failed || !extra) return null;
-  if (run.residual === "target") return extra.target;
-  if (run.residual === "draft") return extra.draft;
-  const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
-  if (listed && !run.greedy) return listed[1];
-  const rest = Math.max(0, extra.target - (extra.draft ?? 0));
-  return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
-}
-
-/** @param {Case} subject @param {number} drawn @returns {Words} */
-function tellWhatIf(subject, drawn) {
+/** @param {Subject} subject @param {number} drawn @returns {Words} */
+export function tellWhatIf(subject, drawn) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
   const stands = accepts(candidate, run, drawn);

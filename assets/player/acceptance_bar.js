@@ -1,12 +1,20 @@
-// @ts-check
-// The coin that decided a verdict: the chance of acceptance as a bar, the draw as a mark on it
-// that can be dragged, to see what another draw would have done.
+// This file draws the chance of acceptance as a bar, with a mark on it where the random draw fell
+// that decided the verdict. The mark can be dragged, to see what another draw would have done.
+
+import { make } from "./elements.js";
+import { toldApart } from "./number_words.js";
+import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
+import { tellWhatIf } from "./verdict_words.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Fate, Spot } from "./round_events.js" */
+/** @import { Subject } from "./verdict_subject.js" */
 
 const FINE_STEP = 0.01;
 const COARSE_STEP = 0.1;
 
 /** @param {Store} store @param {() => Spot|null} shown */
-function makeCoin(store, shown) {
+export function makeAcceptanceBar(store, shown) {
   const accept = make("span", "vd-accept", {}, ["accept"]);
   const reject = make("span", "vd-reject", {}, ["reject"]);
   const edge = make("span", "vd-edge");
@@ -16,7 +24,7 @@ function makeCoin(store, shown) {
   const track = make("div", "vd-track", {}, [accept, reject, edge, ghost, handle]);
   const told = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
-  const element = make("div", "vd-coin", {}, [track, make("div", "vd-hint", {}, [told, back])]);
+  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, back])]);
   let drawn = 0;
   /** The next key of the same frame goes on from here. @param {number} uniform */
   const suppose = (uniform) => {
@@ -32,7 +40,7 @@ function makeCoin(store, shown) {
   });
   return {
     element,
-    /** @param {Case|null} subject */
+    /** @param {Subject|null} subject */
     update(subject) {
       const candidate = subject?.fate === "drafted" ? null : subject?.candidate;
       element.hidden = !candidate;
@@ -46,7 +54,7 @@ function makeCoin(store, shown) {
       element.style.setProperty("--draw", String(drawn));
       element.style.setProperty("--real", String(candidate.uniform));
       element.classList.toggle("vd-tried", whatIf !== null);
-      placeWords(accept, reject, odds, drawn);
+      placeSideWords(accept, reject, odds, drawn);
       edge.textContent = edgeWords(odds, shownOdds);
       label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
       handle.setAttribute("aria-valuenow", String(drawn));
@@ -70,7 +78,7 @@ const SLIDER = {
  * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
  * @param {number} drawn
  */
-function placeWords(accept, reject, odds, drawn) {
+function placeSideWords(accept, reject, odds, drawn) {
   accept.classList.toggle("vd-narrow", odds < 0.25);
   reject.classList.toggle("vd-narrow", odds > 0.75);
   accept.classList.toggle("vd-turned", drawn < odds / 2);
@@ -89,7 +97,7 @@ function drawLabel(fate, whatIf, told) {
   return fate === "discarded" ? `never used: ${told}` : `draw ${told}`;
 }
 
-/** @param {Case} subject */
+/** @param {Subject} subject */
 function hintOf({ run, fate }) {
   if (run.greedy && !run.lossy)
     return "At temperature 0 no draw can change a verdict. Drag it and see.";

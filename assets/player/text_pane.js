@@ -1,11 +1,14 @@
-// @ts-check
-// The text pane: the prompt, then every token as it lands, marked by where it came from.
-// Tokens are only ever appended or taken off the end.
+// The text pane shows the prompt and then every token as it lands, marked by where it came from.
 
-const BLOCK = 160; // tokens, at least, in one block of text
+import { make } from "./elements.js";
+import { emittedBy, eventsOf } from "./round_events.js";
+import { ScrollFollower } from "./scroll_follower.js";
+import { Column } from "./text_column.js";
 
-// A blank before such a token may go where a line ends; all other blanks are kept.
-const SIMPLE = /^ ?\S+$/;
+/** @import { Store } from "./base_store.js" */
+/** @import { Round } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+/** @import { Fate, Spot } from "./round_events.js" */
 
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 
@@ -17,99 +20,8 @@ function landedBy(round, step) {
   return fallen + (round.extra && step >= eventsOf(round) ? 1 : 0);
 }
 
-/** Where the line ends on which a token does; a line end belongs to the line that it ends. @param {HTMLElement} token */
-function lineBottom(token) {
-  const pieces = token.getClientRects();
-  const ends = token.textContent?.endsWith("\n") || token.classList.contains("end");
-  return (pieces[ends ? 0 : pieces.length - 1] ?? token.getBoundingClientRect()).bottom;
-}
-
-/**
- * The tokens that make the last line of a block, so that the next block can begin with them.
- * @param {HTMLElement[]} tokens @returns {HTMLElement[]}
- */
-function lastLine(tokens) {
-  const last = tokens[tokens.length - 1];
-  const bottom = lineBottom(last);
-  let first = tokens.length;
-  while (first > 1 && lineBottom(tokens[first - 1]) > bottom - 2) first -= 1;
-  return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out: no lines to see
-}
-
-/**
- * Tokens in blocks that end where a line ends. To append then costs the layout of one block,
- * not of the whole text, and nobody sees the seams.
- */
-class Column {
-  /** @param {HTMLElement} element @param {HTMLElement} caret */
-  constructor(element, caret) {
-    this.element = element;
-    this.caret = caret;
-    /** @type {{element: HTMLElement, start: number}[]} */
-    this.blocks = [];
-    this.count = 0;
-    this.gapped = false; // the last token ends with a blank
-    this.open([]);
-  }
-
-  get last() {
-    return this.blocks[this.blocks.length - 1];
-  }
-
-  /** @param {HTMLElement[]} tokens what the new block begins with */
-  open(tokens) {
-    const element = make("div", "block", {}, [...tokens, this.caret]);
-    this.element.append(element);
-    this.blocks.push({ element, start: this.count - tokens.length });
-  }
-
-  /** @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text */
-  push(text, fate, ends) {
-    if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
-    const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
-    const token = make("span", name, { "data-testid": "token", "data-state": fate });
-    token.textContent = seen(text);
-    this.gapped = /\s$/.test(text);
-    if (ends) markEnd(token);
-    token.dataset.at = String(this.count);
-    this.last.element.insertBefore(token, this.caret);
-    this.count += 1;
-  }
-
-  /** Those of the last block. @returns {HTMLElement[]} */
-  get tokens() {
-    return /** @type {HTMLElement[]} */ ([...this.last.element.children].slice(0, -1));
-  }
-
-  /** @param {number} count */
-  cut(count) {
-    if (count >= this.count) return;
-    while (this.last.start > count) this.blocks.pop()?.element.remove();
-    const { element, start } = this.last;
-    const kept = /** @type {HTMLElement[]} */ ([...element.children]).slice(0, count - start);
-    element.replaceChildren(...kept, this.caret);
-    this.count = count;
-    this.gapped = /\s$/.test(kept[kept.length - 1]?.textContent ?? "");
-  }
-
-  /** @param {number} index @returns {HTMLElement|undefined} */
-  at(index) {
-    let order = this.blocks.length - 1;
-    while (order > 0 && this.blocks[order].start > index) order -= 1;
-    const { element, start } = this.blocks[order];
-    const token = element.children[index - start];
-    return token === this.caret ? undefined : /** @type {HTMLElement|undefined} */ (token);
-  }
-}
-
-/** Drawn as a quiet mark with a line end after it; what it says stays as it is. @param {HTMLElement} token */
-function markEnd(token) {
-  token.classList.add("end");
-  token.title = seen(token.textContent ?? "");
-}
-
 /** A candidate leaves its row for the text. @param {Element} from @param {Element} to */
-function fly(from, to) {
+function flyToText(from, to) {
   const stage = from.closest(".player");
   if (!stage) return;
   const frame = stage.getBoundingClientRect();
@@ -140,14 +52,14 @@ class TextPane {
     this.pane = make("div", "scroll", { tabindex: "0", role: "region", "aria-label": "Text" }, [
       this.words,
     ]);
-    this.follower = new Follower(this.pane, () => {});
+    this.follower = new ScrollFollower(this.pane, () => {});
     this.element = make("section", "text-pane", { "data-testid": "text-pane" }, [
       make("h2", "", {}, ["Text"]),
       this.pane,
       this.follower.back,
       makeLegend(),
     ]);
-    this.words.addEventListener("click", (/** @type {MouseEvent} */ event) => this.pick(event));
+    this.words.addEventListener("click", (/** @type {MouseEvent} */ event) => this.selectPressed(event));
     this.column = new Column(this.words, this.caret);
     /** @type {Recording|null} */
     this.recording = null;
@@ -164,10 +76,10 @@ class TextPane {
   draw() {
     const { recording } = this.store;
     if (recording !== this.recording) this.begin(recording);
-    this.learn();
-    this.prompt();
-    this.follow();
-    this.ring();
+    this.collectTokens();
+    this.showPrompt();
+    this.catchUp();
+    this.ringSelected();
   }
 
   close() {
@@ -193,7 +105,7 @@ class TextPane {
     this.follower.resume();
   }
 
-  prompt() {
+  showPrompt() {
     const { prompt } = this.store.recording;
     for (const text of prompt.slice(this.column.count)) this.push(text, "prompt");
   }
@@ -204,7 +116,7 @@ class TextPane {
     this.column.push(text, fate, ends.includes(text));
   }
 
-  learn() {
+  collectTokens() {
     const { rounds } = this.store.recording;
     for (; this.known < rounds.length; this.known++)
       for (const token of emittedBy(rounds[this.known]))
@@ -219,7 +131,7 @@ class TextPane {
     return recording.tokens[round] + landedBy(recording.rounds[round], step);
   }
 
-  follow() {
+  catchUp() {
     const { column, store } = this;
     const before = column.count;
     const prompt = store.recording.prompt.length;
@@ -232,27 +144,27 @@ class TextPane {
     }
     if (wanted < before) this.follower.following = true;
     this.follower.settle();
-    if (store.lively && wanted === before + 1) this.greet(wanted - 1);
+    if (store.lively && wanted === before + 1) this.animateArrival(wanted - 1);
   }
 
   /** The newest token arrives with a movement. @param {number} index */
-  greet(index) {
+  animateArrival(index) {
     const token = this.column.at(index);
     const { round, place } = this.landed[index - this.store.recording.prompt.length];
     token?.animate([{ opacity: 0 }, { opacity: 1 }], { duration: 240 });
     const stage = this.element.closest(".player");
     const chip = stage?.querySelector(`[data-index="${round}"] [data-place="${place}"]`);
-    if (chip && token) fly(chip, token);
+    if (chip && token) flyToText(chip, token);
   }
 
   /** @param {MouseEvent} event */
-  pick(event) {
+  selectPressed(event) {
     const at = /** @type {HTMLElement} */ (event.target).dataset.at;
     const token = this.landed[Number(at) - this.store.recording.prompt.length];
     if (at !== undefined && token) this.store.select({ round: token.round, place: token.place });
   }
 
-  ring() {
+  ringSelected() {
     const index = this.indexOf(this.store.selected);
     const token = index === null ? undefined : this.column.at(index);
     if (token === this.ringed) return;
@@ -279,6 +191,6 @@ function makeLegend() {
 }
 
 /** @param {Store} store */
-function makeText(store) {
+export function makeText(store) {
   return new TextPane(store);
 }

@@ -1,17 +1,18 @@
-// @ts-check
-// The clock that both lanes share: seconds at a cursor, and the cursor at a second.
+// A lane's clock knows how many seconds had passed at a cursor, and where the cursor stood at a
+// second. It draws nothing itself.
 
-/** @typedef {{draft: number, verify: number, other: number}} Parts */
+/** @import { Parts } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
 
 /** @param {number[]} parts @returns {number[]} sums before each part, and their total */
-function sumsOf(parts) {
+export function sumsOf(parts) {
   const sums = [0];
   for (const part of parts) sums.push(sums[sums.length - 1] + part);
   return sums;
 }
 
 /** The speculative lane's clock: as timed over the repeats, else as watched. */
-class LaneClock {
+export class LaneClock {
   /** @param {Recording} recording @param {Parts[]|null} timed */
   constructor(recording, timed) {
     this.recording = recording;
@@ -58,18 +59,11 @@ class LaneClock {
   }
 }
 
-/** One unit for all times of a clock. @param {number} longest seconds @returns {"s"|"ms"} */
-function unitFor(longest) {
-  return longest < 1 ? "ms" : "s";
-}
-
-/** @param {number} seconds @param {"s"|"ms"} unit */
-function timeIn(seconds, unit) {
-  return unit === "ms" ? milliseconds(seconds) : `${seconds.toFixed(2)}\u00a0s`;
-}
-
-/** How many entries of an ascending list are at most a value. @param {number[]} list @param {number} value */
-function countUpTo(list, value) {
+/**
+ * How many entries of an ascending list are at most a value.
+ * @param {number[]} list @param {number} value
+ */
+export function countUpTo(list, value) {
   let low = 0;
   let high = list.length;
   while (low < high) {

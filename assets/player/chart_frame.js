@@ -1,6 +1,9 @@
-// @ts-check
-// What every chart is built on: a card with a drawing that knows its size, scales, axes,
-// labels that keep apart, and a small note under the pointer.
+// Every chart is built on what stands here: a card whose drawing knows its size, with scales and
+// axes, with labels that keep apart, and with a small note under the pointer.
+
+import { make, makeSvg, setText } from "./elements.js";
+
+/** @import { Store } from "./base_store.js" */
 
 /** @typedef {{left: number, right: number, top: number, bottom: number}} Margins */
 /** @typedef {{at: number, text: string}} Tick */
@@ -10,7 +13,7 @@
 const CHART_HEIGHT = 196;
 
 /** @param {number} low @param {number} high @param {number} from @param {number} to */
-function linear(low, high, from, to) {
+export function linearScale(low, high, from, to) {
   const ratio = (to - from) / (high - low || 1);
   return (/** @type {number} */ value) => from + (value - low) * ratio;
 }
@@ -19,7 +22,7 @@ function linear(low, high, from, to) {
  * Round numbers from 0 to at least `top`.
  * @param {number} top @param {number} count about how many steps
  */
-function roundSteps(top, count) {
+export function roundSteps(top, count) {
   const rough = Math.max(top, 1e-9) / count;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step =
@@ -28,7 +31,7 @@ function roundSteps(top, count) {
 }
 
 /** Three digits or so. @param {number} value */
-function shortNumber(value) {
+export function shortNumber(value) {
   const digits = Math.abs(value) < 1 ? 2 : Math.abs(value) < 10 ? 1 : 0;
   return String(Number(value.toFixed(digits)));
 }
@@ -37,28 +40,28 @@ function shortNumber(value) {
  * Of ticks too close to be read, every second or third.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
-function thinned(ticks, slot) {
+export function legibleTicks(ticks, slot) {
   const every = Math.ceil(20 / slot);
   return ticks.filter((_, i) => i % every === 0);
 }
 
 /** @param {Element} element @param {Record<string, string|number>} attributes */
-function put(element, attributes) {
+export function setAttributes(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
 }
 
 /**
  * As many children as asked for, kept from one drawing to the next.
- * @param {Element} layer @param {string} tag @param {number} count @returns {Element[]}
+ * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
-function refill(layer, tag, count) {
+export function reuseChildren(layer, tag, count) {
   while (layer.childElementCount > count) layer.lastElementChild?.remove();
-  while (layer.childElementCount < count) layer.append(draw(tag));
+  while (layer.childElementCount < count) layer.append(makeSvg(tag));
   return [...layer.children];
 }
 
 /** @param {[number, number][]} points */
-function pathThrough(points) {
+export function pathThrough(points) {
   return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
@@ -66,7 +69,7 @@ function pathThrough(points) {
  * A box as a piece of a path.
  * @param {number} x @param {number} y @param {number} width @param {number} height
  */
-function boxPath(x, y, width, height) {
+export function boxPath(x, y, width, height) {
   return `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
 }
 
@@ -74,7 +77,7 @@ function boxPath(x, y, width, height) {
  * Places for labels of one line's height, as near as can be to where they are wanted.
  * @param {number[]} wanted @param {number} gap @param {number} low @param {number} high
  */
-function spread(wanted, gap, low, high) {
+export function spreadLabels(wanted, gap, low, high) {
   const order = wanted.map((_, i) => i).sort((one, other) => wanted[one] - wanted[other]);
   const placed = [...wanted];
   order.forEach((i, rank) => {
@@ -89,14 +92,14 @@ function spread(wanted, gap, low, high) {
 }
 
 /** A card with a title, a line of explanation and a drawing. */
-class ChartFrame {
+export class ChartFrame {
   /** @param {string} name @param {string} title @param {Margins} margins */
   constructor(name, title, margins) {
     this.title = title;
     this.margins = margins;
     this.width = 0;
     this.height = CHART_HEIGHT;
-    this.svg = draw("svg", { role: "img", "aria-label": title });
+    this.svg = makeSvg("svg", { role: "img", "aria-label": title });
     this.caption = make("p", "ch-caption");
     this.empty = make("p", "ch-empty", {}, ["fills as rounds arrive"]);
     this.tip = make("div", "ch-tip", { "aria-hidden": "true" });
@@ -109,9 +112,9 @@ class ChartFrame {
     this.bottom = this.layer("ch-bottom");
   }
 
-  /** @param {string} name @param {string} [tag] */
+  /** @param {string} name @param {keyof SVGElementTagNameMap} [tag] */
   layer(name, tag = "g") {
-    const layer = draw(tag, { class: name });
+    const layer = makeSvg(tag, { class: name });
     this.svg.append(layer);
     return layer;
   }
@@ -125,40 +128,40 @@ class ChartFrame {
   /** @param {number} width */
   resize(width) {
     this.width = width;
-    put(this.svg, { viewBox: `0 0 ${width} ${this.height}`, width, height: this.height });
+    setAttributes(this.svg, { viewBox: `0 0 ${width} ${this.height}`, width, height: this.height });
   }
 
   /** @param {Tick[]} ticks @param {(value: number) => number} scale */
   drawLeft(ticks, scale) {
     const { left, right } = this.box;
-    const lines = refill(this.grid, "line", ticks.length);
-    const texts = refill(this.left, "text", ticks.length);
+    const lines = reuseChildren(this.grid, "line", ticks.length);
+    const texts = reuseChildren(this.left, "text", ticks.length);
     ticks.forEach(({ at, text }, i) => {
-      put(lines[i], { x1: left, x2: right, y1: scale(at), y2: scale(at) });
-      put(texts[i], { x: left - 7, y: scale(at) + 4, "text-anchor": "end" });
-      say(texts[i], text);
+      setAttributes(lines[i], { x1: left, x2: right, y1: scale(at), y2: scale(at) });
+      setAttributes(texts[i], { x: left - 7, y: scale(at) + 4, "text-anchor": "end" });
+      setText(texts[i], text);
     });
   }
 
   /** @param {Tick[]} ticks @param {(value: number) => number} scale */
   drawBottom(ticks, scale) {
-    const texts = refill(this.bottom, "text", ticks.length);
+    const texts = reuseChildren(this.bottom, "text", ticks.length);
     ticks.forEach(({ at, text }, i) => {
-      put(texts[i], { x: scale(at), y: this.box.bottom + 17, "text-anchor": "middle" });
-      say(texts[i], text);
+      setAttributes(texts[i], { x: scale(at), y: this.box.bottom + 17, "text-anchor": "middle" });
+      setText(texts[i], text);
     });
   }
 
   /** @param {string} words what the drawing shows, for those who do not see it */
   describe(words) {
-    put(this.svg, { "aria-label": `${this.title}. ${words}` });
+    setAttributes(this.svg, { "aria-label": `${this.title}. ${words}` });
   }
 
   /** @param {Pointed|null} pointed */
-  point(pointed) {
+  showNote(pointed) {
     this.tip.hidden = !pointed;
     if (!pointed) return;
-    say(this.tip, pointed.text);
+    setText(this.tip, pointed.text);
     const half = this.tip.offsetWidth / 2;
     const x = Math.max(half, Math.min(this.width - half, pointed.x));
     const y = pointed.y ?? this.box.top;
@@ -166,10 +169,34 @@ class ChartFrame {
   }
 
   /** @param {(x: number) => Pointed|null} find what lies at a place across */
-  explain(find) {
+  showNotes(find) {
     this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
-      this.point(find(event.clientX - this.svg.getBoundingClientRect().left)),
+      this.showNote(find(event.clientX - this.svg.getBoundingClientRect().left)),
     );
-    this.svg.addEventListener("pointerleave", () => this.point(null));
+    this.svg.addEventListener("pointerleave", () => this.showNote(null));
   }
+}
+
+export const MARGINS = { left: 36, right: 14, top: 14, bottom: 26 };
+
+/**
+ * A press on a chart over rounds takes the cursor to the end of that round.
+ * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
+ */
+export function seekOnClick(frame, store, roundAt) {
+  frame.svg.classList.add("ch-seeks");
+  frame.svg.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+    const round = roundAt(event.clientX - frame.svg.getBoundingClientRect().left);
+    const { starts } = store.recording;
+    if (round >= 1 && round < starts.length) store.seek(starts[round]);
+  });
+}
+
+/** @param {number} first @param {number} last @returns {Tick[]} */
+export function roundTicks(first, last) {
+  const ends = [
+    { at: first, text: `round ${first}` },
+    { at: last, text: String(last) },
+  ];
+  return last > first ? ends : ends.slice(0, 1);
 }

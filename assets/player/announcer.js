@@ -1,0 +1,80 @@
+// This file tells people who listen to the page, with a screen reader, what the rounds came to that
+// are over.
+
+import { make } from "./elements.js";
+import { eventsOf } from "./round_events.js";
+import { visibleText } from "./token_text.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Round } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+
+/** @param {Round} round @param {number} index @returns {string} a finished round in words */
+function roundWords(round, index) {
+  const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
+  const rejected = round.candidates.find((each) => each.verdict === "rejected");
+  const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
+  if (rejected) words.push(`‘${visibleText(rejected.text)}’ rejected`);
+  if (round.extra) words.push(`${round.extra.kind} ‘${visibleText(round.extra.text)}’`);
+  return `${words.join(", ")}.`;
+}
+
+/** Says finished rounds aloud, no more often than once a second. */
+class Announcer {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    this.element = make("div", "unseen", { "aria-live": "polite", role: "status" });
+    /** @type {Recording|null} */
+    this.recording = null;
+    this.said = 0; // rounds spoken of
+    this.quiet = 0; // not before this moment
+    this.later = 0;
+  }
+
+  draw() {
+    const { store } = this;
+    const over = this.finished();
+    if (store.recording !== this.recording || over < this.said || store.toldElsewhere) {
+      this.recording = store.recording;
+      this.said = over;
+    }
+    if (over > this.said && !this.later) this.announceSoon();
+  }
+
+  /** Rounds that the cursor has left behind. */
+  finished() {
+    const { recording, cursor } = this.store;
+    if (cursor <= 0 || !recording.rounds.length) return 0;
+    const { round, step } = recording.place(cursor);
+    return round + (step >= eventsOf(recording.rounds[round]) ? 1 : 0);
+  }
+
+  announceSoon() {
+    const wait = Math.max(0, this.quiet - performance.now());
+    this.later = window.setTimeout(() => this.announce(), wait);
+  }
+
+  announce() {
+    const over = this.finished();
+    const { recording } = this.store;
+    this.later = 0;
+    this.quiet = performance.now() + 1000;
+    if (over <= this.said) return;
+    const tokens = recording.tokens[over] - recording.tokens[this.said];
+    this.element.textContent =
+      over === this.said + 1
+        ? roundWords(recording.rounds[over - 1], over - 1)
+        : `Rounds ${this.said + 1} to ${over}: ${tokens} tokens.`;
+    this.said = over;
+  }
+
+  close() {
+    clearTimeout(this.later);
+  }
+}
+
+/** @param {Store} store */
+export function makeAnnouncer(store) {
+  return new Announcer(store);
+}

@@ -1,0 +1,182 @@
+// The store knows what is on the stage and how it plays. This file has the part of it that is the
+// same for one run and for a race. It draws nothing itself.
+
+import { Recording } from "./recording.js";
+
+/** @import { RunPayload } from "./payload.d.ts" */
+/** @import { RaceStore } from "./race_store.js" */
+/** @import { Spot } from "./round_events.js" */
+/** @import { RunStore } from "./run_store.js" */
+
+/**
+ * What the views know. A run plays in events, a race in seconds; views need not ask which it is.
+ * @typedef {RunStore|RaceStore} Store
+ */
+
+/**
+ * What the seek bar shows. It counts events, or the seconds of a race.
+ * @typedef {{at: number, end: number, step: string}} SeekBar
+ */
+
+export const UNDER_WAY = ["loading", "queued", "running"];
+
+/**
+ * The state of the player and who wants to know when it changes. Views read it, and change
+ * it only through its methods; each change leads to one call of every watcher at the next frame.
+ */
+export class BaseStore {
+  constructor() {
+    this.recording = new Recording("");
+    /** What Python sent; the rounds of it are in the recording. @type {Partial<RunPayload>} */
+    this.data = {};
+    this.cursor = 0;
+    this.playing = false;
+    this.speed = "1";
+    /** Kept at the newest event while a run is under way. */
+    this.live = false;
+    /** @type {Spot|null} */
+    this.selected = null;
+    /** A draw that a person tries instead of the real one. @type {number|null} */
+    this.whatIf = null;
+    /** @type {Set<() => void>} */
+    this.watchers = new Set();
+    /** Whole rounds and no movement, for a person who asked for less of it. */
+    this.still = false;
+    /** The step since the last frame may be shown as a movement. */
+    this.lively = false;
+    this.drawn = 0; // the cursor at the last frame
+    this.frame = 0;
+    this.rested = 0; // no drawing before this moment while playing fast
+    this.due = 0; // milliseconds: until the next event of a run, or not yet taken by a race
+  }
+
+  /** Whether all there is has been played. */
+  get over() {
+    return this.cursor >= this.recording.end;
+  }
+
+  /** Whether more rounds may come; a run that is done awaits only its forecast. */
+  get underWay() {
+    return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
+  }
+
+  /** Playing too fast for movements to be seen. */
+  get hasty() {
+    return this.playing && !(Number(this.speed) <= 2);
+  }
+
+  /** @param {() => void} watcher @returns {() => void} to stop watching */
+  watch(watcher) {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  }
+
+  changed() {
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.tell(now));
+  }
+
+  /** Drawing has at most a third of the time where it is dear. @param {number} now */
+  tell(now) {
+    this.frame = 0;
+    if (this.hasty && now < this.rested) return this.changed();
+    this.lively = this.cursor - this.drawn === 1 && !this.still && !this.hasty;
+    this.drawn = this.cursor;
+    for (const watcher of this.watchers) watcher();
+    const took = performance.now() - now;
+    this.rested = took > 8 ? now + 3 * Math.min(took, 60) : 0;
+  }
+
+  /**
+   * Another recording takes the stage.
+   * @param {Recording} recording @param {{live: boolean, playing: boolean}} how
+   */
+  show(recording, how) {
+    this.recording = recording;
+    this.cursor = how.live ? recording.end : how.playing ? this.opening(recording) : 0;
+    this.live = how.live;
+    this.playing = how.playing;
+    this.selected = null;
+    this.whatIf = null;
+    this.due = 0;
+    this.changed();
+  }
+
+  /**
+   * What plays by itself shows its first candidate at once, without motion its first round.
+   * @param {Recording} recording
+   */
+  opening(recording) {
+    return this.still && recording.starts.length > 1 ? recording.starts[1] : 1;
+  }
+
+  play() {
+    if (this.over && !this.live) this.seek(0);
+    this.live = false;
+    this.playing = true;
+    this.changed();
+  }
+
+  pause() {
+    this.live = false;
+    this.playing = false;
+    this.changed();
+  }
+
+  /** Back to the newest event of a run under way. */
+  follow() {
+    this.live = true;
+    this.playing = false;
+    this.cursor = this.recording.end;
+    this.changed();
+  }
+
+  /** @param {number} cursor */
+  seek(cursor) {
+    this.live = false;
+    this.playing = false;
+    this.cursor = Math.max(0, Math.min(this.recording.end, Math.round(cursor)));
+    this.due = 0;
+    this.changed();
+  }
+
+  /** @param {1|-1} by */
+  stepToken(by) {
+    this.seek(this.cursor + by);
+  }
+
+  /** To the end of a round. @param {1|-1} by */
+  stepRound(by) {
+    const { round, step } = this.recording.place(this.cursor);
+    const { starts } = this.recording;
+    if (by > 0) {
+      const over = step >= starts[round + 1] - starts[round];
+      this.seek(starts[Math.min(round + (over ? 2 : 1), starts.length - 1)]);
+    } else this.seek(starts[round]);
+  }
+
+  /** @param {string} speed */
+  setSpeed(speed) {
+    this.speed = speed;
+    this.due = 0;
+    this.changed();
+  }
+
+  /** @param {Spot|null} spot */
+  select(spot) {
+    this.selected = spot;
+    this.whatIf = null;
+    this.changed();
+  }
+
+  /** @param {number|null} uniform */
+  suppose(uniform) {
+    this.whatIf = uniform;
+    this.changed();
+  }
+
+  /** Nobody is to be told any more. */
+  close() {
+    cancelAnimationFrame(this.frame);
+    this.watchers.clear();
+  }
+}

@@ -1,0 +1,119 @@
+// This chart shows how often candidates were accepted, by their position in a round.
+
+import { shareTicks } from "./chart_acceptance.js";
+import {
+  ChartFrame,
+  legibleTicks,
+  linearScale,
+  MARGINS,
+  reuseChildren,
+  setAttributes,
+} from "./chart_frame.js";
+import { setText } from "./elements.js";
+import { percent } from "./number_words.js";
+import { RoundCounts, wilson } from "./round_counts.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Pointed } from "./chart_frame.js" */
+/** @import { PlaceCounts } from "./round_counts.js" */
+
+const PLACES_CAPTION =
+  "Bars: share of all rounds in which this place was accepted. Dots: share of those tested, with a 95 % interval. Dashed: α over all places.";
+
+export class PositionsChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.frame = new ChartFrame("places", "Acceptance by position", { ...MARGINS, bottom: 44 });
+    this.bars = this.frame.layer("ch-bars");
+    this.level = this.frame.layer("ch-level", "line");
+    this.whiskers = this.frame.layer("ch-whiskers", "path");
+    this.dots = this.frame.layer("ch-dots");
+    this.fates = this.frame.layer("ch-fates");
+    this.names = this.frame.layer("ch-labels");
+    this.counts = new RoundCounts(store.recording);
+    this.slot = 1;
+    this.x = linearScale(0, 1, 0, 1);
+    setText(this.frame.caption, PLACES_CAPTION);
+    this.frame.showNotes((at) => this.noteAt(Math.round((at - this.x(0)) / this.slot)));
+  }
+
+  /** @param {RoundCounts} counts */
+  fill(counts) {
+    this.counts = counts;
+    const { left, right, top, bottom } = this.frame.box;
+    const { places, alpha } = counts;
+    const y = linearScale(0, 1, bottom, top);
+    this.slot = (right - left) / Math.max(places.length, 1);
+    this.x = linearScale(0, 1, left + this.slot / 2, left + 1.5 * this.slot);
+    const ticks = places.map((_, i) => ({ at: i, text: String(i + 1) }));
+    this.frame.drawLeft(shareTicks(0), y);
+    this.frame.drawBottom(legibleTicks(ticks, this.slot), this.x);
+    this.frame.svg.classList.toggle("ch-blank", alpha === null);
+    if (alpha === null) return false;
+    this.paintBars(places, y);
+    this.paintDots(places, y);
+    setAttributes(this.level, { x1: left, x2: right, y1: y(alpha), y2: y(alpha) });
+    this.frame.describe(placesWords(counts));
+    return true;
+  }
+
+  /** @param {PlaceCounts[]} places @param {(share: number) => number} y */
+  paintBars(places, y) {
+    const width = Math.min(34, 0.6 * this.slot);
+    reuseChildren(this.bars, "rect", places.length).forEach((bar, i) => {
+      const top = y(places[i].accepted / places[i].drafted);
+      setAttributes(bar, { x: this.x(i) - width / 2, width, y: top, height: y(0) - top, rx: 2 });
+    });
+  }
+
+  /** @param {PlaceCounts[]} places @param {(share: number) => number} y */
+  paintDots(places, y) {
+    const known = places
+      .map((each, i) => ({ ...each, x: this.x(i) }))
+      .filter((each) => each.tested);
+    const bands = known.map((each) => whiskerPath(each.x, wilson(each.accepted, each.tested).map(y)));
+    setAttributes(this.whiskers, { d: bands.join("") });
+    reuseChildren(this.dots, "circle", known.length).forEach((dot, i) => {
+      const { x, accepted, tested } = known[i];
+      setAttributes(dot, { cx: x, cy: y(accepted / tested), r: 4 });
+    });
+  }
+
+  /** The fates of the cursor's round, in a row under the axis. @param {number} index */
+  mark(index) {
+    const { candidates } = this.counts.recording.rounds[index];
+    const { bottom } = this.frame.box;
+    const [name] = reuseChildren(this.names, "text", 1);
+    setAttributes(name, { x: 0, y: bottom + 37 });
+    setText(name, "now");
+    const width = Math.min(14, this.slot - 4);
+    reuseChildren(this.fates, "rect", candidates.length).forEach((box, i) => {
+      setAttributes(box, { x: this.x(i) - width / 2, y: bottom + 28, width, height: 10, rx: 3 });
+      setAttributes(box, { class: `ch-${candidates[i].verdict}` });
+    });
+  }
+
+  /** @param {number} place @returns {Pointed|null} */
+  noteAt(place) {
+    const counts = this.counts.places[place];
+    if (!counts) return null;
+    const { drafted, tested, accepted } = counts;
+    const ofTested = tested ? `${percent(accepted / tested)} of ${tested} tested` : "never tested";
+    const ofAll = `${percent(accepted / drafted)} of ${drafted} drafted`;
+    const text = `position ${place + 1}: ${accepted} accepted\n${ofTested}, ${ofAll}`;
+    return { x: this.x(place), text };
+  }
+}
+
+/** A line with a stop at each end. @param {number} x @param {number[]} ends */
+function whiskerPath(x, [low, high]) {
+  return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
+}
+
+/** @param {RoundCounts} counts */
+function placesWords({ places }) {
+  const words = places.map(({ tested, accepted }, i) => {
+    return `${i + 1}: ${tested ? percent(accepted / tested) : "none"}`;
+  });
+  return `Accepted of those tested, by position. ${words.join(", ")}.`;
+}

@@ -1,0 +1,162 @@
+// This chart shows where the time of each round went: to the draft, to the target, or elsewhere.
+
+import {
+  boxPath,
+  ChartFrame,
+  linearScale,
+  MARGINS,
+  roundSteps,
+  roundTicks,
+  seekOnClick,
+  setAttributes,
+  shortNumber,
+} from "./chart_frame.js";
+import { legendEntry, makeSvg } from "./elements.js";
+import { milliseconds, percent } from "./number_words.js";
+import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Pointed } from "./chart_frame.js" */
+/** @import { Round } from "./payload.d.ts" */
+
+const WINDOW = 60; // rounds in view of the time chart
+const LEAST_SLOTS = 24; // so that few rounds do not make fat bars
+
+export class TimesChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.frame = new ChartFrame("times", "Time a round", MARGINS);
+    this.now = this.frame.layer("ch-now-slot", "rect");
+    this.layers = Object.fromEntries(
+      ["draft", "verify", "other", "waste", "over"].map((name) => [
+        name,
+        this.frame.layer(`ch-time-${name}`, "path"),
+      ]),
+    );
+    this.layers.waste.style.fill = hatch(this.frame);
+    this.counts = new RoundCounts(store.recording);
+    this.first = 0; // round in view
+    this.slot = 1;
+    this.y = linearScale(0, 1, 1, 0);
+    this.frame.caption.append(...timesCaption());
+    seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
+    this.frame.showNotes((at) => this.noteAt(this.indexAt(at)));
+  }
+
+  /** The left edge of a round's slot. @param {number} index */
+  x(index) {
+    return this.frame.box.left + (index - this.first) * this.slot;
+  }
+
+  /** @param {number} at across */
+  indexAt(at) {
+    const index = this.first + Math.floor((at - this.frame.box.left) / this.slot);
+    return Math.max(0, Math.min(this.counts.rounds - 1, index));
+  }
+
+  /** @param {RoundCounts} counts */
+  fill(counts) {
+    this.counts = counts;
+    this.first = this.startFor(this.first + WINDOW / 2);
+    const { left, right, top, bottom } = this.frame.box;
+    this.slot = (right - left) / Math.min(WINDOW, Math.max(LEAST_SLOTS, counts.rounds));
+    const usual = counts.rounds ? 1000 * quantile(counts.seconds, 0.95) : 5;
+    const steps = roundSteps(Math.max(usual * 1.03, 0.1), 5);
+    this.y = linearScale(0, steps[steps.length - 1], bottom, top);
+    this.frame.drawLeft(
+      steps.map((at) => ({ at, text: shortNumber(at) })),
+      this.y,
+    );
+    this.frame.svg.classList.toggle("ch-blank", counts.rounds === 0);
+    if (counts.rounds) this.paint();
+    return counts.rounds > 0;
+  }
+
+  paint() {
+    const rounds = this.counts.recording.rounds.slice(this.first, this.first + WINDOW);
+    const last = this.first + rounds.length;
+    const paths = { draft: "", verify: "", other: "", waste: "", over: "" };
+    rounds.forEach((round, i) => this.addBar(paths, round, this.x(this.first + i)));
+    for (const [name, d] of Object.entries(paths)) setAttributes(this.layers[name], { d });
+    this.frame.drawBottom(roundTicks(this.first + 1, last), (at) => this.x(at - 0.5));
+    this.frame.describe(timesWords(this.counts));
+  }
+
+  /**
+   * What does not fit is cut off under a mark.
+   * @param {Record<string, string>} paths @param {Round} round @param {number} x
+   */
+  addBar(paths, round, x) {
+    const [left, width, top] = [x + 0.14 * this.slot, 0.72 * this.slot, this.frame.box.top];
+    const edges = [0, ...timeEnds(round)].map((ms) => Math.max(top, this.y(ms)));
+    ["draft", "verify", "other"].forEach((name, i) => {
+      paths[name] += boxPath(left, edges[i + 1], width, edges[i] - edges[i + 1]);
+    });
+    paths.waste += boxPath(left, edges[1], width, (edges[0] - edges[1]) * wastedShare(round));
+    const fits = this.y(timeEnds(round)[2]) >= top;
+    if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
+  }
+
+  /** The first round of a window round another. @param {number} index */
+  startFor(index) {
+    return Math.max(0, Math.min(this.counts.rounds - WINDOW, index - WINDOW / 2));
+  }
+
+  /** @param {number} index */
+  mark(index) {
+    const first = this.startFor(index);
+    if (first !== this.first) {
+      this.first = first;
+      this.paint();
+    }
+    const { top, bottom } = this.frame.box;
+    setAttributes(this.now, { x: this.x(index), width: this.slot, y: top, height: bottom - top });
+  }
+
+  /** @param {number} index @returns {Pointed|null} */
+  noteAt(index) {
+    const round = this.counts.recording.rounds[index];
+    if (!round) return null;
+    const { draft, verify, other } = round.times;
+    const lines = [
+      `round ${index + 1}: ${milliseconds(draft + verify + other)}`,
+      `draft ${milliseconds(draft)}, target ${milliseconds(verify)}, other ${milliseconds(other)}`,
+      `${percent(wastedShare(round))} of the drafting thrown away`,
+    ];
+    return { x: this.x(index + 0.5), text: lines.join("\n") };
+  }
+}
+
+/** Where each kind of time ends, in milliseconds. @param {Round} round */
+function timeEnds({ times }) {
+  const { draft, verify, other } = times;
+  return [draft, draft + verify, draft + verify + other].map((seconds) => 1000 * seconds);
+}
+
+/** @returns {(Node|string)[]} */
+function timesCaption() {
+  const parts = [
+    legendEntry("d", "draft"),
+    legendEntry("v", "target"),
+    legendEntry("o", "other"),
+    legendEntry("d wasted", "drafting that was thrown away"),
+  ];
+  return ["Milliseconds.", ...parts].flatMap((part) => [part, " "]);
+}
+
+let hatchesMade = 0;
+
+/** @param {ChartFrame} frame @returns {string} a fill of slanted lines */
+function hatch(frame) {
+  const id = `sv-hatch-${(hatchesMade += 1)}`;
+  const line = makeSvg("path", { d: "M-1 1l2 -2M0 5l5 -5M4 6l2 -2", class: "ch-hatch" });
+  const size = { width: 5, height: 5, patternUnits: "userSpaceOnUse" };
+  frame.svg.prepend(makeSvg("defs", {}, [makeSvg("pattern", { id, ...size }, [line])]));
+  return `url(#${id})`;
+}
+
+/** @param {RoundCounts} counts */
+function timesWords({ phases, rounds }) {
+  const [draft, verify, other] = phases.map((seconds) => milliseconds(seconds / rounds));
+  return `On average a round took ${draft} to draft, ${verify} for the target to check and ${other} besides.`;
+}

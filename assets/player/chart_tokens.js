@@ -1,0 +1,138 @@
+// This chart shows how many tokens each round emitted, beside the law that would follow if every
+// candidate had the same chance of acceptance.
+
+import {
+  ChartFrame,
+  legibleTicks,
+  linearScale,
+  MARGINS,
+  reuseChildren,
+  roundSteps,
+  setAttributes,
+} from "./chart_frame.js";
+import { setText } from "./elements.js";
+import { percent, share } from "./number_words.js";
+import { emittedShare, foretoldShare, geometricShare, RoundCounts } from "./round_counts.js";
+import { emittedBy } from "./round_events.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Pointed } from "./chart_frame.js" */
+/** @import { Charts, Throughput } from "./payload.d.ts" */
+
+export class TokensChart {
+  /** @param {Store} store */
+  constructor(store) {
+    this.frame = new ChartFrame("tokens", "Tokens a round", MARGINS);
+    this.bars = this.frame.layer("ch-bars");
+    this.law = this.frame.layer("ch-law", "path");
+    this.pointer = this.frame.layer("ch-pointer");
+    this.counts = new RoundCounts(store.recording);
+    this.store = store;
+    this.told = this.lawOf(this.counts, null);
+    this.slot = 1;
+    this.x = linearScale(0, 1, 0, 1);
+    this.frame.showNotes((at) => this.noteAt(Math.round(1 + (at - this.x(1)) / this.slot)));
+  }
+
+  /** @param {RoundCounts} counts @param {Charts|undefined} charts */
+  fill(counts, charts) {
+    this.counts = counts;
+    this.told = this.lawOf(counts, charts?.throughput ?? null);
+    const { left, right } = this.frame.box;
+    const most = Math.max(counts.drafts.length, this.told.gamma + 1);
+    const sizes = Array.from({ length: most }, (_, i) => i + 1);
+    this.slot = (right - left) / most;
+    this.x = linearScale(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
+    const ticks = sizes.map((at) => ({ at, text: String(at) }));
+    this.frame.drawBottom(legibleTicks(ticks, this.slot), this.x);
+    this.paint(counts, sizes);
+    setText(this.frame.caption, tokensCaption(this.told));
+    this.frame.svg.classList.toggle("ch-blank", counts.whole === 0);
+    this.frame.svg.classList.toggle("ch-foretells", this.told.foretold);
+    this.frame.svg.classList.toggle("ch-stale", this.told.stale);
+    this.frame.describe(tokensWords(counts, sizes));
+    return counts.whole > 0;
+  }
+
+  /**
+   * Of this run at its observed α; where another γ is chosen now, of that one at the expected α.
+   * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensLaw}
+   */
+  lawOf(counts, shown) {
+    const { alpha, alphaExpected } = counts;
+    const gamma = shown?.chosen?.gamma ?? null;
+    if (gamma === null || gamma === this.store.data.run?.gamma || alphaExpected === null) {
+      const share = (/** @type {number} */ size) => geometricShare(counts, size);
+      const drafted = Math.max(0, counts.drafts.length - 1);
+      return { gamma: drafted, alpha, foretold: false, stale: false, share };
+    }
+    const share = (/** @type {number} */ size) => foretoldShare(alphaExpected, gamma, size);
+    return { gamma, alpha: alphaExpected, foretold: true, stale: Boolean(shown?.stale), share };
+  }
+
+  /** @param {RoundCounts} counts @param {number[]} sizes */
+  paint(counts, sizes) {
+    const { top, bottom } = this.frame.box;
+    const parts = sizes.map((size) => emittedShare(counts, size));
+    const laws = sizes.map((size) => this.told.share(size));
+    const steps = roundSteps(Math.max(0.1, ...parts, ...laws), 3);
+    const y = linearScale(0, steps[steps.length - 1], bottom, top);
+    this.frame.drawLeft(
+      steps.map((at) => ({ at, text: `${Math.round(100 * at)} %` })),
+      y,
+    );
+    const width = Math.min(44, 0.62 * this.slot);
+    reuseChildren(this.bars, "rect", sizes.length).forEach((bar, i) => {
+      const left = this.x(sizes[i]) - width / 2;
+      setAttributes(bar, { x: left, width, y: y(parts[i]), height: bottom - y(parts[i]), rx: 2 });
+      bar.classList.toggle("ch-full", sizes[i] === counts.drafts.length);
+    });
+    const reach = width / 2 + 4;
+    const marks = laws.map((law, i) => `M${this.x(sizes[i]) - reach} ${y(law)}h${2 * reach}`);
+    setAttributes(this.law, { d: marks.join("") });
+  }
+
+  /** @param {number} index */
+  mark(index) {
+    const round = this.counts.recording.rounds[index];
+    const emitted = round.cut === null ? emittedBy(round).length : 0;
+    [...this.bars.children].forEach((bar, i) => bar.classList.toggle("ch-now", i + 1 === emitted));
+    const [pointer] = reuseChildren(this.pointer, "path", emitted ? 1 : 0);
+    const foot = this.frame.box.bottom + 6;
+    if (pointer) setAttributes(pointer, { d: `M${this.x(emitted) - 4} ${foot}h8l-4 -5z` });
+  }
+
+  /** @param {number} size @returns {Pointed|null} */
+  noteAt(size) {
+    const { counts } = this;
+    const most = Math.max(counts.drafts.length, this.told.gamma + 1);
+    if (!counts.whole || size < 1 || size > most) return null;
+    const count = `${counts.emitted[size] ?? 0} of ${counts.whole} whole rounds`;
+    const part = percent(emittedShare(counts, size));
+    const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
+    const text = `${first}\ngeometric law: ${percent(this.told.share(size))}`;
+    return { x: this.x(size), text };
+  }
+}
+
+/**
+ * The geometric law, of this run or of a γ that was not run.
+ * @typedef {{gamma: number, alpha: number|null, foretold: boolean, stale: boolean,
+ *   share: (size: number) => number}} TokensLaw
+ */
+
+/** @param {TokensLaw} law */
+function tokensCaption({ alpha, gamma, foretold }) {
+  const bars = "Bars: share of whole rounds that brought so many tokens; violet: every candidate accepted.";
+  const of = alpha === null ? "" : ` of ${share(alpha)}`;
+  const law = foretold
+    ? `at γ ${gamma}, which was not run, the expected α${of} at every place would give (geometric law, extrapolated).`
+    : `the same α${of} at every place would give (the geometric law).`;
+  return `${bars} Short lines: what ${law}`;
+}
+
+/** @param {RoundCounts} counts @param {number[]} sizes */
+function tokensWords(counts, sizes) {
+  const told = sizes.map((size) => `${size}: ${counts.emitted[size] ?? 0}`);
+  return `Of ${counts.whole} whole rounds, by tokens emitted. ${told.join(", ")}.`;
+}

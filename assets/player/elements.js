@@ -1,0 +1,64 @@
+// These functions make elements of the page and put words into them. Words are always set as text
+// and never as HTML.
+
+/**
+ * An element of HTML.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag @param {string} [name] class names
+ * @param {Record<string, string>} [attributes] @param {(Node|string)[]} [children]
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function make(tag, name = "", attributes = {}, children = []) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An element of a drawing.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
+ * @returns {SVGElementTagNameMap[Tag]}
+ */
+export function makeSvg(tag, attributes = {}, children = []) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** The reader's text size, in pixels. */
+export function readersTextSize() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
+/** A colour and what it stands for. @param {string} kind of swatch @param {string} word */
+export function legendEntry(kind, word) {
+  return make("span", "entry", {}, [make("u", `swatch ${kind}`), word]);
+}
+
+/**
+ * A button.
+ * @param {string} name @param {string} text @param {() => void} act
+ * @param {Record<string, string>} [attributes]
+ */
+export function makeButton(name, text, act, attributes = {}) {
+  const element = make("button", name, { type: "button", ...attributes }, [text]);
+  element.addEventListener("click", act);
+  return element;
+}
+
+/** @param {Element} element @param {string} text */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
+export function setTextOrHide(element, text) {
+  setText(element, text || "");
+  element.hidden = !text;
+}

@@ -1,0 +1,49 @@
+// Python sends each round once, and a message may be lost. This file asks for the rounds that did
+// not come, until they do.
+
+/** @import { Recording } from "./recording.js" */
+
+const WISH_EVERY = 1000; // milliseconds between two wishes for what is missing
+
+/** Asks Python for rounds that did not come, until they do. */
+export class MissingRounds {
+  constructor() {
+    this.timer = 0;
+    this.next = 0;
+    this.number = 0;
+    /** @type {((name: string, value: unknown) => void)|null} */
+    this.send = null;
+  }
+
+  /** @param {Recording} recording @param {number} total how many rounds there are by now */
+  expect(recording, total) {
+    this.recording = recording;
+    this.total = total;
+    this.askLater();
+  }
+
+  get missing() {
+    return this.recording !== undefined && this.recording.rounds.length < (this.total ?? 0);
+  }
+
+  askLater() {
+    if (this.timer || !this.missing) return;
+    const wait = Math.max(0, this.next - performance.now());
+    this.timer = window.setTimeout(() => this.ask(), wait);
+  }
+
+  ask() {
+    this.timer = 0;
+    if (!this.missing || !this.recording) return;
+    const { id, rounds } = this.recording;
+    // Numbered by the clock, so that the wish of a page opened anew is a new one.
+    this.number = Math.max(this.number + 1, Date.now());
+    this.send?.("wish", { run: id, start: rounds.length, number: this.number });
+    this.next = performance.now() + WISH_EVERY;
+    this.askLater();
+  }
+
+  close() {
+    clearTimeout(this.timer);
+  }
+}

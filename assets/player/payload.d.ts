@@ -1,0 +1,245 @@
+// The data that Python sends to the player, declared once: the scripts are checked against these
+// types, and so is what specviz/player makes of real runs (tests/player/test_payload_types.py).
+
+/** What the player is given: one run, or several that race. */
+export type Payload = RunPayload | RacePayload;
+
+/** How far one run has come, and all that is shown of it. */
+export interface RunPayload {
+  run: Run;
+  /** The texts of the prompt's tokens. */
+  prompt: string[];
+  rounds: SentRounds;
+  /** Null where the target alone was not timed. */
+  lanes: Lanes | null;
+  summary: Summary;
+  charts: Charts;
+  /** Tokens that stand for the end of a text. */
+  end_texts?: string[];
+  /** Something may still arrive: rounds, or a forecast once the run is over. */
+  growing: boolean;
+  tour: Tour;
+}
+
+/** Several runs on one clock. */
+export interface RacePayload {
+  race: SentRace;
+  growing: boolean;
+  tour: Tour;
+}
+
+/** Whether the tour of the first minute opens: once in each browser, always, or not at all. */
+export type Tour = "ask" | "force" | "never";
+
+export type RunState = "recorded" | "loading" | "queued" | "running" | "stopped" | "done" | "failed";
+
+/** How a run stands, and the settings that explain its verdicts. */
+export interface Run {
+  /** Names the run: rounds that come with another name begin a new recording. */
+  id: string;
+  state: RunState;
+  /** The state in words. */
+  label: string;
+  detail: string;
+  remedy: string;
+  /** What is shown is still the run before. */
+  waiting: boolean;
+  /** The rule changes what the target would say. */
+  lossy: boolean;
+  /** What a lossy rule adds to the target's probability. */
+  epsilon: number;
+  /** From which distribution a rejected token is replaced. */
+  residual: Residual;
+  greedy: boolean;
+  gamma: number;
+  temperature: number;
+}
+
+export type Residual = "leftover" | "target" | "draft";
+
+/** Rounds number `from` and on. Each is sent once; `total` tells whether one is missing. */
+export interface SentRounds {
+  from: number;
+  items: Round[];
+  total: number;
+}
+
+/** One draft phase, one pass of the target, and the verdicts. */
+export interface Round {
+  candidates: Candidate[];
+  /** The token that the target adds; null in a round that was cut before it. */
+  extra: Extra | null;
+  /** Why the round ended early; null for a whole round. */
+  cut: "eos" | "stop" | "length" | "context" | null;
+  times: Parts;
+}
+
+/** Seconds by what they were spent on. */
+export interface Parts {
+  draft: number;
+  verify: number;
+  other: number;
+}
+
+export type Verdict = "accepted" | "rejected" | "discarded";
+
+/** A drafted token. */
+export interface Candidate {
+  text: string;
+  /**
+   * What it adds to the text, where that is not its own text. Of a character that is split over
+   * tokens each has its bytes as `text` (⟨c3⟩), and the last one adds the whole character.
+   */
+  adds?: string;
+  verdict: Verdict;
+  /** The probability that the draft gave it. */
+  draft: number;
+  /** The probability that the target gave it. */
+  target: number;
+  /** The random number that decided. */
+  uniform: number;
+  /** The chance of acceptance before the token was drawn. */
+  expected: number;
+  /** Null where the run was made without the record. */
+  insight: Insight | null;
+}
+
+/** The token that a round adds after its candidates. */
+export interface Extra {
+  text: string;
+  /** As in a candidate. */
+  adds?: string;
+  kind: "recovered" | "bonus";
+  target: number;
+  draft: number | null;
+  uniform: number;
+}
+
+/** What both models thought at a position, at temperature 1. */
+export interface Insight {
+  draft: number;
+  target: number;
+  draft_entropy: number;
+  target_entropy: number;
+  draft_top: Alternative[];
+  target_top: Alternative[];
+  residual_top: Alternative[];
+}
+
+export type Alternative = [text: string, probability: number];
+
+/** Both lanes of one run as they were timed. */
+export interface Lanes {
+  /** The seconds of each round. */
+  speculative: Parts[];
+  /** The seconds of each token of the target alone. */
+  target: number[];
+  /** Timed on a busy machine, so that no winner is named. */
+  noisy: boolean;
+}
+
+/** What stands above the player. */
+export interface Summary {
+  sentence: string;
+  because: string;
+  lamp: string | null;
+  figures: Figure[];
+  /** Those that are folded away. */
+  finer: Figure[];
+}
+
+export interface Figure {
+  id: string;
+  label: string;
+  /** The bare number; null where there is none. */
+  value: number | null;
+  /** The number as it is written. */
+  shown: string;
+  note: string;
+  help: string;
+}
+
+export interface Charts {
+  throughput: Throughput | null;
+}
+
+/** Tokens a second over γ: curves that follow from step costs, and runs as points. */
+export interface Throughput {
+  gammas: number[];
+  ideal: number[];
+  forecast: number[] | null;
+  /** The curves follow from this run, and not from other texts. */
+  extrapolated: boolean;
+  /** They were made for other settings than are chosen now. */
+  stale: boolean;
+  /** The target alone by its step costs. */
+  target: number;
+  measured_target: number | null;
+  /** What stands against the step costs, in sentences. */
+  doubt: string | null;
+  chosen: ChosenGamma | null;
+  points: RunPoint[];
+}
+
+/** The γ of the next run, and the rate that the curves foretell for it, if they reach so far. */
+export interface ChosenGamma {
+  gamma: number;
+  rate: number | null;
+}
+
+/** A run as a point on the chart of throughput. */
+export interface RunPoint {
+  gamma: number;
+  rate: number;
+  label: string;
+  current: boolean;
+  /** The run was broken off. */
+  partial: boolean;
+  /** It had too few rounds to say much. */
+  few: boolean;
+}
+
+export interface SentRace {
+  /** Another name, another race; the same one sent again runs on. */
+  id: string;
+  /** One to four. */
+  lanes: SentLane[];
+  targets: SentTarget[];
+  /** One of the lanes was timed on a busy machine, so that no winner is named. */
+  noisy: boolean;
+  /** The lane that is on the stage at first. */
+  chosen: number;
+}
+
+/** A lane of a race, with the stage that its run would have by itself. */
+export interface SentLane {
+  label: string;
+  /** The seconds of each round. */
+  parts: Parts[];
+  stage: RunPayload;
+}
+
+/** A target by itself, along the words of the lane that it was timed beside. */
+export interface SentTarget {
+  name: string;
+  label: string;
+  along: string;
+  /** The seconds of each token. */
+  seconds: number[];
+}
+
+/** What a replay file holds besides the player. */
+export interface ReplayData {
+  about: About;
+  player: Payload;
+}
+
+/** What stands around the player in a replay file. */
+export interface About {
+  title: string;
+  /** Empty for a single run. */
+  verdict: string;
+  facts: string[];
+  /** Rows of cells, the head first; empty for a single run. */
+  table: string[][];
+}

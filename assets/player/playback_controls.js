@@ -1,0 +1,142 @@
+// This file draws the buttons below the text, the seek bar and the choice of speed.
+
+import { make, makeButton } from "./elements.js";
+import { makeKeys } from "./keyboard.js";
+
+/** @import { Store } from "./base_store.js" */
+
+/** @type {Record<string, string>} */
+const SPEED_WORDS = {
+  0.25: "¼ × slow motion",
+  0.5: "½ ×",
+  1: "1 ×",
+  2: "2 ×",
+  4: "4 ×",
+  true: "as it really ran",
+  instant: "instant",
+  "1/2": "2 × slower",
+  "1/5": "5 × slower",
+  "1/10": "10 × slower",
+  "1/25": "25 × slower",
+};
+
+export class PlaybackControls {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    this.shown = "";
+    /** @type {string[]|null} */
+    this.offered = null;
+    this.play = makeButton("play", "Play", () => this.toggle(), { "data-testid": "play" });
+    this.seek = make("input", "seek", {
+      type: "range",
+      min: "0",
+      step: "1",
+      "aria-label": "Position in the run",
+      "data-testid": "seek",
+    });
+    this.seek.addEventListener("input", () => store.seekTo(Number(this.seek.value)));
+    this.where = make("span", "where");
+    this.live = makeButton("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
+    this.speed = this.makeSpeed();
+    this.keys = makeKeys();
+    this.element = make("div", "controls", { role: "group", "aria-label": "Playback" }, [
+      this.makeButtons(),
+      this.seek,
+      make("div", "how", {}, [this.where, this.live, this.speed, this.keys]),
+    ]);
+  }
+
+  makeButtons() {
+    const { store } = this;
+    return make("div", "buttons", {}, [
+      makeButton("step", "|‹", () => store.seek(0), { "aria-label": "To the start" }),
+      makeButton("step", "‹ token", () => store.stepToken(-1), { "aria-label": "One step back" }),
+      this.play,
+      makeButton("step", "token ›", () => store.stepToken(1), {
+        "aria-label": "One token on",
+        "data-testid": "step-token",
+      }),
+      makeButton("step", "round ››", () => store.stepRound(1), {
+        "aria-label": "One round on",
+        "data-testid": "step-round",
+      }),
+    ]);
+  }
+
+  makeSpeed() {
+    const select = make("select", "speed", { "aria-label": "Speed", "data-testid": "speed" });
+    select.addEventListener("change", () => this.store.setSpeed(select.value));
+    return select;
+  }
+
+  drawSpeed() {
+    const { speeds } = this.store;
+    if (this.offered !== speeds) {
+      const options = speeds.map((speed) => make("option", "", { value: speed }, [SPEED_WORDS[speed]]));
+      this.speed.replaceChildren(...options);
+      this.offered = speeds;
+    }
+    if (this.speed.value !== this.store.speed) this.speed.value = this.store.speed;
+  }
+
+  toggle() {
+    const { store } = this;
+    if (store.playing || store.live) store.pause();
+    else store.play();
+  }
+
+  /** @param {1|-1} by */
+  shiftSpeed(by) {
+    const { speeds } = this.store;
+    const next = speeds.indexOf(this.store.speed) + by;
+    if (next >= 0 && next < speeds.length) this.store.setSpeed(speeds[next]);
+  }
+
+  draw() {
+    const { store } = this;
+    const { recording, seekBar } = store;
+    const total = recording.rounds.length;
+    const left = store.underWay && !store.live && total > 0;
+    const where = this.placeWords();
+    const state = [where, seekBar.at, seekBar.end, store.cursor, this.playWord(), store.speed, left].join();
+    if (state === this.shown) return;
+    this.shown = state;
+    this.where.textContent = where;
+    this.play.textContent = this.playWord();
+    this.play.disabled = total === 0;
+    this.drawSeek(where);
+    this.live.hidden = !left;
+    this.drawSpeed();
+  }
+
+  placeWords() {
+    const { recording, cursor, time } = this.store;
+    const total = recording.rounds.length;
+    const where = total ? `round ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
+    return time ? `${time} · ${where}` : where;
+  }
+
+  /** @param {string} where */
+  drawSeek(where) {
+    const { at, end, step } = this.store.seekBar;
+    this.seek.step = step;
+    this.seek.max = String(end);
+    this.seek.value = String(at);
+    this.seek.style.setProperty("--done", `${(100 * at) / (end || 1)}%`);
+    this.seek.setAttribute("aria-valuetext", where);
+  }
+
+  playWord() {
+    const { playing, live, over, recording, underWay } = this.store;
+    if (playing || live) return "Pause";
+    return over && recording.end > 0 && !underWay ? "Replay" : "Play";
+  }
+
+  close() {}
+}
+
+/** @param {Store} store */
+export function makeControls(store) {
+  return new PlaybackControls(store);
+}

@@ -1,0 +1,102 @@
+// This is the store of a race, in which one of several runs is on the stage. It plays in seconds,
+// and the cursor stands where the chosen run was at that second. It draws nothing itself.
+
+import { BaseStore } from "./base_store.js";
+import { timeIn, unitFor } from "./number_words.js";
+import { RACE_SPEEDS } from "./race.js";
+
+/** @import { SeekBar } from "./base_store.js" */
+/** @import { Race } from "./race.js" */
+
+const CALM_BEAT = 400; // milliseconds between two pictures of a race without movement
+
+export class RaceStore extends BaseStore {
+  /** @param {Race} race */
+  constructor(race) {
+    super();
+    this.race = race;
+  }
+
+  get speeds() {
+    return RACE_SPEEDS;
+  }
+
+  get over() {
+    return this.race.over;
+  }
+
+  /** A race is too fast for movements to be seen, at any speed. */
+  get hasty() {
+    return this.playing;
+  }
+
+  /** @returns {SeekBar} */
+  get seekBar() {
+    return { at: this.race.now, end: this.race.total, step: "any" };
+  }
+
+  /** The time on the clock, in words. */
+  get time() {
+    return timeIn(this.race.now, unitFor(this.race.total));
+  }
+
+  /** While a race runs, its lanes tell aloud who comes in. */
+  get toldElsewhere() {
+    return this.playing;
+  }
+
+  /** Another race takes the stage. @param {Race} race */
+  enter(race) {
+    this.race = race;
+    this.speed = race.watchableSpeed();
+    this.stage();
+    this.show(race.racer.recording, { live: false, playing: !this.still });
+    if (this.still) this.seekEnd();
+  }
+
+  /** Another lane on the stage; the clock goes on. @param {number} index */
+  choose(index) {
+    if (this.race.chosen === index) return;
+    this.race.chosen = index;
+    this.stage();
+  }
+
+  /** What the stage shows of the race. */
+  stage() {
+    const { race } = this;
+    this.recording = race.racer.recording;
+    this.data = race.racer.data;
+    this.cursor = race.cursor(this.still);
+    this.selected = this.whatIf = null;
+    this.changed();
+  }
+
+  /** @param {number} cursor */
+  seek(cursor) {
+    super.seek(cursor);
+    this.race.turnTo(this.race.racer.clock.at(this.cursor));
+  }
+
+  /** @param {number} seconds on the clock */
+  seekTo(seconds) {
+    this.race.turnTo(seconds);
+    this.seek(this.race.cursor(this.still));
+    this.race.turnTo(seconds);
+  }
+
+  seekEnd() {
+    this.seekTo(this.race.total);
+  }
+
+  /** Let time pass. @param {number} elapsed milliseconds */
+  advance(elapsed) {
+    if (!this.playing) return;
+    this.due += elapsed;
+    if (this.still && this.due < CALM_BEAT) return;
+    this.race.pass(this.due, this.speed);
+    this.due = 0;
+    this.cursor = this.race.cursor(this.still);
+    this.playing = !this.race.over;
+    this.changed();
+  }
+}

@@ -1,0 +1,78 @@
+// A recording is one run as the player keeps it: its rounds, and where each of them begins, counted
+// in events, in tokens and in seconds. It draws nothing itself.
+
+import { emittedBy, eventKind, eventsOf, PACE, trueWait } from "./round_events.js";
+
+/** @import { Round } from "./payload.d.ts" */
+
+/** One run, growing by whole rounds. Prefix sums make any cursor cheap to place. */
+export class Recording {
+  /** @param {string} id */
+  constructor(id) {
+    this.id = id;
+    /** @type {string[]} */
+    this.prompt = [];
+    /** @type {Round[]} */
+    this.rounds = [];
+    /** Events before each round; the last entry is their total. */
+    this.starts = [0];
+    /** Emitted tokens before each round; the last entry is their total. */
+    this.tokens = [0];
+    /** Seconds before each round, record excluded; the last entry is their total. */
+    this.seconds = [0];
+  }
+
+  get end() {
+    return this.starts[this.starts.length - 1];
+  }
+
+  /**
+   * Rounds number `from` and on. What is already here is left alone, and nothing is taken
+   * after a gap, so that sending some rounds twice does no harm.
+   * @param {number} from @param {Round[]} items @returns {number} how many were new
+   */
+  append(from, items) {
+    if (from > this.rounds.length) return 0;
+    const fresh = items.slice(this.rounds.length - from);
+    for (const round of fresh) {
+      const last = this.rounds.length;
+      this.rounds.push(round);
+      this.starts.push(this.starts[last] + eventsOf(round));
+      this.tokens.push(this.tokens[last] + emittedBy(round).length);
+      const { draft, verify, other } = round.times;
+      this.seconds.push(this.seconds[last] + draft + verify + other);
+    }
+    return fresh.length;
+  }
+
+  /**
+   * Where a cursor stands: the round under way and the events of it that are over. A cursor
+   * at the end of a round belongs to that round, not to the next.
+   * @param {number} cursor @returns {{round: number, step: number}}
+   */
+  place(cursor) {
+    if (cursor <= 0 || this.rounds.length === 0) return { round: 0, step: 0 };
+    let low = 0;
+    let high = this.rounds.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.starts[middle] < cursor) low = middle;
+      else high = middle - 1;
+    }
+    return { round: low, step: cursor - this.starts[low] };
+  }
+
+  /**
+   * Milliseconds from the event before `cursor + 1` to it, at a speed.
+   * @param {number} cursor @param {string} speed
+   */
+  wait(cursor, speed) {
+    const next = this.place(cursor + 1);
+    const round = this.rounds[next.round];
+    const passed = next.step === round.candidates.length + 2; // what ends the target's pass
+    const kind = passed ? "pass" : eventKind(round, next.step);
+    if (speed === "true") return 1000 * trueWait(round, kind);
+    const rest = next.step === 1 && next.round > 0 ? PACE.rest : 0;
+    return (PACE[kind] + rest) / Number(speed);
+  }
+}

@@ -1,0 +1,136 @@
+// This file draws one round as a row of chips, with one chip for each token.
+
+import { make, makeButton } from "./elements.js";
+import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
+import { chipText, visibleText } from "./token_text.js";
+
+/** @import { Round } from "./payload.d.ts" */
+/** @import { Fate, Scene } from "./round_events.js" */
+
+/** @param {Round} round @param {number} place @returns {string} */
+function textAt(round, place) {
+  const candidate = round.candidates[place];
+  return candidate ? candidate.text : (round.extra?.text ?? "");
+}
+
+/**
+ * A chip in words.
+ * @param {Round} round @param {number} index @param {number} place @param {Fate} fate
+ */
+function chipWords(round, index, place, fate) {
+  const drafted = round.candidates.length;
+  const which = place < drafted ? `token ${place + 1} of ${drafted}` : "from the target";
+  return `Round ${index + 1}, ${which}, ‘${visibleText(textAt(round, place))}’, ${fate}`;
+}
+
+/** Blanks are drawn faint beside what they part. @param {HTMLElement} chip @param {string} text */
+function showChip(chip, text) {
+  const shown = chipText(text);
+  const blanks = /^·*/.exec(shown)?.[0] ?? "";
+  chip.replaceChildren(make("i", "", {}, [blanks]), shown.slice(blanks.length));
+}
+
+/** @type {Record<string, Keyframe[]>} */
+const ENTER = {
+  drafted: [{ opacity: 0, transform: "translateX(-10px)" }, { opacity: 1, transform: "none" }],
+  recovered: [
+    { opacity: 0, transform: "translateY(-14px)" },
+    { opacity: 1, transform: "none" },
+  ],
+  bonus: [
+    { opacity: 0, transform: "scale(.8)" },
+    { opacity: 1, transform: "none" },
+  ],
+};
+
+/** @type {Record<string, Keyframe[]>} */
+const TURN = {
+  accepted: [{ transform: "translateY(-3px)" }, { transform: "none" }],
+  rejected: [
+    { transform: "translateX(-3px)" },
+    { transform: "translateX(3px)" },
+    { transform: "none" },
+  ],
+  discarded: [{ opacity: 0.35 }, { opacity: 1 }],
+};
+
+/** One round on the page. */
+export class RoundRow {
+  /** @param {Round} round @param {number} index */
+  constructor(round, index) {
+    this.round = round;
+    this.index = index;
+    this.step = -1;
+    /** @type {HTMLElement[]} */
+    this.chips = [];
+    this.tail = make("span", "tail", {}, [make("i", "", { "aria-hidden": "true" }, ["→"])]);
+    this.waiting = make("span", "waiting", {}, ["target is checking…"]);
+    this.cells = make("div", "cells");
+    this.gain = make("span", "gain");
+    this.element = make(
+      "div",
+      "round",
+      { role: "listitem", "data-testid": "round", "data-index": String(index) },
+      [make("span", "number", {}, [String(index + 1)]), this.cells, this.gain],
+    );
+  }
+
+  /** @param {number} step @param {boolean} lively @returns {boolean} whether it may have grown */
+  update(step, lively) {
+    if (step === this.step) return false;
+    this.step = step;
+    const scene = sceneAt(this.round, step);
+    const fates = scene.extra ? [...scene.cells, scene.extra] : scene.cells;
+    while (this.chips.length > fates.length) this.chips.pop()?.remove();
+    fates.forEach((fate, place) => this.put(place, fate, lively));
+    this.dress(scene);
+    return true;
+  }
+
+  /** @param {number} place @param {Fate} fate @param {boolean} lively */
+  put(place, fate, lively) {
+    const chip = this.chips[place];
+    if (!chip) this.enter(place, fate, lively);
+    else if (chip.dataset.state !== fate) this.turn(chip, place, fate, lively);
+  }
+
+  /** The arrow and the extra token stay together where the row wraps. @param {number} place */
+  placeOf(place) {
+    if (place < this.round.candidates.length) return this.cells;
+    this.cells.append(this.tail);
+    return this.tail;
+  }
+
+  /** @param {number} place @param {Fate} fate @param {boolean} lively */
+  enter(place, fate, lively) {
+    const chip = makeButton("chip", "", () => {}, { tabindex: "-1", "data-testid": "token" });
+    chip.dataset.place = String(place);
+    chip.dataset.state = fate;
+    chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));
+    showChip(chip, textAt(this.round, place));
+    this.placeOf(place).append(chip);
+    this.chips.push(chip);
+    if (lively && ENTER[fate]) chip.animate(ENTER[fate], { duration: 120, easing: "ease-out" });
+  }
+
+  /** @param {HTMLElement} chip @param {number} place @param {Fate} fate @param {boolean} lively */
+  turn(chip, place, fate, lively) {
+    chip.dataset.state = fate;
+    chip.setAttribute("aria-label", chipWords(this.round, this.index, place, fate));
+    if (lively && TURN[fate]) chip.animate(TURN[fate], { duration: 180, easing: "ease-out" });
+  }
+
+  /** @param {Scene} scene */
+  dress(scene) {
+    this.element.dataset.checking = String(scene.checking);
+    if (scene.checking) this.cells.append(this.waiting);
+    else this.waiting.remove();
+    if (!scene.extra) this.tail.remove();
+    const gained = emittedBy(this.round).length;
+    this.gain.textContent = scene.complete ? `+${gained}` : "";
+  }
+
+  get settled() {
+    return this.step >= eventsOf(this.round);
+  }
+}

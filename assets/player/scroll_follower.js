@@ -1,0 +1,49 @@
+// A pane that scrolls stays at its end while new things arrive, until a person scrolls up.
+
+import { makeButton } from "./elements.js";
+
+/** Keeps a pane at its end until a person scrolls up; then a button leads back. */
+export class ScrollFollower {
+  /** @param {HTMLElement} pane what scrolls @param {() => void} moved */
+  constructor(pane, moved) {
+    this.pane = pane;
+    this.following = true;
+    this.top = 0;
+    this.back = makeButton("to-newest", "↓ newest", () => this.resume());
+    this.back.hidden = true;
+    pane.addEventListener("scroll", () => {
+      this.scrolled();
+      moved();
+    });
+  }
+
+  scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.pane;
+    if (scrollHeight - clientHeight - scrollTop < 12) this.following = true;
+    else if (scrollTop < this.top - 1) this.following = false;
+    this.top = scrollTop;
+    this.back.hidden = this.following;
+    this.pane.dataset.scrolled = String(scrollTop > 2);
+  }
+
+  /** Call after the pane's content has changed. */
+  settle() {
+    if (!this.following) return;
+    this.pane.scrollTop = this.pane.scrollHeight;
+    this.top = this.pane.scrollTop;
+  }
+
+  resume() {
+    this.following = true;
+    this.back.hidden = true;
+    this.settle();
+  }
+
+  /** Show what stands at these pixels. @param {number} top @param {number} height */
+  reveal(top, height) {
+    const { scrollTop, clientHeight } = this.pane;
+    if (top >= scrollTop && top + height <= scrollTop + clientHeight) return;
+    this.following = false;
+    this.pane.scrollTop = top < scrollTop ? top - 8 : top + height - clientHeight + 8;
+  }
+}

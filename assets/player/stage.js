@@ -1,0 +1,117 @@
+// The stage is the player in its place on the page. It passes on the data that Python sends, and
+// chooses the theme.
+
+import { make } from "./elements.js";
+import { MissingRounds } from "./missing_rounds.js";
+import { makeRace } from "./race.js";
+import { RaceStore } from "./race_store.js";
+import { recordingOf } from "./recordings.js";
+import { RunStore } from "./run_store.js";
+import { makeRaceViews, makeRunViews, StageSet } from "./stage_set.js";
+import { themeFor } from "./theme.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
+/** @import { Race } from "./race.js" */
+/** @import { Recording } from "./recording.js" */
+/** @import { Views } from "./stage_set.js" */
+
+export class Stage {
+  /** @param {HTMLElement} parent */
+  constructor(parent) {
+    this.parent = parent;
+    this.generation = 0;
+    /** @type {StageSet|null} */
+    this.set = null;
+    this.missing = new MissingRounds();
+    this.page = make("div", "page");
+    this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
+    parent.append(this.element);
+    this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+    this.heedMotion = () => {
+      if (this.set) this.set.store.still = this.calm.matches;
+    };
+    this.calm.addEventListener("change", this.heedMotion);
+  }
+
+  /** @param {Payload} data what Python sent */
+  receive(data) {
+    if ("race" in data) this.receiveRace(data.race);
+    else this.receiveRun(data);
+  }
+
+  /** @param {RunPayload} data */
+  receiveRun(data) {
+    const store = this.runStore();
+    const { run, rounds, prompt } = data;
+    const recording = recordingOf(run.id);
+    if (prompt.length) recording.prompt = prompt;
+    recording.append(rounds.from, rounds.items);
+    store.data = data;
+    if (recording === store.recording) store.grown();
+    else this.showRecording(store, recording, run.state);
+    this.missing.expect(recording, rounds.total);
+  }
+
+  /** @param {SentRace} sent */
+  receiveRace(sent) {
+    const known = this.set?.store;
+    if (known instanceof RaceStore && known.race.id === sent.id) return;
+    const race = makeRace(sent, recordingOf);
+    const store = this.raceStore(race);
+    store.enter(race);
+    this.missing.expect(store.recording, store.recording.rounds.length); // all are here
+  }
+
+  /** The store of one run, with its views on the page. */
+  runStore() {
+    const known = this.set?.store;
+    if (known instanceof RunStore) return known;
+    const store = new RunStore();
+    this.change(store, makeRunViews(store));
+    return store;
+  }
+
+  /** The store of a race, with its views on the page. @param {Race} race */
+  raceStore(race) {
+    const known = this.set?.store;
+    if (known instanceof RaceStore) return known;
+    const store = new RaceStore(race);
+    this.change(store, makeRaceViews(store));
+    return store;
+  }
+
+  /** @param {Store} store @param {Views} views */
+  change(store, views) {
+    this.set?.close();
+    this.set = new StageSet(store, views, this.element);
+    this.page.dataset.racing = String(store instanceof RaceStore);
+    this.page.replaceChildren(...views.sections);
+    this.heedMotion();
+  }
+
+  /**
+   * Another run: it takes the stage when there is something to see.
+   * @param {RunStore} store @param {Recording} recording @param {string} state
+   */
+  showRecording(store, recording, state) {
+    if (recording.rounds.length === 0 && state !== "running") return store.changed();
+    if (store.underWay) return store.show(recording, { live: true, playing: false });
+    store.show(recording, { live: false, playing: state === "recorded" });
+    if (state !== "recorded") store.seek(recording.end);
+  }
+
+  chooseTheme() {
+    const theme = themeFor(this.parent);
+    if (this.element.dataset.theme === theme) return;
+    this.element.dataset.theme = theme;
+    this.set?.store.changed();
+  }
+
+  close() {
+    this.set?.close();
+    this.missing.close();
+    this.calm.removeEventListener("change", this.heedMotion);
+    this.element.remove();
+  }
+}

@@ -1,0 +1,123 @@
+// This file builds what stands on the stage: the views of one run or those of a race, with the
+// store that they show.
+
+import { makeAnnouncer } from "./announcer.js";
+import { makeCharts } from "./charts.js";
+import { make } from "./elements.js";
+import { FrameLoop } from "./frame_loop.js";
+import { listenToKeys } from "./keyboard.js";
+import { makeControls } from "./playback_controls.js";
+import { makeRaceLanes } from "./race_lanes.js";
+import { makeRounds } from "./rounds_pane.js";
+import { makeRunLanes } from "./run_lanes.js";
+import { makeSummary } from "./summary.js";
+import { makeText } from "./text_pane.js";
+import { makeTour } from "./tour.js";
+import { makeVerdictCard } from "./verdict_card.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Run } from "./payload.d.ts" */
+/** @import { PlaybackControls } from "./playback_controls.js" */
+/** @import { RaceStore } from "./race_store.js" */
+/** @import { RunStore } from "./run_store.js" */
+
+/**
+ * A part of the page that shows the store. `draw` is called at most once a frame.
+ * @typedef {{element: HTMLElement, draw: () => void, close: () => void}} View
+ */
+
+/**
+ * All views of a store, in the order in which they are drawn, and what else is asked of them.
+ * @typedef {{all: View[], sections: HTMLElement[], player: HTMLElement,
+ *   controls: PlaybackControls, drawBetweenEvents: () => void}} Views
+ *   sections: from the top of the page to its end
+ */
+
+/** @param {RunStore} store @returns {Views} */
+export function makeRunViews(store) {
+  const { summary, text, rounds, controls, announcer, verdict, charts } = makeSharedViews(store);
+  const lanes = makeRunLanes(store);
+  const tour = makeTour(store);
+  const player = makePlayer([text, rounds, controls, tour]);
+  return {
+    all: [summary, text, rounds, controls, announcer, lanes, verdict, charts, tour],
+    sections: [summary.element, player, ...elementsOf([lanes, verdict, charts, announcer])],
+    player,
+    controls,
+    drawBetweenEvents: () => lanes.drawBetweenEvents(),
+  };
+}
+
+/**
+ * The lanes come first; what the chosen one has to say follows.
+ * @param {RaceStore} store @returns {Views}
+ */
+export function makeRaceViews(store) {
+  const { summary, text, rounds, controls, announcer, verdict, charts } = makeSharedViews(store);
+  const lanes = makeRaceLanes(store);
+  const player = makePlayer([text, rounds, controls]);
+  return {
+    all: [summary, text, rounds, controls, announcer, lanes, verdict, charts],
+    sections: [lanes.element, player, ...elementsOf([summary, verdict, charts, announcer])],
+    player,
+    controls,
+    drawBetweenEvents: () => {},
+  };
+}
+
+/** @param {Store} store */
+function makeSharedViews(store) {
+  return {
+    summary: makeSummary(store),
+    text: makeText(store),
+    rounds: makeRounds(store),
+    controls: makeControls(store),
+    announcer: makeAnnouncer(store),
+    verdict: makeVerdictCard(store),
+    charts: makeCharts(store),
+  };
+}
+
+/** @param {View[]} views */
+function makePlayer(views) {
+  const names = { "data-testid": "player", "aria-label": "Player" };
+  return make("section", "player card", names, elementsOf(views));
+}
+
+/** @param {View[]} views */
+function elementsOf(views) {
+  return views.map((view) => view.element);
+}
+
+/** Whether another run is to take the stage. @param {Run|undefined} run */
+function awaitsAnotherRun(run) {
+  return run !== undefined && run.waiting && ["loading", "queued"].includes(run.state);
+}
+
+export class StageSet {
+  /** @param {Store} store @param {Views} views @param {HTMLElement} root of the player */
+  constructor(store, views, root) {
+    this.store = store;
+    this.views = views;
+    this.root = root;
+    this.loop = new FrameLoop(store, views.drawBetweenEvents);
+    this.letGo = listenToKeys(root, views.controls);
+    store.watch(() => this.draw());
+  }
+
+  draw() {
+    const { store, views } = this;
+    const empty = store.recording.rounds.length === 0 && store.recording.prompt.length === 0;
+    views.player.dataset.empty = String(empty);
+    this.root.dataset.waiting = String(awaitsAnotherRun(store.data.run));
+    for (const view of views.all) view.draw();
+    this.loop.wake();
+  }
+
+  close() {
+    this.letGo();
+    this.loop.close();
+    this.store.close();
+    for (const view of this.views.all) view.close();
+  }
+}

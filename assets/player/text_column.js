@@ -1,0 +1,111 @@
+// This file draws the words of the text pane, in blocks. Tokens are only ever appended or taken off
+// the end.
+
+import { make } from "./elements.js";
+import { visibleText } from "./token_text.js";
+
+/** @import { Fate } from "./round_events.js" */
+
+const BLOCK = 160; // tokens, at least, in one block of text
+
+// A blank before such a token may go where a line ends; all other blanks are kept.
+const SIMPLE = /^ ?\S+$/;
+
+/**
+ * Where the line ends on which a token does; a line end belongs to the line that it ends.
+ * @param {HTMLElement} token
+ */
+function lineBottom(token) {
+  const pieces = token.getClientRects();
+  const ends = token.textContent?.endsWith("\n") || token.classList.contains("end");
+  return (pieces[ends ? 0 : pieces.length - 1] ?? token.getBoundingClientRect()).bottom;
+}
+
+/**
+ * The tokens that make the last line of a block, so that the next block can begin with them.
+ * @param {HTMLElement[]} tokens @returns {HTMLElement[]}
+ */
+function lastLine(tokens) {
+  const last = tokens[tokens.length - 1];
+  const bottom = lineBottom(last);
+  let first = tokens.length;
+  while (first > 1 && lineBottom(tokens[first - 1]) > bottom - 2) first -= 1;
+  return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out: no lines to see
+}
+
+/**
+ * Tokens in blocks that end where a line ends. To append then costs the layout of one block,
+ * not of the whole text, and nobody sees the seams.
+ */
+export class Column {
+  /** @param {HTMLElement} element @param {HTMLElement} caret */
+  constructor(element, caret) {
+    this.element = element;
+    this.caret = caret;
+    /** @type {{element: HTMLElement, start: number}[]} */
+    this.blocks = [];
+    this.count = 0;
+    this.gapped = false; // the last token ends with a blank
+    this.open([]);
+  }
+
+  get last() {
+    return this.blocks[this.blocks.length - 1];
+  }
+
+  /** @param {HTMLElement[]} tokens what the new block begins with */
+  open(tokens) {
+    const element = make("div", "block", {}, [...tokens, this.caret]);
+    this.element.append(element);
+    this.blocks.push({ element, start: this.count - tokens.length });
+  }
+
+  /**
+   * @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text
+   */
+  push(text, fate, ends) {
+    if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
+    const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
+    const token = make("span", name, { "data-testid": "token", "data-state": fate });
+    token.textContent = visibleText(text);
+    this.gapped = /\s$/.test(text);
+    if (ends) markEnd(token);
+    token.dataset.at = String(this.count);
+    this.last.element.insertBefore(token, this.caret);
+    this.count += 1;
+  }
+
+  /** Those of the last block. @returns {HTMLElement[]} */
+  get tokens() {
+    return /** @type {HTMLElement[]} */ ([...this.last.element.children].slice(0, -1));
+  }
+
+  /** @param {number} count */
+  cut(count) {
+    if (count >= this.count) return;
+    while (this.last.start > count) this.blocks.pop()?.element.remove();
+    const { element, start } = this.last;
+    const kept = /** @type {HTMLElement[]} */ ([...element.children]).slice(0, count - start);
+    element.replaceChildren(...kept, this.caret);
+    this.count = count;
+    this.gapped = /\s$/.test(kept[kept.length - 1]?.textContent ?? "");
+  }
+
+  /** @param {number} index @returns {HTMLElement|undefined} */
+  at(index) {
+    let order = this.blocks.length - 1;
+    while (order > 0 && this.blocks[order].start > index) order -= 1;
+    const { element, start } = this.blocks[order];
+    const token = element.children[index - start];
+    return token === this.caret ? undefined : /** @type {HTMLElement|undefined} */ (token);
+  }
+}
+
+/**
+ * Drawn as a quiet mark with a line end after it; what it says stays as it is.
+ * @param {HTMLElement} token
+ */
+function markEnd(token) {
+  token.classList.add("end");
+  token.title = visibleText(token.textContent ?? "");
+}

@@ -1,0 +1,43 @@
+// A throttle lets a piece of work through only every so many milliseconds, and calls back for what
+// had to wait.
+
+/** Lets work through every so often, and calls back for what had to wait. */
+export class Throttle {
+  /** @param {number} every milliseconds @param {() => void} again */
+  constructor(every, again) {
+    this.every = every;
+    this.again = again;
+    this.next = 0;
+    this.timer = 0;
+    this.urgent = true;
+  }
+
+  /** @param {boolean} wanted @returns {boolean} whether to do it now */
+  allows(wanted) {
+    const left = this.next - performance.now();
+    if (!this.urgent && (!wanted || left > 0)) {
+      if (wanted) this.comeBack(left);
+      return false;
+    }
+    this.next = performance.now() + this.every;
+    this.urgent = false;
+    return true;
+  }
+
+  /** @param {number} left milliseconds */
+  comeBack(left) {
+    this.timer ||= window.setTimeout(() => {
+      this.timer = 0;
+      this.again();
+    }, left);
+  }
+
+  hurry() {
+    this.urgent = true;
+    this.again();
+  }
+
+  close() {
+    clearTimeout(this.timer);
+  }
+}

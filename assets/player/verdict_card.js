@@ -1,0 +1,103 @@
+// The verdict card shows one token: the odds that it met, what both models thought, and what
+// another draw would have done.
+
+import { makeAcceptanceBar } from "./acceptance_bar.js";
+import { makeAlternatives } from "./alternatives.js";
+import { make } from "./elements.js";
+import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
+import { TELLERS } from "./verdict_words.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Spot } from "./round_events.js" */
+/** @import { Subject } from "./verdict_subject.js" */
+
+/** @param {Store} store */
+export function makeVerdictCard(store) {
+  const lastRejection = makeRejectionFinder();
+  const head = makeVerdictHead(store, () => shownSpot(store, lastRejection));
+  const sentence = make("p", "vd-say");
+  const bar = makeAcceptanceBar(store, () => shownSpot(store, lastRejection));
+  const odds = makeAlternatives();
+  const element = make(
+    "section",
+    "vd",
+    { "data-testid": "verdict-card", "aria-label": "Verdict" },
+    [make("div", "vd-inside", {}, [head.element, sentence, bar.element, odds.element])],
+  );
+  let drawn = "";
+  return {
+    element,
+    draw() {
+      const spot = shownSpot(store, lastRejection);
+      const subject = spot && subjectAt(store, spot);
+      const mark = stateShown(store, subject);
+      if (mark === drawn) return;
+      drawn = mark;
+      element.classList.toggle("vd-nothing", !subject);
+      head.update(subject);
+      sentence.replaceChildren(...(subject ? TELLERS[subject.fate](subject) : [NOTHING_YET]));
+      bar.update(subject);
+      odds.update(subject);
+    },
+    close() {},
+  };
+}
+
+const NOTHING_YET = "Why each token stood or fell is told here. Play, or step a token.";
+
+/**
+ * All that decides what the card shows, in a string.
+ * @param {Store} store @param {Subject|null} subject
+ */
+function stateShown(store, subject) {
+  if (!subject) return `nothing ${store.recording.id}`;
+  const { spot, fate, passed, landed } = subject;
+  const { recording, whatIf, selected, cursor } = store;
+  const edge = recording.place(cursor).round === spot.round;
+  return [
+    recording.id,
+    spot.round,
+    spot.place,
+    fate,
+    passed,
+    landed,
+    whatIf,
+    selected !== null,
+    edge,
+  ].join();
+}
+
+/** @param {Store} store @param {() => Spot|null} shown */
+function makeVerdictHead(store, shown) {
+  const where = make("small");
+  const back = make("button", "vd-move", { type: "button", "aria-label": "Previous token" }, ["‹"]);
+  const on = make("button", "vd-move", { type: "button", "aria-label": "Next token" }, ["›"]);
+  const follow = make("button", "vd-follow", { type: "button" }, ["follow the player"]);
+  const title = make("h3", "", {}, ["Verdict ", where]);
+  /** @param {1|-1} by */
+  const move = (by) => {
+    const spot = shown();
+    const next = spot && nextSpot(store, spot, by);
+    if (next) store.select(next);
+  };
+  back.addEventListener("click", () => move(-1));
+  on.addEventListener("click", () => move(1));
+  follow.addEventListener("click", () => store.select(null));
+  return {
+    element: make("header", "vd-head", {}, [title, follow, back, on]),
+    /** @param {Subject|null} subject */
+    update(subject) {
+      where.textContent = subject ? placeWords(subject) : "";
+      follow.hidden = store.selected === null;
+      back.disabled = !subject || !nextSpot(store, subject.spot, -1);
+      on.disabled = !subject || !nextSpot(store, subject.spot, 1);
+    },
+  };
+}
+
+/** @param {Subject} subject */
+function placeWords({ round, spot, candidate }) {
+  const count = round.candidates.length;
+  const place = candidate ? `token ${spot.place + 1} of ${count}` : "the extra token";
+  return `round ${spot.round + 1}, ${place}`;
+}

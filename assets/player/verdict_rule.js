@@ -1,0 +1,41 @@
+// This file holds the rule by which a run accepted or rejected its candidates.
+
+import { rejectedPlace } from "./round_events.js";
+
+/** @import { Candidate, Round, Run } from "./payload.d.ts" */
+
+export const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
+
+/** How much a rule adds to the target's side. @param {Run} run */
+export function allowance(run) {
+  return run.lossy ? run.epsilon : 0;
+}
+
+/**
+ * The rule itself, in double precision.
+ * @param {Candidate} candidate @param {Run} run @param {number} uniform
+ */
+export function accepts(candidate, run, uniform) {
+  return uniform * candidate.draft < candidate.target + allowance(run);
+}
+
+/** @param {Candidate} candidate @param {Run} run */
+export function oddsOf(candidate, run) {
+  return Math.min(1, (candidate.target + allowance(run)) / candidate.draft);
+}
+
+/**
+ * The chance that the recovered token had. What is left over weighs 1 - sum of min(draft, target).
+ * @param {Round} round @param {Run} run @returns {number|null}
+ */
+export function leftoverShare(round, run) {
+  const failed = round.candidates[rejectedPlace(round)];
+  const { extra } = round;
+  if (!failed || !extra) return null;
+  if (run.residual === "target") return extra.target;
+  if (run.residual === "draft") return extra.draft;
+  const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
+  if (listed && !run.greedy) return listed[1];
+  const rest = Math.max(0, extra.target - (extra.draft ?? 0));
+  return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
+}

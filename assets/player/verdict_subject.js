@@ -1,0 +1,85 @@
+// This file finds which token the verdict card speaks of, and what that token has come to at the
+// cursor.
+
+import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Candidate, Round, Run } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+/** @import { Fate, Spot } from "./round_events.js" */
+
+/**
+ * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
+ *   passed: boolean, landed: boolean}} Subject  passed: the target's pass is over; landed: the
+ *   round's extra token is on the stage
+ * @typedef {(Node|string)[]} Words
+ */
+
+/**
+ * What a spot has come to at the cursor.
+ * @param {Store} store @param {Spot} spot @returns {Subject}
+ */
+export function subjectAt(store, spot) {
+  const { recording, cursor, data } = store;
+  const now = recording.place(cursor);
+  const round = recording.rounds[spot.round];
+  const step = spot.round < now.round ? eventsOf(round) : spot.round === now.round ? now.step : 0;
+  const scene = sceneAt(round, step);
+  const candidate = round.candidates[spot.place] ?? null;
+  const fate = (candidate ? scene.cells[spot.place] : scene.extra) ?? "drafted";
+  const passed = step > round.candidates.length + 1;
+  const run = /** @type {Run} */ (data.run); // there is one where there are rounds
+  return { run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
+}
+
+/** Finds the latest rejection up to a round; what was found is kept, so that asking is cheap. */
+export function makeRejectionFinder() {
+  /** @type {Recording|null} */
+  let known = null;
+  /** @type {number[]} */
+  let latest = [];
+  /** @param {Recording} recording @param {number} last @returns {Spot|null} */
+  return (recording, last) => {
+    if (recording !== known) [known, latest] = [recording, []];
+    for (let i = latest.length; i < recording.rounds.length; i++)
+      latest.push(rejectedPlace(recording.rounds[i]) >= 0 ? i : (latest[i - 1] ?? -1));
+    const round = latest[last] ?? -1;
+    return round < 0 ? null : { round, place: rejectedPlace(recording.rounds[round]) };
+  };
+}
+
+/**
+ * The spot before or after another, up to the round of the cursor.
+ * @param {Store} store @param {Spot} spot @param {1|-1} by @returns {Spot|null}
+ */
+export function nextSpot(store, spot, by) {
+  const { rounds } = store.recording;
+  const place = spot.place + by;
+  if (place >= 0 && place < countTokens(rounds[spot.round])) return { round: spot.round, place };
+  const round = spot.round + by;
+  if (round < 0 || round > store.recording.place(store.cursor).round) return null;
+  return { round, place: by > 0 ? 0 : countTokens(rounds[round]) - 1 };
+}
+
+/** @param {Round} round */
+function countTokens(round) {
+  return round.candidates.length + (round.extra ? 1 : 0);
+}
+
+/**
+ * The chosen token; else the latest rejection before the cursor, else the latest token.
+ * @param {Store} store @param {(recording: Recording, last: number) => Spot|null} lastRejection
+ * @returns {Spot|null}
+ */
+export function shownSpot(store, lastRejection) {
+  const { recording, cursor, selected } = store;
+  if (selected && selected.round < recording.rounds.length) return selected;
+  if (cursor <= 0 || recording.rounds.length === 0) return null;
+  const { round, step } = recording.place(cursor);
+  const scene = sceneAt(recording.rounds[round], step);
+  const struck = scene.cells.indexOf("rejected");
+  if (struck >= 0) return { round, place: struck };
+  const before = lastRejection(recording, round - 1);
+  const place = scene.extra ? scene.cells.length : Math.max(0, scene.cells.length - 1);
+  return before ?? { round, place };
+}

@@ -1,0 +1,120 @@
+"""Files of JavaScript that import one another, joined into one script.
+
+A page takes a single string: a Streamlit component is one module, and a replay's policy lets one
+script run. So each file becomes a function that is called at once and returns what the file
+exports, and the functions stand in the order that the imports ask for. Names of two files never
+meet. Files are named by their paths below a root folder, such as ``player/race.js``.
+
+Only these statements are known, each at the start of its line; all others are refused::
+
+    import { one, other } from "./file.js";
+    export function name, export class name, export const name
+    export default function (
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from posixpath import dirname, join, normpath
+
+_PATH = re.compile(r"[a-z_]+(?:/[a-z_]+)*\.js")
+_IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+)\b)", re.MULTILINE)
+_DEFAULT = re.compile(r"^export default function \(", re.MULTILINE)
+_DEFAULT_NAME = "default$"
+_OURS = re.compile(r"\$[a-z_]|default\$")  # how the names begin that only joined scripts have
+_COMMENT = re.compile(r"^\s*(?://|/?\*).*$", re.MULTILINE)
+_UNKNOWN = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptModule:
+    """One file, read."""
+
+    imports: Mapping[str, tuple[str, ...]]  # by the path of the file that exports them
+    exports: tuple[str, ...]
+    has_default: bool
+    body: str  # without its imports, and with plain declarations for its exports
+
+
+def component_script(root: Path, entry: str) -> str:
+    """All that ``entry`` needs as one module, which exports the entry's default."""
+    modules = read_modules(root, entry)
+    assert modules[entry].has_default, f"{entry} has no default export"
+    return f"{_joined(modules)}export default {variable_of(entry)}.default;\n"
+
+
+def page_script(root: Path, entry: str) -> str:
+    """All that ``entry`` needs as one plain script, which leaves no names behind."""
+    return f'(() => {{\n"use strict";\n{_joined(read_modules(root, entry))}}})();\n'
+
+
+def read_modules(root: Path, entry: str) -> dict[str, ScriptModule]:
+    """The files that ``entry`` needs and itself, each after those that it imports from."""
+    modules: dict[str, ScriptModule] = {}
+    _visit(root, entry, modules, ())
+    return modules
+
+
+def variable_of(path: str) -> str:
+    """The name under which a joined script holds what a file exports."""
+    return f"${path.removesuffix('.js').replace('/', '$')}"
+
+
+def _visit(
+    root: Path, path: str, modules: dict[str, ScriptModule], importers: tuple[str, ...]
+) -> None:
+    assert path not in importers, f"imports run in a circle: {' -> '.join((*importers, path))}"
+    if path in modules:
+        return
+    module = _read(root, path)
+    for imported, names in module.imports.items():
+        _visit(root, imported, modules, (*importers, path))
+        missing = set(names) - set(modules[imported].exports)
+        assert not missing, f"{imported} does not export {sorted(missing)}, which {path} imports"
+    modules[path] = module
+
+
+def _read(root: Path, path: str) -> ScriptModule:
+    assert _PATH.fullmatch(path), f"not the name of a script below the root: {path}"
+    assert (root / path).is_file(), f"there is no script {path}"
+    text = (root / path).read_text(encoding="utf-8")
+    assert not _OURS.search(text), f"{path} has a name that only a joined script may have"
+    imports: dict[str, tuple[str, ...]] = {}
+    for names, target in _IMPORT.findall(text):
+        imported = normpath(join(dirname(path), target))
+        assert imported not in imports, f"{path} imports twice from {imported}"
+        imports[imported] = tuple(_names_in(names))
+    body = _IMPORT.sub("", text)
+    exports = tuple(_EXPORT.findall(body))
+    assert len(set(exports)) == len(exports), f"{path} exports a name twice"
+    has_default = _DEFAULT.search(body) is not None
+    body = _DEFAULT.sub(f"function {_DEFAULT_NAME}(", _EXPORT.sub("", body))
+    unknown = _UNKNOWN.search(_COMMENT.sub("", body))
+    assert not unknown, f"{path} has an import or export that is not known: {unknown[0].strip()}"
+    return ScriptModule(imports=imports, exports=exports, has_default=has_default, body=body)
+
+
+def _names_in(listed: str) -> Iterator[str]:
+    """The names between the braces of an import; there may be a comma after the last."""
+    for name in re.sub(r",\s*$", "", listed).split(","):
+        assert name.strip().isidentifier(), f"not a name that can be imported: {name.strip()!r}"
+        yield name.strip()
+
+
+def _joined(modules: Mapping[str, ScriptModule]) -> str:
+    return "".join(_as_function(path, module) for path, module in modules.items())
+
+
+def _as_function(path: str, module: ScriptModule) -> str:
+    imports = (
+        f"const {{ {', '.join(names)} }} = {variable_of(imported)};\n"
+        for imported, names in module.imports.items()
+    )
+    default = [f"default: {_DEFAULT_NAME}"] if module.has_default else []
+    exports = ", ".join([*module.exports, *default])
+    lines = f"{''.join(imports)}{module.body.strip()}\nreturn {{ {exports} }};\n"
+    return f"const {variable_of(path)} = (() => {{\n{lines}}})();\n"

@@ -1,0 +1,104 @@
+"""What Python sends has the shape that the player's scripts are checked against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from specviz import ASSETS
+from specviz.player.payload import (
+    Chosen,
+    Plain,
+    Status,
+    curves_of,
+    payload,
+    payload_of_trace,
+    point_of,
+)
+from specviz.player.racing import race_payload
+from specviz.player.replay import comparison_replay_html, replay_html
+from specviz.record.metrics import metrics
+from specviz.record.trace import Trace
+from specviz.store import load_trace
+from tests.node import check_types
+from tests.player.races import thrifty, wasteful
+from tests.player.test_replay import data_in
+from tests.traces import full_trace, make_trace
+
+DECLARED = ASSETS / "player" / "payload.d.ts"
+CONFIG = {
+    "compilerOptions": {
+        "noEmit": True,
+        "strict": True,
+        "module": "ES2022",
+        "moduleResolution": "bundler",
+        "target": "ES2022",
+        "lib": ["ES2023"],
+        "types": [],
+    },
+    "files": ["payloads.ts"],
+}
+
+
+def recorded() -> Trace:
+    return load_trace(ASSETS / "first_trace.json")
+
+
+def live(trace: Trace, **others: Any) -> Plain:
+    """The last rounds of a run under way."""
+    figures = metrics(trace)
+    point = point_of(trace, figures, current=True)
+    return payload(
+        trace,
+        Status(id="live", state="running", label="live", sentence="So far."),
+        start=len(trace.rounds) - 1,
+        curves=curves_of(trace, figures, None),
+        points=[point] if point else [],
+        chosen=Chosen(config=trace.config, prompt=trace.prompt.text, kind=None),
+        growing=True,
+        **others,
+    )
+
+
+def sent() -> list[tuple[str, Plain]]:
+    """Payloads with the names of their types."""
+    race = race_payload(["thrifty", "wasteful"], [thrifty(), wasteful()])
+    table = [["lane", "τ"], ["thrifty", "4.0"]]
+    compared = comparison_replay_html(["thrifty"], [thrifty()], verdict="So.", table=table)
+    return [
+        ("RunPayload", payload_of_trace(recorded(), run_id="r", state="recorded", label="r")),
+        ("RunPayload", payload_of_trace(full_trace(), run_id="f", state="done", label="f")),
+        ("RunPayload", live(recorded(), tour="ask")),
+        ("RunPayload", live(make_trace(["ar", "", "aa"]))),
+        ("RacePayload", race),
+        ("ReplayData", data_in(replay_html(full_trace()))),
+        ("ReplayData", data_in(compared)),
+    ]
+
+
+def spoilt() -> list[tuple[str, Plain]]:
+    """Payloads that do not fit, each in one thing."""
+    data = payload_of_trace(full_trace(), run_id="f", state="done", label="f")
+    run, first = data["run"], data["rounds"]["items"][0]
+    rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
+    return [
+        ("RunPayload", {**data, "more": 1}),
+        ("RunPayload", {key: value for key, value in data.items() if key != "lanes"}),
+        ("RunPayload", {**data, "run": {**run, "state": "odd"}}),
+        ("RunPayload", {**data, "run": {**run, "gamma": "5"}}),
+        ("RunPayload", {**data, "rounds": rounds}),
+    ]
+
+
+def test_payloads_have_the_declared_shape(tmp_path: Path) -> None:
+    names = "RunPayload, RacePayload, ReplayData"
+    lines = [f"import type {{ {names} }} from {json.dumps(str(DECLARED))};"]
+    for index, (name, data) in enumerate(sent()):
+        lines.append(f"export const sent{index}: {name} = {json.dumps(data)};")
+    for index, (name, data) in enumerate(spoilt()):
+        lines.append("// @ts-expect-error")  # which is an error itself where nothing is wrong
+        lines.append(f"export const spoilt{index}: {name} = {json.dumps(data)};")
+    (tmp_path / "payloads.ts").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "tsconfig.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    check_types(tmp_path)

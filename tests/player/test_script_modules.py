@@ -1,0 +1,205 @@
+"""Scripts that import one another, joined into one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from specviz import ASSETS
+from specviz.player.player_source import player_source, replay_source
+from specviz.player.script_modules import (
+    component_script,
+    page_script,
+    read_modules,
+    variable_of,
+)
+from specviz.ui.theory.bias.bars import bars_source
+from tests.node import run_node
+
+EXPORTS = """export const ONE = 1;
+export function two() {}
+export class Three {}
+function own() {}
+"""
+DEFAULT = "export default function () {}\n"
+
+
+def written(root: Path, **texts: str) -> Path:
+    """Files by their names; ``__`` stands for a folder."""
+    for name, text in texts.items():
+        path = root / f"{name.replace('__', '/')}.js"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+def importing(*names: str) -> str:
+    return "".join(f'import {{ {name} }} from "./{name}.js";\n' for name in names)
+
+
+def test_files_stand_after_those_that_they_import(tmp_path: Path) -> None:
+    files = {
+        "main": importing("left", "right") + DEFAULT,
+        "left": importing("base") + "export const left = base;",
+        "right": importing("left", "base") + "export const right = base + left;",
+        "base": "export const base = 1;",
+    }
+    order = list(read_modules(written(tmp_path, **files), "main.js"))
+    assert order == ["base.js", "left.js", "right.js", "main.js"]
+
+
+def test_a_file_is_a_function_that_returns_its_exports(tmp_path: Path) -> None:
+    main = (
+        'import {\n  ONE,\n  two,\n} from "./parts.js";\n\nexport default function (given) {\n}\n'
+    )
+    root = written(tmp_path, main=main, parts=EXPORTS)
+    assert component_script(root, "main.js") == (
+        "const $parts = (() => {\nconst ONE = 1;\nfunction two() {}\nclass Three {}\n"
+        "function own() {}\nreturn { ONE, two, Three };\n})();\n"
+        "const $main = (() => {\nconst { ONE, two } = $parts;\nfunction default$(given) {\n}\n"
+        "return { default: default$ };\n})();\n"
+        "export default $main.default;\n"
+    )
+
+
+def test_a_page_script_leaves_no_names_behind(tmp_path: Path) -> None:
+    script = page_script(written(tmp_path, main="const own = 1;"), "main.js")
+    assert script.startswith('(() => {\n"use strict";\nconst $main = ')
+    assert script.endswith("})();\n")
+
+
+def test_files_of_other_folders_are_found(tmp_path: Path) -> None:
+    main = 'import { seen } from "../player/text.js";\n' + DEFAULT
+    root = written(tmp_path, bars__main=main, player__text="export const seen = 1;")
+    assert list(read_modules(root, "bars/main.js")) == ["player/text.js", "bars/main.js"]
+    assert "const { seen } = $player$text;" in component_script(root, "bars/main.js")
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path: Path) -> None:
+    main = 'import { a } from "./one/part.js";\nimport { b } from "./two/part.js";\n' + DEFAULT
+    parts = {"one__part": "export const a = 1;", "two__part": "export const b = 2;"}
+    root = written(tmp_path, main=main, **parts)
+    script = component_script(root, "main.js")
+    assert "const $one$part = " in script
+    assert "const $two$part = " in script
+
+
+def test_names_of_two_files_never_meet(tmp_path: Path) -> None:
+    part = 'const name = "{0}";\nexport function {0}() {{ return name; }}\n'
+    main = (
+        importing("left", "right") + 'const name = "main";\nconsole.log(name, left(), right());\n'
+    )
+    root = written(tmp_path, main=main, left=part.format("left"), right=part.format("right"))
+    assert run_node("-e", page_script(root, "main.js")) == "main left right\n"
+
+
+def test_words_in_comments_are_no_statements(tmp_path: Path) -> None:
+    text = '// import "./x.js"\n/** @import { A } from "./a.js" */\n/*\n * export * from "b"\n */\n'
+    modules = read_modules(written(tmp_path, main=text), "main.js")
+    assert not modules["main.js"].imports
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'import "./parts.js";',
+        'import parts from "./parts.js";',
+        'import * as parts from "./parts.js";',
+        'import { ONE as one } from "./parts.js";',
+        'import { default as one } from "./parts.js";',
+        "import { ONE } from './parts.js';",
+        'import { ONE } from "./parts.js"',
+        'import { ONE } from "parts.js";',
+        'import { ONE } from "https://elsewhere/parts.js";',
+        ' import { ONE } from "./parts.js";',
+        'const own = 1; import { ONE } from "./parts.js";',
+        'const parts = await import("./parts.js");',
+        "const here = import.meta.url;",
+        "export { own };",
+        'export { ONE } from "./parts.js";',
+        'export * from "./parts.js";',
+        "export let changing = 1;",
+        "export var changing = 1;",
+        "export const { ONE } = own;",
+        "export async function later() {}",
+        "export function* several() {}",
+        "export default own;",
+        "export default function named() {}",
+        "export default class {}",
+        "  export const indented = 1;",
+        "if (own) { export const inner = 1; }",
+    ],
+)
+def test_other_forms_are_refused(tmp_path: Path, statement: str) -> None:
+    root = written(tmp_path, main=f"const own = 1;\n{statement}\n", parts=EXPORTS)
+    with pytest.raises(AssertionError, match=r"not known|not a name|not the name"):
+        read_modules(root, "main.js")
+
+
+@pytest.mark.parametrize("name", ["$main", "$player$text", "default$"])
+def test_names_of_the_joined_script_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(AssertionError, match="only a joined script"):
+        read_modules(written(tmp_path, main=f"const {name} = 1;"), "main.js")
+
+
+def test_a_circle_is_refused(tmp_path: Path) -> None:
+    root = written(
+        tmp_path,
+        main=importing("a"),
+        a=importing("b") + "export const a = 1;",
+        b=importing("a") + "export const b = 1;",
+    )
+    with pytest.raises(AssertionError, match=r"circle: main\.js -> a\.js -> b\.js -> a\.js"):
+        read_modules(root, "main.js")
+
+
+@pytest.mark.parametrize("target", ["./gone.js", "../gone.js"])
+def test_a_missing_file_is_refused(tmp_path: Path, target: str) -> None:
+    root = written(tmp_path, player__main=f'import {{ a }} from "{target}";\n')
+    with pytest.raises(AssertionError, match="no script"):
+        read_modules(root, "player/main.js")
+
+
+def test_a_file_outside_the_root_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="below the root"):
+        read_modules(written(tmp_path, main='import { a } from "../a.js";\n'), "main.js")
+
+
+def test_a_name_that_is_not_exported_is_refused(tmp_path: Path) -> None:
+    root = written(tmp_path, main='import { own } from "./parts.js";\n', parts=EXPORTS)
+    with pytest.raises(AssertionError, match="does not export"):
+        read_modules(root, "main.js")
+
+
+def test_a_file_that_is_imported_twice_by_one_is_refused(tmp_path: Path) -> None:
+    main = 'import { ONE } from "./parts.js";\nimport { two } from "./parts.js";\n'
+    with pytest.raises(AssertionError, match="imports twice"):
+        read_modules(written(tmp_path, main=main, parts=EXPORTS), "main.js")
+
+
+def test_a_name_that_is_exported_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="a name twice"):
+        read_modules(written(tmp_path, main=EXPORTS + EXPORTS), "main.js")
+
+
+def test_a_component_without_a_default_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no default"):
+        component_script(written(tmp_path, main="const own = 1;"), "main.js")
+
+
+def test_each_script_holds_each_file_once() -> None:
+    for script, entry in (
+        (player_source()[0], "player/component.js"),
+        (replay_source()[0], "player/replay.js"),
+        (bars_source()[0], "bars/bars.js"),
+    ):
+        functions = re.findall(r"^const (\$[a-z_]+\$[a-z_]+) = \(\(\) =>", script, re.MULTILINE)
+        assert functions == [variable_of(path) for path in read_modules(ASSETS, entry)]
+
+
+def test_no_script_lies_idle() -> None:
+    entries = ("player/component.js", "player/replay.js", "bars/bars.js")
+    used = {path for entry in entries for path in read_modules(ASSETS, entry)}
+    assert used == {path.relative_to(ASSETS).as_posix() for path in ASSETS.rglob("*.js")}
