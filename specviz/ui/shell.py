@@ -1,8 +1,8 @@
 """The frame round every page: page config, navigation, the look of Streamlit's own parts.
 
-A folder named ``pages`` lets a cold server run a page without ``app.py``. So each page's
-first line is ``require_shell()``: outside the frame it opens the frame, which runs the page
-properly, and ends the bare run.
+A folder named ``pages`` lets a cold server run a page without ``app.py``. So the first thing
+that each page does, after its imports, is ``require_shell()``: outside the frame it opens the
+frame, which runs the page properly, and ends the bare run.
 """
 
 from __future__ import annotations
