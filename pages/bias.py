@@ -30,7 +30,13 @@ from specviz.ui.theory.bias.sections import (
     state_in_words,
 )
 from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation
-from specviz.ui.widgets.page_parts import show_chart, show_heading, slider, whole_slider
+from specviz.ui.widgets.page_parts import (
+    show_chart,
+    show_heading,
+    show_reference,
+    slider,
+    whole_slider,
+)
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -148,3 +154,4 @@ except TheoryError as problem:
     show_error(problem)
 st.subheader("The laws", anchor=False)
 show_bias_laws()
+show_reference()

@@ -12,7 +12,7 @@ from specviz.ui.theory.rejections.sections import (
     show_one_place,
     show_several_drafts,
 )
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import show_heading, show_reference
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -43,3 +43,4 @@ try:
 except TheoryError as problem:
     show_error(problem)
 st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")
+show_reference()
