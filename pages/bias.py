@@ -1,24 +1,21 @@
 """Bias or speed: what accepting too much buys, and what it costs."""
 
+import streamlit as st
+
+from specviz.errors import TheoryError
+from specviz.theory import blocks, multidraft, tradeoff
+from specviz.theory.examples import EXAMPLES, Example
+from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-
-require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.errors import TheoryError  # noqa: E402
-from specviz.theory import blocks, multidraft, tradeoff  # noqa: E402
-from specviz.theory.examples import EXAMPLES, Example  # noqa: E402
-from specviz.ui.session.history import session_history  # noqa: E402
-from specviz.ui.theory.bias.bars import show_bars  # noqa: E402
-from specviz.ui.theory.bias.charts import (  # noqa: E402
+from specviz.ui.theory.bias.bars import show_bars
+from specviz.ui.theory.bias.charts import (
     areas_chart,
     blocks_chart,
     drafts_chart,
     law_chart,
     pareto_plane,
 )
-from specviz.ui.theory.bias.sections import (  # noqa: E402
+from specviz.ui.theory.bias.sections import (
     bars_in_words,
     biased_runs,
     blocks_in_words,
@@ -32,9 +29,17 @@ from specviz.ui.theory.bias.sections import (  # noqa: E402
     show_drafts_law,
     state_in_words,
 )
-from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation  # noqa: E402
-from specviz.ui.widgets.page_parts import show_chart, show_heading, slider, whole_slider  # noqa: E402
-from specviz.ui.widgets.plain_text import show_error  # noqa: E402
+from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation
+from specviz.ui.widgets.page_parts import (
+    show_chart,
+    show_heading,
+    show_reference,
+    slider,
+    whole_slider,
+)
+from specviz.ui.widgets.plain_text import show_error
+
+require_shell()
 
 SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 
@@ -149,3 +154,4 @@ except TheoryError as problem:
     show_error(problem)
 st.subheader("The laws", anchor=False)
 show_bias_laws()
+show_reference()

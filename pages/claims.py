@@ -1,20 +1,19 @@
 """Claims: what is said of speculative decoding, worked out, and where it flips."""
 
+import streamlit as st
+
+from specviz.theory.claims import RunName
+from specviz.ui.session.history import session_history
+from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
+from specviz.ui.theory.claims.cards import all_claims, choose_claims, show_cards, tally
+from specviz.ui.theory.claims.runs import the_claim_runs
+from specviz.ui.theory.claims.theorems import show_theorems
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.pair_panel import active_spec
+from specviz.ui.widgets.plain_text import as_text
 
 require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.theory.claims import RunName  # noqa: E402
-from specviz.ui.session.history import session_history  # noqa: E402
-from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
-from specviz.ui.theory.claims.cards import all_claims, choose_claims, show_cards, tally  # noqa: E402
-from specviz.ui.theory.claims.runs import the_claim_runs  # noqa: E402
-from specviz.ui.theory.claims.theorems import show_theorems  # noqa: E402
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
-from specviz.ui.widgets.pair_panel import active_spec  # noqa: E402
-from specviz.ui.widgets.plain_text import as_text  # noqa: E402
 
 this_tab()
 worker, history, runs = the_worker(), session_history(), the_claim_runs()

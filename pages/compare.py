@@ -1,29 +1,28 @@
 """Compare: lanes side by side on the same words, measured one after the other."""
 
-from specviz.ui.shell import require_shell
+from functools import partial
 
-require_shell()
+import streamlit as st
 
-from functools import partial  # noqa: E402
-
-import streamlit as st  # noqa: E402
-
-from specviz.ui.compare.kept import TAB, TABS, show_kept  # noqa: E402
-from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add  # noqa: E402
-from specviz.ui.compare.results import findings_of, show_results  # noqa: E402
-from specviz.ui.compare.running import follow, offer_unfinished, show_buttons  # noqa: E402
-from specviz.ui.compare.session import WorkName, own_work_going, shown_work, take_linked  # noqa: E402
-from specviz.ui.compare.settings import (  # noqa: E402
+from specviz.ui.compare.kept import TAB, TABS, show_kept
+from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add
+from specviz.ui.compare.results import findings_of, show_results
+from specviz.ui.compare.running import follow, offer_unfinished, show_buttons
+from specviz.ui.compare.session import WorkName, own_work_going, shown_work, take_linked
+from specviz.ui.compare.settings import (
     choose_shared,
     choose_suite,
     one_item,
     plan_of,
 )
-from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
-from specviz.ui.widgets.pair_boxes import shown_pair  # noqa: E402
-from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel  # noqa: E402
-from specviz.ui.widgets.plain_text import show_error  # noqa: E402
+from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.shell import require_shell
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.pair_boxes import shown_pair
+from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
+from specviz.ui.widgets.plain_text import show_error
+
+require_shell()
 
 this_tab()
 worker = the_worker()

@@ -1,21 +1,20 @@
 """When the formula misleads: clusters, tails, batches, temperature, and estimates of α."""
 
+import streamlit as st
+
+from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-
-require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.ui.session.history import session_history  # noqa: E402
-from specviz.ui.theory.misleading.sections import (  # noqa: E402
+from specviz.ui.theory.misleading.sections import (
     show_batch,
     show_clustering,
     show_estimates,
     show_tail,
     show_temperature,
 )
-from specviz.ui.theory.speed.points import session_runs  # noqa: E402
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
+from specviz.ui.theory.speed.points import session_runs
+from specviz.ui.widgets.page_parts import show_heading
+
+require_shell()
 
 show_heading(
     "When the formula misleads",

@@ -1,13 +1,10 @@
 """Rejections: how many there are, exactly, and what would make them fewer."""
 
+import streamlit as st
+
+from specviz.errors import TheoryError
 from specviz.ui.shell import require_shell
-
-require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.errors import TheoryError  # noqa: E402
-from specviz.ui.theory.rejections.sections import (  # noqa: E402
+from specviz.ui.theory.rejections.sections import (
     choose_setting,
     rejections_sentence,
     show_bound,
@@ -15,8 +12,10 @@ from specviz.ui.theory.rejections.sections import (  # noqa: E402
     show_one_place,
     show_several_drafts,
 )
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
-from specviz.ui.widgets.plain_text import show_error  # noqa: E402
+from specviz.ui.widgets.page_parts import show_heading, show_reference
+from specviz.ui.widgets.plain_text import show_error
+
+require_shell()
 
 show_heading(
     "Rejections", "Each costs a pass of the target. Their number is known without simulating it."
@@ -44,3 +43,4 @@ try:
 except TheoryError as problem:
     show_error(problem)
 st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")
+show_reference()

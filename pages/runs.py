@@ -1,16 +1,14 @@
 """Runs: every run that was made, to find, open, compare, take away and tidy."""
 
+from specviz.errors import SpecvizError
+from specviz.ui.runs.library import show_library
+from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
-
-
-from specviz.errors import SpecvizError  # noqa: E402
-from specviz.ui.runs.library import show_library  # noqa: E402
-from specviz.ui.session.keeper import show_failure  # noqa: E402
-from specviz.ui.session.worker import this_tab  # noqa: E402
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
-from specviz.ui.widgets.plain_text import show_error  # noqa: E402
 
 this_tab()
 show_heading("Runs", "Every run of this machine that finished or was stopped, kept until deleted.")

@@ -1,14 +1,11 @@
 """Speed: what acceptance, the two costs and γ are worth in time."""
 
+import streamlit as st
+
+from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-
-require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.ui.session.history import session_history  # noqa: E402
-from specviz.ui.theory.speed.points import session_runs  # noqa: E402
-from specviz.ui.theory.speed.sections import (  # noqa: E402
+from specviz.ui.theory.speed.points import session_runs
+from specviz.ui.theory.speed.sections import (
     choose_setting,
     show_map,
     show_over_gamma,
@@ -16,7 +13,9 @@ from specviz.ui.theory.speed.sections import (  # noqa: E402
     show_recursion,
     speed_sentence,
 )
-from specviz.ui.widgets.page_parts import show_heading  # noqa: E402
+from specviz.ui.widgets.page_parts import show_heading
+
+require_shell()
 
 show_heading("Speed", "Four numbers decide whether drafting pays, and how many tokens to draft.")
 chosen = choose_setting()

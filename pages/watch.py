@@ -1,33 +1,32 @@
 """Watch: one round at a time, token by token, on a live pair."""
 
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.ui.session.history import session_history
+from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
-
-require_shell()
-
-import streamlit as st  # noqa: E402
-
-from specviz.errors import SpecvizError  # noqa: E402
-from specviz.ui.session.history import session_history  # noqa: E402
-from specviz.ui.session.keeper import show_failure  # noqa: E402
-from specviz.ui.session.worker import the_worker, this_tab  # noqa: E402
-from specviz.ui.watch.opened import open_linked, show_opened  # noqa: E402
-from specviz.ui.watch.stage import show_stage  # noqa: E402
-from specviz.ui.watch.takeaway import show_downloads, show_share  # noqa: E402
-from specviz.ui.widgets.pair_boxes import shown_pair  # noqa: E402
-from specviz.ui.widgets.pair_panel import (  # noqa: E402
+from specviz.ui.watch.opened import open_linked, show_opened
+from specviz.ui.watch.stage import show_stage
+from specviz.ui.watch.takeaway import show_downloads, show_share
+from specviz.ui.widgets.pair_boxes import shown_pair
+from specviz.ui.widgets.pair_panel import (
     active_spec,
     asked_by_run,
     has_chat,
     run_label,
     show_pair_panel,
 )
-from specviz.ui.widgets.plain_text import show_error  # noqa: E402
-from specviz.ui.widgets.run_controls import (  # noqa: E402
+from specviz.ui.widgets.plain_text import show_error
+from specviz.ui.widgets.run_controls import (
     accept,
     choose_run,
     chosen_so_far,
     restart_is_settled,
 )
+
+require_shell()
 
 worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import platformdirs
 
 from specviz.errors import SpecvizError
 from specviz.store.decoding import MisfitError, decode
@@ -25,13 +26,10 @@ def data_folder() -> Path:
     """Where specviz keeps its own files: SPECVIZ_HOME, or the platform's place for such data."""
     if home := os.environ.get("SPECVIZ_HOME"):
         return Path(home)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "specviz"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "specviz"
-    shared = os.environ.get("XDG_DATA_HOME")
-    return (Path(shared) if shared else Path.home() / ".local" / "share") / "specviz"
+    folder = platformdirs.user_data_path("specviz", appauthor=False)
+    if not folder.is_absolute():  # what it answers for a person without a home
+        raise RuntimeError("There is no home folder.")
+    return folder
 
 
 def save_value(kind: str, key: str, value: Any) -> bool:

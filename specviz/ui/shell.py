@@ -1,14 +1,17 @@
 """The frame round every page: page config, navigation, the look of Streamlit's own parts.
 
-A folder named ``pages`` lets a cold server run a page without ``app.py``. So each page's
-first line is ``require_shell()``: outside the frame it opens the frame, which runs the page
-properly, and ends the bare run.
+A folder named ``pages`` lets a cold server run a page without ``app.py``. So the first thing
+that each page does, after its imports, is ``require_shell()``: outside the frame it opens the
+frame, which runs the page properly, and ends the bare run.
+
+``PAGES`` is the one list of the pages, in the order of the navigation: a new page is one entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -18,15 +21,34 @@ from specviz.ui.session.link_values import drop_senseless_numbers
 from specviz.ui.session.work import show_work_line
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: the group of the navigation that it stands in, its name in links, its title.
+
+    Pages without a group stand in the bar itself, each group behind a button with its name.
+    """
+
+    group: str
+    name: str
+    title: str
+
+    @property
+    def file(self) -> Path:
+        return ROOT / "pages" / f"{self.name}.py"
+
+
+PAGES = (
+    Page("", "watch", "Watch"),  # the first opens at / too
+    Page("", "compare", "Compare"),
+    Page("", "runs", "Runs"),
+    Page("Theory", "speed", "Speed"),
+    Page("Theory", "rejections", "Rejections"),
+    Page("Theory", "bias", "Bias or speed"),
+    Page("Theory", "misleading", "When the formula misleads"),
+    Page("Theory", "claims", "Claims"),
+)
 _STYLE = ROOT / "assets" / "shell.css"
-_RUNS = {"compare": "Compare", "runs": "Runs"}
-_THEORY = {
-    "speed": "Speed",
-    "rejections": "Rejections",
-    "bias": "Bias or speed",
-    "misleading": "When the formula misleads",
-    "claims": "Claims",
-}
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 
@@ -36,7 +58,7 @@ def open_shell() -> None:
     )
     st.html(_STYLE)
     st.logo(ROOT / "assets" / "logo.svg", size="large")
-    page = st.navigation(_pages(), position="top")
+    page = st.navigation(_navigation(), position="top")
     drop_senseless_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
     show_work_line()
@@ -47,24 +69,21 @@ def open_shell() -> None:
         _inside.reset(token)
 
 
-def _pages() -> dict[str, list[StreamlitPage]]:
-    watch = ROOT / "pages" / "watch.py"
-    return {
-        "": [
-            st.Page(watch, title="Watch", url_path="start", default=True),
-            # The default page lives at / alone; a link to /watch should open it too.
-            st.Page(watch, title="Watch", url_path="watch", visibility="hidden"),
-            *_those(_RUNS),
-        ],
-        "Theory": _those(_THEORY),
+def _navigation() -> dict[str, list[StreamlitPage]]:
+    """The pages by their groups."""
+    first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
+    # The first page lives at / alone; a link with its name should open it too.
+    front = st.Page(first.file, title=first.title, url_path="start", default=True)
+    navigation = {
+        group: [_listed(each) for each in PAGES if each.group == group] for group in groups
     }
+    navigation[first.group].insert(0, front)
+    return navigation
 
 
-def _those(titles: Mapping[str, str]) -> list[StreamlitPage]:
-    return [
-        st.Page(ROOT / "pages" / f"{name}.py", title=title, url_path=name)
-        for name, title in titles.items()
-    ]
+def _listed(page: Page) -> StreamlitPage:
+    shown = "hidden" if page is PAGES[0] else "visible"
+    return st.Page(page.file, title=page.title, url_path=page.name, visibility=shown)
 
 
 def require_shell() -> None:

@@ -121,9 +121,9 @@ class Doing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsed:
-    """Bytes on the GPU, or resident in the process; None where nobody can say."""
+    """Bytes on the GPU, or resident in the process."""
 
-    memory_bytes: int | None
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

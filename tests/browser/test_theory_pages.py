@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 
 import pytest
 
+from specviz.ui.shell import PAGES
 from tests.browser.conftest import Server
 from tests.browser.reading import set_slider
 from tests.browser.test_access import serious_violations
 
-# Each page with what else it can show, by its link.
-PAGES: dict[str, tuple[str, ...]] = {
+THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
+# What else a page can show, by its link.
+BESIDE: dict[str, tuple[str, ...]] = {
     "speed": ("speed_tab=Over α and c", "speed_tab=Tokens a round",
               "speed_tab=What papers measured"),
     "rejections": ("rejections_tab=Several drafts", "rejections_tab=At one place",
@@ -59,7 +61,7 @@ def cut_off(page: Any) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", THEORY)
 def test_a_page_is_whole_by_a_cold_link(
     cold: Server, open_page: Callable[..., Any], name: str
 ) -> None:
@@ -94,7 +96,7 @@ def expect_narrow(page: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("name", "links"), PAGES.items(), ids=PAGES)
+@pytest.mark.parametrize(("name", "links"), BESIDE.items(), ids=BESIDE)
 def test_what_else_a_page_shows_is_accessible(
     cold: Server, open_page: Callable[..., Any], name: str, links: tuple[str, ...]
 ) -> None:

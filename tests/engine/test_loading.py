@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import transformers as hf
@@ -290,3 +291,10 @@ def test_a_draft_is_its_target_with_noise() -> None:
         agree = (target(ids).logits.argmax(-1) == draft(ids).logits.argmax(-1)).float().mean()
     assert 0.1 < agree < 0.95
     assert build(tiny_config(), seed=3).dtype == torch.float32
+
+
+def test_the_memory_that_is_free() -> None:
+    everything = psutil.virtual_memory().total + psutil.swap_memory().total
+    free = hardware.free_memory(torch.device("cpu"))
+    assert free is not None
+    assert 0 < free <= everything

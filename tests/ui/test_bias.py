@@ -21,7 +21,7 @@ from specviz.ui.theory.bias.sections import (
 )
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from tests.traces import make_candidate, make_round, make_trace
-from tests.ui.paging import opened, sent, sound
+from tests.ui.paging import sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
 SETTINGS = Settings(
@@ -31,12 +31,6 @@ SETTINGS = Settings(
 
 def drawn(app: AppTest, chart: str, name: str) -> dict[str, list[float]]:
     return next(each for each in charts(app)[chart]["data"] if each["name"] == name)
-
-
-@pytest.mark.parametrize("file", ["app.py", "pages/bias.py"])
-def test_the_page_opens(file: str) -> None:
-    app = page("bias") if file == "app.py" else opened(file)
-    assert app.title
 
 
 def test_it_opens_on_the_guide() -> None:

@@ -9,6 +9,7 @@ from tests.ui.syntax import module_of, read_modules
 
 # What the reader cannot know to be our own words or numbers, and why it is.
 OWN = {
+    "specviz.ui.shell: page.title": "of the list of pages in the same file",
     "specviz.ui.theory.claims.cards: each.source": "one of the three names in a Literal",
     "specviz.ui.theory.claims.cards: claim.latex": "a formula of the theory's code",
     "specviz.ui.theory.claims.cards: claim.symbols": "letters of that formula and their meanings",

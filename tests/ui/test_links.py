@@ -9,16 +9,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.ui.session.link_values import WORDS
+from specviz.ui.shell import PAGES
 from tests.ui.paging import ROOT, sound
 from tests.ui.syntax import Module, calls, read_modules
 
 SENSELESS = ("inf", "-inf", "nan", "1e400", "-1e400", "1e308", "99999999999999999999")
 WRONG = ("-1", "words", "", "1e9", "0x10", "1_0", "0.1")
-# Each page with all that it can show, by what its links say beside numbers.
+# What a page can show beside what it opens with, by what its links say beside numbers.
 PLACES: dict[str, tuple[dict[str, str], ...]] = {
     "watch": ({"rule": "over-accept"},),
     "compare": ({}, {"compare_tab": "By kind"}),
-    "runs": ({},),
     "speed": tuple({"speed_tab": each} for each in ("", "Over α and c", "Tokens a round")),
     "rejections": tuple(
         {"rejections_tab": each} for each in ("", "Several drafts", "At one place", "The bound")
@@ -28,7 +28,6 @@ PLACES: dict[str, tuple[dict[str, str], ...]] = {
         {"misleading_tab": each}
         for each in ("", "Mean and tail", "Batch and context", "Temperature")
     ),
-    "claims": ({},),
 }  # fmt: skip
 
 
@@ -91,7 +90,8 @@ def test_the_code_tells_the_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "beside"), [(place, each) for place, links in PLACES.items() for each in links]
+    ("place", "beside"),
+    [(page.name, each) for page in PAGES for each in PLACES.get(page.name, ({},))],
 )
 def test_numbers_that_cannot_be(place: str, beside: dict[str, str]) -> None:
     values = itertools.cycle(SENSELESS)

@@ -44,11 +44,6 @@ def test_the_page_opens_with_its_curves() -> None:
     assert "p for the draft and q for the target" in words(app)
 
 
-def test_outside_the_frame_the_page_draws_nothing_of_its_own() -> None:
-    app = opened("pages/speed.py")
-    assert not [each for each in app.slider if str(each.key).startswith("speed_")]
-
-
 def test_the_figures_beside_the_chart() -> None:
     app = page("speed", speed_alpha="0.8", speed_c="0.1", speed_v="1.5", speed_gamma="12")
     assert shown(app) == {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 import torch
 import torch.nn.functional as F
 
@@ -84,12 +85,9 @@ def free_memory(device: torch.device) -> int | None:
     """Bytes free on a GPU, or in the machine; None where nobody can say."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    meminfo = Path("/proc/meminfo")
-    if device.type != "cpu" or not meminfo.exists():
+    if device.type != "cpu":
         return None
-    lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-    kilobytes = (lines.get(key, "0 kB").split()[0] for key in ("MemAvailable", "SwapFree"))
-    return 1024 * sum(int(amount) for amount in kilobytes)
+    return psutil.virtual_memory().available + psutil.swap_memory().free
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -37,6 +37,14 @@ def show_law(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
         st.caption(f"{meanings}.  \n{source}")
 
 
+def show_reference() -> None:
+    """Where the algorithm that the laws speak of can be read."""
+    st.caption(
+        "The algorithm itself, without caches or clocks, is one screen of code to read: "
+        "`specviz/engine/reference.py`. The engine writes the same tokens."
+    )
+
+
 def show_chart(
     figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: Any
 ) -> Any:

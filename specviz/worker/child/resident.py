@@ -5,11 +5,11 @@ The dashboard is told of one, the pair asked for last.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from specviz.measure.loaded_pairs import KeptPairs
 from specviz.record.pairs import PairSpec, Progress
@@ -74,11 +74,8 @@ def _ready(spec: PairSpec, pair: Pair) -> PairReady:
     )
 
 
-def _memory_bytes(pair: Pair | None) -> int | None:
+def _memory_bytes(pair: Pair | None) -> int:
     """Bytes on the GPU where the pair is on one; else resident in this process."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        return None
-    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return psutil.Process().memory_info().rss

@@ -1,0 +1,46 @@
+"""The frame: one list of pages, and each of them by a link to a cold server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.theory.claims.claim import PageName
+from specviz.ui import shell
+from specviz.ui.shell import PAGES, Page
+from tests.ui.paging import ROOT, opened
+
+
+def contents(app: AppTest) -> list[str]:
+    return [each.value for each in (*app.title, *app.caption, *app.markdown)]
+
+
+def test_every_page_is_in_the_list_once() -> None:
+    assert sorted(each.file for each in PAGES) == sorted((ROOT / "pages").glob("*.py"))
+    assert set(get_args(PageName)) <= {each.name for each in PAGES}
+
+
+def test_the_navigation_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(file: Path, *, visibility: str = "visible", **rest: Any) -> SimpleNamespace:
+        return SimpleNamespace(file=file, visibility=visibility, **rest)
+
+    monkeypatch.setattr(shell.st, "Page", made)
+    navigation: dict[str, list[Any]] = shell._navigation()
+    assert list(navigation) == ["", "Theory"]
+    front, named, *others = [each for group in navigation.values() for each in group]
+    assert (front.file, front.default) == (named.file, True)
+    assert (named.url_path, named.visibility) == ("watch", "hidden")
+    assert [each.url_path for each in others] == [each.name for each in PAGES[1:]]
+    assert {each.visibility for each in (front, *others)} == {"visible"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_file_by_itself_opens_the_frame(page: Page) -> None:
+    """A cold server may run a page without the app: then the frame opens, and the page in it."""
+    alone, framed = opened(f"pages/{page.name}.py"), opened()
+    assert alone.title
+    assert contents(alone) == contents(framed)
