@@ -89,6 +89,32 @@ def same_figures(page: Any, replay: Any) -> None:
         assert text_of(page) == text_of(replay)
 
 
+def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=6))
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("button", name="Cancel", exact=True).wait_for()
+    page.get_by_role("link", name="Runs").first.click()
+    page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
+    other = open_page(f"{server.url}/")
+    other.locator(".st-key-work_line").get_by_role("link", name="Show").click()
+    other.get_by_text("It goes on when this page is left").wait_for()
+    other.reload()
+    other.wait_for_selector(VERDICT, timeout=150_000)
+    assert "12 runs: one prompt, 6 repeats" in other.inner_text(VERDICT)
+    page.get_by_role("link", name="Compare").first.click()
+    page.wait_for_selector(VERDICT)
+    assert page.inner_text(VERDICT) == other.inner_text(VERDICT)
+    page.goto(compare_url(server, "gamma=1", "gamma=7", repeats=10))
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("button", name="Cancel", exact=True).wait_for()
+    other.goto(f"{server.url}/runs")
+    other.locator(".st-key-work_line").get_by_role("button", name="Stop").click()
+    other.locator(".st-key-work_line").wait_for(state="detached")
+    page.get_by_text(re.compile("^Ended (after|before)")).wait_for()
+
+
 def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
