@@ -187,9 +187,7 @@ def _named(plan: Plan, job: Job) -> str:
 
 
 def _rate(run: Measured) -> str:
-    from specviz.record.metrics import metrics
-
-    rate = metrics(run.trace, intervals=False).tokens_per_second
+    rate = run.figures.tokens_per_second
     return "" if rate is None else f", {rate:.1f} tokens/s"
 
 

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from specviz.player.figure_help import help_texts
-from specviz.record.metrics import Interval, Metrics, speedup_limit, verdict_sentence, why_sentence
+from specviz.record.metrics import Interval, Metrics
 from specviz.record.trace import Trace
+from specviz.record.verdict_words import verdict_sentence, why_sentence
 
 _NONE = "–"
 
@@ -124,8 +125,8 @@ def finer_figures(m: Metrics) -> list[Figure]:
         Figure(
             id="speedup-limit",
             label="Speedup, limit",
-            value=speedup_limit(m),
-            shown=_times(speedup_limit(m)),
+            value=m.speedup_limit,
+            shown=_times(m.speedup_limit),
             note="if all were accepted",
         ),
         Figure(
@@ -204,7 +205,7 @@ def _first_token_note(m: Metrics) -> str:
 
 
 def _lamp(m: Metrics) -> str:
-    limit, observed = speedup_limit(m), m.speedup_observed
+    limit, observed = m.speedup_limit, m.speedup_observed
     if limit is None or observed is None or observed <= limit * (1 + max(0.05, m.drift or 0.0)):
         return ""
     return (

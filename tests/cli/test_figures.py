@@ -8,8 +8,9 @@ import pytest
 
 from specviz.cli.figures import render_figures
 from specviz.cli.painter import Painter, display_width
-from specviz.record.metrics import metrics, verdict_sentence
+from specviz.record.metrics import metrics
 from specviz.record.trace import Forecast, RunConfig, Trace
+from specviz.record.verdict_words import verdict_sentence
 from tests.traces import make_baseline, make_costs, make_prompt, make_trace
 
 SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 12 emitted

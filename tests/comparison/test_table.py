@@ -8,12 +8,14 @@ import pytest
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.painter import Painter
-from specviz.comparison import Comparison, Measured, compare
+from specviz.comparison import Comparison, Measured, compare, lane_results
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.comparison.table import BEST, Row, as_texts, rows_of
 from specviz.errors import ConfigError
+from specviz.player import payload, racing
 from specviz.player.racing import prompts_raced, representatives
 from specviz.player.replay import comparison_html
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from tests.traces import make_baseline, make_costs, make_round, make_trace
@@ -110,10 +112,28 @@ def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
     second = [each for each in told if each.job.key[:2] != (1, 0)]  # one lane has not run "a"
     comparison = compare(plan, second)
     assert prompts_raced(comparison, second) == (1,)
-    traces = representatives(comparison, second, 1)
-    assert [trace.text for trace in traces] == ["x", "b"]
+    runs = representatives(comparison, second, 1)
+    assert [run.trace.text for run in runs] == ["x", "b"]
     html = comparison_html(comparison, second)
     assert "race on prompt 2 of 2, story" in html
     for runs, item in ((second, 0), (second[:1], None)):
         with pytest.raises(ConfigError, match="no race to save"):
             comparison_html(comparison, runs, item=item)
+
+
+def test_figures_are_worked_out_once_on_the_way_to_the_race(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Trace] = []
+
+    def counted(trace: Trace, *, intervals: bool = True) -> Metrics:
+        made.append(trace)
+        return metrics(trace, intervals=intervals)
+
+    for module in (lane_results, payload, racing):
+        monkeypatch.setattr(module, "metrics", counted)
+    runs = [run_of(job) for job in PLAN.jobs()]
+    comparison = compare(PLAN, runs)
+    assert compare(PLAN, runs) == comparison
+    assert comparison_html(comparison, runs)
+    assert len(made) == len(runs)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from specviz.player.summary import summary
-from specviz.record.metrics import Metrics, metrics, speedup_limit, why_sentence
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
+from specviz.record.verdict_words import why_sentence
 from tests.traces import full_trace, make_trace
 
 HEADLINES = ["alpha-observed", "tau", "speedup-observed", "tokens-per-second"]
@@ -99,7 +100,7 @@ def test_a_sentence_of_the_caller_goes_before_the_verdict() -> None:
 def test_the_lamp_shines_only_beyond_the_possible() -> None:
     trace = full_trace()
     figures = dataclasses.replace(metrics(trace), gamma=3, c=0.2, v=1.4, drift=0.01)
-    assert speedup_limit(figures) == pytest.approx(2.0)
+    assert figures.speedup_limit == pytest.approx(2.0)
     dark = dataclasses.replace(figures, speedup_observed=2.09)
     bright = dataclasses.replace(figures, speedup_observed=2.11)
     noisy = dataclasses.replace(figures, speedup_observed=2.11, drift=0.2)

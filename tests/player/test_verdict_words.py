@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.metrics import Metrics, metrics, verdict_sentence
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
+from specviz.record.verdict_words import verdict_sentence
 from tests.paper_trace import paper_trace
 
 

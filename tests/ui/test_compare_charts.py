@@ -37,17 +37,22 @@ def timed(*verdicts: str, config: RunConfig | None = None) -> Trace:
     )
 
 
-ONE = LaneRuns(
+def lane_of(label: str, traces: tuple[Trace, ...], speedup: Reading | None = None) -> LaneRuns:
+    figures = tuple(metrics(each, intervals=False) for each in traces)
+    return LaneRuns(label=label, traces=traces, figures=figures, speedup=speedup)
+
+
+ONE = lane_of(
     label="γ 3",
     traces=(timed("aar", "aaa"), timed("rdd")),
     speedup=Reading(value=1.3, low=1.2, high=1.5),
 )
-TWO = LaneRuns(
+TWO = lane_of(
     label="prompt lookup",
     traces=(timed("a", "", config=RunConfig(gamma=3, drafter="prompt-lookup")),),
     speedup=Reading(value=0.9),
 )
-NONE = LaneRuns(label="nothing", traces=(make_trace([]),))
+NONE = lane_of(label="nothing", traces=(make_trace([]),))
 
 
 def named(made: Any, name: str) -> Any:
@@ -62,7 +67,7 @@ def test_acceptance_by_place_pools_the_runs_of_a_lane() -> None:
     assert list(line.y) == pytest.approx([2 / 3, 1.0, 1 / 2])
     assert list(line.customdata) == [3, 2, 2]
     assert list(named(made, "prompt lookup").y) == [1.0]
-    alone: Any = alpha_by_position([LaneRuns(label="one", traces=ONE.traces[:1])])
+    alone: Any = alpha_by_position([lane_of(label="one", traces=ONE.traces[:1])])
     known = [each for each in metrics(ONE.traces[0]).alpha_by_position if each is not None]
     assert list(alone.data[0].y) == pytest.approx(known)
 
@@ -72,7 +77,7 @@ def test_tokens_a_round_are_shares_of_whole_rounds_with_tau() -> None:
     bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
     assert made.layout.shapes[0].x0 == pytest.approx(8 / 3)
-    cut = LaneRuns(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
+    cut = lane_of(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
     drawn: Any = tokens_per_round([cut])
     assert not drawn.data
 

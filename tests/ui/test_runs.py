@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.plan import Lane, parse_lane
-from specviz.record.metrics import rounds_frame
+from specviz.record.frames import rounds_frame
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, load_trace

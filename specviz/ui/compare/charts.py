@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from specviz.record.metrics import Metrics, metrics
+from specviz.record.metrics import Metrics
 from specviz.record.throughput import extrapolated_curves
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
@@ -33,10 +33,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRuns:
-    """A lane as the figures know it: every run that was measured of it."""
+    """A lane as the charts know it: every run that was measured of it, and each one's figures."""
 
     label: str
     traces: tuple[Trace, ...]
+    figures: tuple[Metrics, ...]
     speedup: Reading | None = None
 
     @property
@@ -248,8 +249,8 @@ def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
     """The median milliseconds a token of each target, by its name where there are several."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
-        for trace in lane.traces:
-            rate = _figures(trace).baseline_tokens_per_second
+        for trace, figures in zip(lane.traces, lane.figures, strict=True):
+            rate = figures.baseline_tokens_per_second
             if rate is not None:
                 rates.setdefault(trace.pair.target.name, []).append(rate)
     return {
@@ -262,17 +263,12 @@ def _expected_curve(lane: LaneRuns) -> tuple[list[int], list[float]] | None:
     trace = next((each for each in lane.traces if each.step_costs is not None), None)
     if trace is None or trace.step_costs is None or trace.config.drafter != "model":
         return None
-    alphas = [_figures(each).alpha_expected for each in lane.traces]
-    known = [each for each in alphas if each is not None]
+    known = [each.alpha_expected for each in lane.figures if each.alpha_expected is not None]
     if not known or not trace.step_costs.draft:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
     curves = extrapolated_curves(trace.step_costs, context, statistics.fmean(known))
     return list(curves.gammas), [rate / curves.target for rate in curves.forecast]
-
-
-def _figures(trace: Trace) -> Metrics:
-    return metrics(trace, intervals=False)
 
 
 def _colour(index: int) -> str:

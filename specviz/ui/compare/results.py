@@ -54,11 +54,11 @@ class Findings:
         self.comparison, self.measured = comparison, tuple(measured)
         self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
         self._races: dict[int, dict[str, object]] = {}
-        runs = [(each.job.lane, each.trace) for each in measured]
         self.lanes = [
             LaneRuns(
                 label=lane.label.replace("<", "‹"),  # plotly reads a little markup
-                traces=tuple(trace for place, trace in runs if place == index),
+                traces=tuple(run.trace for run in measured if run.job.lane == index),
+                figures=tuple(run.figures for run in measured if run.job.lane == index),
                 speedup=_reading(lane.speedup_ratio),
             )
             for index, lane in enumerate(comparison.lanes)
@@ -66,8 +66,10 @@ class Findings:
 
     def race(self, item: int) -> dict[str, object]:
         if item not in self._races:
-            traces = representatives(self.comparison, self.measured, item)
-            self._races[item] = race_payload(self.labels, traces)
+            runs = representatives(self.comparison, self.measured, item)
+            self._races[item] = race_payload(
+                self.labels, [run.trace for run in runs], figures=[run.figures for run in runs]
+            )
         return self._races[item]
 
     @functools.cached_property
