@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.player.cost_doubts import costs_doubt
 from specviz.player.playback import lanes, prompt_texts, round_items
 from specviz.player.summary import summary
+from specviz.record.cost_doubts import costs_doubt
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import (
     Outlook,

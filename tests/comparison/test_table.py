@@ -60,17 +60,17 @@ def row(name: str, rows: tuple[Row, ...]) -> Row:
 
 def test_figures_with_their_spread_and_the_best_marked() -> None:
     rows = rows_of(compared())
-    rate = row("tokens a second", rows)
-    assert rate.texts == ("119 (114–125)", "100")  # 5 tokens in 2 rounds
-    assert (rate.best, rate.target) == ((0,), "100")
+    rate = row("tokens/s", rows)
+    assert rate.texts == ("119.3 (113.6–125.0)", "100.0")  # 5 tokens in 2 rounds
+    assert (rate.best, rate.target) == ((0,), "100.0")
     alpha = row("α observed", rows)
-    assert (alpha.texts, alpha.best) == (("0.75", "0.75"), ())  # no best where all are alike
+    assert (alpha.texts, alpha.best) == (("0.750", "0.750"), ())  # no best where all are alike
     assert row("τ, tokens a round", rows).texts == ("2.50", "2.50")
     assert row("v, a verification", rows).best == (0,)
-    assert row("memory of the weights", rows).texts == ("29 MB", "29 MB")
-    speedup = row("speedup", rows)
-    assert speedup.texts[1] == "1.00"
-    assert speedup.texts[0].startswith("1.19 (")
+    assert row("memory of the weights", rows).texts == ("29.3 MB", "29.3 MB")
+    speedup = row("speedup, observed", rows)
+    assert speedup.texts[1] == "1.00×"
+    assert speedup.texts[0].startswith("1.19× (")
 
 
 def test_a_share_stays_within_0_and_1() -> None:
@@ -80,7 +80,7 @@ def test_a_share_stays_within_0_and_1() -> None:
         Measured(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
         for job in jobs
     ]
-    assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.50 (0.00–1.00)"
+    assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.500 (0.000–1.000)"
 
 
 def test_what_no_lane_knows_is_left_out() -> None:
@@ -92,7 +92,7 @@ def test_what_no_lane_knows_is_left_out() -> None:
 def test_as_texts_has_the_head_first_and_marks() -> None:
     head, *rows = as_texts(compared())
     assert head == ["", "γ 2", "γ 3", "target alone"]
-    assert rows[0] == ["tokens a second", f"119 (114–125) {BEST}", "100", "100"]
+    assert rows[0] == ["tokens/s", f"119.3 (113.6–125.0) {BEST}", "100.0", "100.0"]
     assert all(len(each) == 4 for each in rows)
 
 
@@ -100,7 +100,7 @@ def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
     comparison = compared(targets=("small", "big"))
     head, *rows = as_texts(comparison)
     assert head == ["", "γ 2", "γ 3"]
-    assert rows[-1] == ["its target alone, tokens a second", "100", "100"]
+    assert rows[-1] == ["tokens/s, its target alone", "100.0", "100.0"]
     painter = Painter(colour=False, width=100)
     assert "small alone" in render_comparison(painter, comparison, None)
     assert "target alone  " not in render_comparison(painter, comparison, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.record.figures import CATALOGUE
 from specviz.record.metrics import metrics
 from specviz.record.throughput import extrapolated_curves
 from specviz.record.trace import RunConfig, Trace
@@ -107,7 +108,7 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
         KindReadings(kind="story", readings=(Reading(value=1.5, low=1.4, high=1.6), None)),
         KindReadings(kind="list", readings=(Reading(value=1.2), Reading(value=2.0))),
     ]
-    made: Any = by_kind(["one", "two"], kinds, "times the target alone")
+    made: Any = by_kind(["one", "two"], kinds, CATALOGUE["speedup_observed"])
     assert list(made.data[0].x) == ["story", "list"]
     assert (list(made.data[1].x), list(made.data[1].y)) == (["list"], [2.0])
     assert list(made.layout.xaxis.categoryarray) == ["story", "list"]
@@ -116,8 +117,8 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
 def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
     wide = KindReadings(kind="list", readings=(Reading(value=2.0, low=0.0, high=5000.0),))
     near = KindReadings(kind="story", readings=(Reading(value=1.0, low=0.5, high=3.0),))
-    both: Any = by_kind(["one"], [wide, near], "times")
-    alone: Any = by_kind(["one"], [near], "times")
+    both: Any = by_kind(["one"], [wide, near], CATALOGUE["speedup_observed"])
+    alone: Any = by_kind(["one"], [near], CATALOGUE["speedup_observed"])
     assert both.layout.yaxis.range[1] == pytest.approx(6.3)
     assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
 

@@ -76,7 +76,7 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
     summary = library.row(run_id).summary
     (row,) = table(runs_page()).to_dict("records")
     assert row["Run"] == "mine"
-    assert (row["α"], row["τ"]) == (summary.alpha, summary.tau)
+    assert (row["α expected"], row["τ"]) == (summary.alpha, summary.tau)
     assert (row["Speedup"], row["Tokens/s"]) == (summary.speedup, summary.tokens_per_second)
 
 
