@@ -70,7 +70,7 @@ def refused_files() -> dict[str, bytes]:
         "deep inside": whole.replace(b'"notices":', b'"notices":' + b"[" * 50_000),
         "deep and closed": _HEAD + b"[" * 900 + b"]" * 900 + b"}",
         "a number of a million digits": _HEAD + b"7" * 10**6,
-        "too large": b" " * (64 * 2**20 + 1),
+        "too large": b" " * (70 * 10**6 + 1),
         "many small things": _HEAD + b"[" + b"1," * 300_000 + b"1]}",
         "same key twice": b'{"kind":"specviz.trace","kind":"other","schema":1}',
         "script as a field": _put(1, SCRIPT),

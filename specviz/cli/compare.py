@@ -23,6 +23,7 @@ from specviz.cli.telling import in_lines
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
 from specviz.comparison.regression import Allowance, check_against
 from specviz.errors import ConfigError, SpecvizError
+from specviz.record.numbers import RATE
 from specviz.record.suites import MAX_SUITE_BYTES
 from specviz.store.text_files import read_text
 
@@ -158,10 +159,8 @@ def _named(plan: Plan, job: Job) -> str:
 
 
 def _rate(run: Measured) -> str:
-    from specviz.record.metrics import metrics
-
-    rate = metrics(run.trace, intervals=False).tokens_per_second
-    return "" if rate is None else f", {rate:.1f} tokens/s"
+    rate = run.figures.tokens_per_second
+    return "" if rate is None else f", {RATE.bare(rate)} tokens/s"
 
 
 def _say(text: str) -> None:

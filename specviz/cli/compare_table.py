@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.cli.painter import Painter, display_width, one_line, pad, wrap_text
+from specviz.comparison.table import spread_text
+from specviz.record.figures import CATALOGUE
+from specviz.record.numbers import UNKNOWN
 
 if TYPE_CHECKING:
-    from specviz.comparison import Comparison, KindResult, LaneResult, Ratio, Spread, TargetResult
+    from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
     from specviz.comparison.regression import Checked
 
 INDENT = "  "
-UNKNOWN = "–"
-NAMES = (
-    "runs", "tokens/s", "speedup", "α observed", "α expected", "τ", "c", "v", "drafting wasted",
-    "memory", "first token",
-)  # fmt: skip
+Find = Callable[[Any], "Ratio | Spread | float | None"]  # in a lane's result
 
 
 def render_comparison(painter: Painter, comparison: Comparison, checked: Checked | None) -> str:
@@ -37,53 +36,64 @@ def _paragraph(painter: Painter, text: str) -> str:
 
 
 def _lanes(painter: Painter, comparison: Comparison) -> str:
-    columns = [[lane.label, *_figures(lane)] for lane in comparison.lanes]
+    of = lane_figures()
+    heads = ["", "runs", *(CATALOGUE[name].head for name in of)]
+    columns = [
+        [lane.label, str(lane.count), *(_text(name, find(lane)) for name, find in of.items())]
+        for lane in comparison.lanes
+    ]
     if comparison.target is not None:
         name = "target" if comparison.verdict.same_question else comparison.target.label
         columns.append([f"{name} alone", *_figures_alone(comparison.target)])
-    return _table(painter, [["", *NAMES], *columns])
+    return _table(painter, [heads, *columns])
+
+
+def lane_figures() -> dict[str, Find]:
+    """By the id of the figure, where a lane has it."""
+    return {
+        "tokens_per_second": lambda lane: lane.tokens_per_second,
+        "speedup_observed": lambda lane: lane.speedup_ratio,
+        "alpha_observed": lambda lane: lane.alpha,
+        "alpha_expected": lambda lane: lane.expected,
+        "tau": lambda lane: _middle(lane.tau),
+        "c": lambda lane: _middle(lane.c),
+        "v": lambda lane: _middle(lane.v),
+        "wasted_share": lambda lane: _middle(lane.wasted_share),
+        "memory_bytes": lambda lane: _middle(lane.memory_bytes),
+        "ttft_ms": lambda lane: _middle(lane.ttft_ms),
+    }
+
+
+def kind_figures() -> dict[str, Find]:
+    return {
+        "speedup_observed": lambda lane: lane.speedup_ratio,
+        "alpha_observed": lambda lane: lane.alpha,
+        "tau": lambda lane: _middle(lane.tau),
+        "tokens_per_second": lambda lane: lane.tokens_per_second,
+    }
 
 
 def _figures_alone(target: TargetResult) -> list[str]:
     """Those that plain decoding has."""
     known = {
-        "runs": str(target.count),
-        "tokens/s": _spread(target.tokens_per_second, 1),
-        "first token": _middle(target.ttft_ms, 1, float, " ms"),
+        "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
+        "ttft_ms": _text("ttft_ms", _middle(target.ttft_ms)),
     }
-    return [known.get(name, UNKNOWN) for name in NAMES]
-
-
-def _figures(lane: LaneResult) -> list[str]:
-    return [
-        str(lane.count),
-        _spread(lane.tokens_per_second, 1),
-        _ratio(lane.speedup_ratio, 2),
-        _ratio(lane.alpha, 3),
-        _ratio(lane.expected, 3),
-        _middle(lane.tau, 2),
-        _middle(lane.c, 3),
-        _middle(lane.v, 2),
-        _middle(lane.wasted_share, 1, lambda share: 100 * share, " %"),
-        _middle(lane.memory_bytes, 1, lambda size: size / 2**20, " MiB"),
-        _middle(lane.ttft_ms, 1, float, " ms"),
-    ]
+    return [str(target.count), *(known.get(name, UNKNOWN) for name in lane_figures())]
 
 
 def _kind(painter: Painter, result: KindResult) -> str:
-    names = ["speedup", "α observed", "τ", "tokens/s", "over the first lane"]
+    of = kind_figures()
+    heads = [*(CATALOGUE[name].head for name in of), "over the first lane"]
     columns = [
         [
             lane.label,
-            _ratio(lane.speedup_ratio, 2),
-            _ratio(lane.alpha, 3),
-            _middle(lane.tau, 2),
-            _spread(lane.tokens_per_second, 1),
-            _ratio(lane.over_first, 2),
+            *(_text(name, find(lane)) for name, find in of.items()),
+            _text("speedup_observed", lane.over_first),
         ]
         for lane in result.lanes
     ]
-    return _table(painter, [[result.kind or "no kind", *names], *columns])
+    return _table(painter, [[result.kind or "no kind", *heads], *columns])
 
 
 def _table(painter: Painter, columns: list[list[str]]) -> str:
@@ -109,21 +119,13 @@ def _what_memory(comparison: Comparison) -> str:
     return f"Memory: the weights a lane needs{room}."
 
 
-def _middle(
-    value: Spread | None, digits: int, scale: Callable[[float], float] = float, unit: str = ""
-) -> str:
-    return UNKNOWN if value is None else f"{scale(value.median):.{digits}f}{unit}"
+def _middle(found: Spread | None) -> float | None:
+    """The median alone, where a lowest and a highest would make the table too wide."""
+    return None if found is None else found.median
 
 
-def _spread(value: Spread | None, digits: int) -> str:
-    if value is None:
-        return UNKNOWN
-    return f"{value.median:.{digits}f} ({value.low:.{digits}f}–{value.high:.{digits}f})"
-
-
-def _ratio(value: Ratio | None, digits: int) -> str:
-    if value is None:
-        return UNKNOWN
-    if value.low is None or value.high is None:
-        return f"{value.value:.{digits}f}"
-    return f"{value.value:.{digits}f} ({value.low:.{digits}f}–{value.high:.{digits}f})"
+def _text(name: str, found: Ratio | Spread | float | None) -> str:
+    figure = CATALOGUE[name]
+    if found is None or isinstance(found, int | float):
+        return figure.quantity.shown(found)
+    return spread_text(figure, found)

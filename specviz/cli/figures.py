@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
-from specviz.player.cost_doubts import costs_doubt
+from specviz.record.cost_doubts import costs_doubt
+from specviz.record.figures import CATALOGUE, Figure
+from specviz.record.numbers import PROBABILITY, UNKNOWN
 from specviz.record.trace import Finish, Trace
 
 if TYPE_CHECKING:
@@ -21,10 +23,11 @@ UNIT_COLUMNS = 5
 NOTE_START = 2 * len(INDENT) + LABEL_COLUMNS + NUMBER_COLUMNS + UNIT_COLUMNS
 BAR_COLUMNS = 20
 POSITIONS_SHOWN = 8
-UNKNOWN = "–"
 
 NOT_MEASURED = "the target alone was not measured"
 NO_WHOLE_ROUND = "no whole round"
+NO_ROUND = "no round"
+TIMED_ONCE = "a lane was timed only once"
 NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
@@ -84,24 +87,22 @@ def _wrapped(text: str, width: int, style: Style) -> list[list[Piece]]:
 def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     unmeasured = NOT_MEASURED if trace.baseline is None else NO_WHOLE_ROUND
     uncosted = _why_no_costs(trace)
-    rate, alone = metrics.tokens_per_second, metrics.baseline_tokens_per_second
-    yield _ratio("speedup, observed", metrics.speedup_observed, unmeasured, _drift(metrics))
-    yield _ratio(
-        "speedup, forecast", metrics.speedup_forecast, _why_no_forecast(trace), _foretold(trace)
-    )
-    yield _ratio("speedup, accounted", metrics.speedup_accounted, uncosted, "τ / (γc + v)")
-    yield _ratio("speedup, ideal", metrics.speedup_ideal, uncosted, "as if v were 1")
-    yield _ratio("end to end", metrics.speedup_end_to_end, unmeasured, "both prefills included")
-    yield _figure("tokens/s", rate, 1, reason=NO_WHOLE_ROUND)
-    yield _figure("tokens/s, target alone", alone, 1, reason=unmeasured)
+    reasons = {
+        "speedup_observed": unmeasured,
+        "speedup_forecast": _why_no_forecast(trace),
+        "speedup_accounted": uncosted,
+        "speedup_ideal": uncosted,
+        "speedup_limit": uncosted,
+        "speedup_end_to_end": unmeasured,
+        "tokens_per_second": NO_WHOLE_ROUND,
+        "baseline_tokens_per_second": unmeasured,
+        "drift": unmeasured if metrics.speedup_observed is None else TIMED_ONCE,
+    }
+    return _rows(metrics, reasons)
 
 
 def _why_no_costs(trace: Trace) -> str:
     return NO_COSTS if trace.step_costs is None else NO_WHOLE_ROUND
-
-
-def _drift(metrics: Metrics) -> str:
-    return "" if metrics.drift is None else f"equal blocks within {100 * metrics.drift:.1f} %"
 
 
 def _why_no_forecast(trace: Trace) -> str:
@@ -116,31 +117,32 @@ def _why_no_forecast(trace: Trace) -> str:
     return "none yet for this pair; `bench` makes one"
 
 
-def _foretold(trace: Trace) -> str:
-    made = trace.forecast
-    return f"made before the run, {made.num_texts} texts of {made.kind}" if made else ""
-
-
 def _acceptance(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     intervals = metrics.intervals
     spread = _interval(intervals.prompt) or "too few rounds for an interval"
     coins = "no coins at temperature 0" if trace.config.greedy else _interval(intervals.coins)
-    counts = f"{metrics.num_accepted} accepted of {metrics.num_drafted} drafted"
-    yield _share("α observed", metrics.alpha_observed, NOTHING_TESTED, spread)
-    yield _share("α expected", metrics.alpha_expected, NOTHING_TESTED, coins)
-    yield _share("draft acceptance rate", metrics.draft_acceptance_rate, NOTHING_DRAFTED, counts)
-    yield _figure("τ", metrics.tau, 2, reason=NO_WHOLE_ROUND, note="tokens a round")
+    notes = {"alpha_observed": spread, "alpha_expected": coins}
+    reasons = {
+        "alpha_observed": NOTHING_TESTED,
+        "alpha_expected": NOTHING_TESTED,
+        "draft_acceptance_rate": NOTHING_DRAFTED,
+        "tau": NO_WHOLE_ROUND,
+    }
+    yield from _rows(metrics, reasons, notes)
     yield from _by_position(metrics.alpha_by_position)
 
 
 def _interval(interval: Interval | None) -> str:
-    return f"{interval.low:.3f} to {interval.high:.3f}, {interval.label}" if interval else ""
+    if interval is None:
+        return ""
+    return f"{PROBABILITY.between(interval.low, interval.high)}, {interval.label}"
 
 
 def _by_position(shares: Sequence[float | None]) -> Iterator[Row]:
     for index, share in enumerate(shares[:POSITIONS_SHOWN]):
         bar = "" if share is None else _bar(share)
-        yield _share(f"α at position {index + 1}", share, "never tested", bar)
+        shown = PROBABILITY.shown(share)
+        yield f"α at position {index + 1}", shown, "", "never tested" if share is None else bar
     more = len(shares) - POSITIONS_SHOWN
     if more > 0:
         yield "", "", "", f"and {more} more with --json"
@@ -153,18 +155,8 @@ def _bar(share: float) -> str:
 
 def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     uncosted = _why_no_costs(trace)
-    verified = "" if metrics.gamma is None else f"verify {metrics.gamma + 1} tokens / target step"
-    alone = metrics.baseline_ttft_ms
-    beside = "" if alone is None else f"target alone {alone:.1f} ms"
-    lost = None if metrics.wasted_share is None else 100 * metrics.wasted_share
-    yield _share("c", metrics.c, uncosted, "draft step / target step")
-    yield _share("v", metrics.v, uncosted, verified)
-    yield _figure(
-        "time to first token", metrics.ttft_ms, 1, unit="ms", reason="no round", note=beside
-    )
-    yield _figure(
-        "lost to rejected", lost, 1, unit="%", reason=NO_WHOLE_ROUND, note="of decode time"
-    )
+    reasons = {"c": uncosted, "v": uncosted, "ttft_ms": NO_ROUND, "wasted_share": NO_WHOLE_ROUND}
+    return _rows(metrics, reasons)
 
 
 def _whereabouts(painter: Painter, trace: Trace) -> str:
@@ -186,18 +178,19 @@ def _finish(trace: Trace) -> str:
     return f"{count}, {FINISHES[trace.finish]}"
 
 
-def _ratio(label: str, value: float | None, reason: str, note: str) -> Row:
-    return _figure(label, value, 2, unit="×", reason=reason, note=note)
+def _rows(
+    metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
+) -> Iterator[Row]:
+    """A row a figure, by the ids of ``reasons``; ``notes`` in place of the catalogue's own."""
+    for name, reason in reasons.items():
+        figure = CATALOGUE[name]
+        note = (notes or {}).get(name)
+        yield _figure(figure, metrics, reason, figure.note(metrics) if note is None else note)
 
 
-def _share(label: str, value: float | None, reason: str, note: str) -> Row:
-    return _figure(label, value, 3, reason=reason, note=note)
-
-
-def _figure(
-    label: str, value: float | None, digits: int, *, reason: str, unit: str = "", note: str = ""
-) -> Row:
+def _figure(figure: Figure, metrics: Metrics, reason: str, note: str) -> Row:
     """A row; for an unknown figure, the reason in place of the note."""
+    value, quantity = figure.of(metrics), figure.quantity
     if value is None:
-        return label, UNKNOWN, "", reason
-    return label, f"{value:.{digits}f}", unit, note
+        return figure.label, UNKNOWN, "", reason
+    return figure.label, quantity.bare(value), quantity.unit.strip(), note

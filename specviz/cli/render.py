@@ -19,6 +19,7 @@ from specviz.cli.painter import (
     wrap_pieces,
     wrap_text,
 )
+from specviz.record.numbers import MILLISECONDS
 from specviz.record.trace import (
     Candidate,
     CutReason,
@@ -106,7 +107,7 @@ def _times(times: RoundTimes) -> str:
 
 def _milliseconds(seconds: float) -> str:
     value = seconds * 1000
-    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
+    return MILLISECONDS.bare(value) if value < 999.95 else f"{value:.0f}"
 
 
 def _round_pieces(entry: Round) -> list[Piece]:

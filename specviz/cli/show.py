@@ -49,7 +49,8 @@ def print_report(trace: Trace) -> None:
 
 def print_result(painter: Painter, trace: Trace) -> None:
     """The text and the figures of a finished run."""
-    from specviz.record.metrics import metrics, verdict_sentence
+    from specviz.record.metrics import metrics
+    from specviz.record.verdict_words import verdict_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")

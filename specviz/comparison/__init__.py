@@ -6,7 +6,13 @@ over seeds for one prompt, and over prompts (each the mean of its seeds) where t
 several; it says which. One repeat of one prompt gives no interval and no verdict.
 """
 
-from specviz.comparison.lane_results import LaneResult, Measured, TargetResult, is_whole
+from specviz.comparison.lane_results import (
+    LaneResult,
+    Measured,
+    TargetResult,
+    is_whole,
+    representative,
+)
 from specviz.comparison.results import Comparison, KindLane, KindResult, compare
 from specviz.comparison.statistics import Over, Ratio, Spread, t_quantile
 from specviz.comparison.to_json import comparison_to_json
@@ -31,6 +37,7 @@ __all__ = [
     "interval_words",
     "is_whole",
     "num_runs",
+    "representative",
     "settings_of",
     "t_quantile",
 ]

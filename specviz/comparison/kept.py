@@ -96,6 +96,7 @@ class KeptRuns:
             comparison=self.key,
             job=run.job.key,
             memory_bytes=run.memory_bytes,
+            figures=run.figures,
         )
         self.runs.append(run)
 

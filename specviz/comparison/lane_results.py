@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,25 +13,26 @@ from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Environment, Trace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room."""
+    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room.
+
+    Its figures are worked out once, when they are first asked for, and go where it goes; that
+    takes a place to keep them, so the class has no slots.
+    """
 
     job: Job
     trace: Trace
     memory_bytes: int | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figured:
-    """A measured run and its figures, worked out once."""
-
-    run: Measured
-    figures: Metrics
+    @functools.cached_property
+    def figures(self) -> Metrics:
+        """Without intervals, the dearest part; ``resampled`` adds them."""
+        return metrics(self.trace, intervals=False)
 
     @property
     def place(self) -> Place:
-        return self.run.job.item, self.run.job.repeat
+        return self.job.item, self.job.repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +83,7 @@ def is_whole(plan: Plan, trace: Trace) -> bool:
     return trace.finish != "stopped" and held
 
 
-def figured(runs: Sequence[Measured]) -> list[Figured]:
-    return [Figured(run=run, figures=metrics(run.trace, intervals=False)) for run in runs]
-
-
-def lane_result(label: str, lane: Lane, runs: Sequence[Figured]) -> LaneResult:
+def lane_result(label: str, lane: Lane, runs: Sequence[Measured]) -> LaneResult:
     def over(name: str) -> Spread | None:
         return spread(getattr(each.figures, name) for each in runs)
 
@@ -94,7 +92,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[Figured]) -> LaneResult:
         lane=lane,
         count=len(runs),
         noisy=sum(each.figures.noisy is True for each in runs),
-        representative=_representative(runs),
+        representative=representative(runs),
         environments=_environments(runs),
         alpha=_share(values(runs, lambda figures: figures.alpha_observed)),
         expected=_share(values(runs, lambda figures: figures.alpha_expected)),
@@ -109,18 +107,18 @@ def lane_result(label: str, lane: Lane, runs: Sequence[Figured]) -> LaneResult:
         speedup=over("speedup_observed"),
         end_to_end=over("speedup_end_to_end"),
         wasted_share=over("wasted_share"),
-        memory_bytes=spread(each.run.memory_bytes for each in runs),
+        memory_bytes=spread(each.memory_bytes for each in runs),
         ttft_ms=over("ttft_ms"),
     )
 
 
-def target_result(runs: Sequence[Figured]) -> TargetResult | None:
+def target_result(runs: Sequence[Measured]) -> TargetResult | None:
     """None where the target alone was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
-    first = known[0].run.trace.pair.target
-    same = [each for each in known if each.run.trace.pair.target == first]
+    first = known[0].trace.pair.target
+    same = [each for each in known if each.trace.pair.target == first]
     return TargetResult(
         label=first.name,
         count=len(same),
@@ -130,7 +128,7 @@ def target_result(runs: Sequence[Figured]) -> TargetResult | None:
 
 
 def values(
-    runs: Sequence[Figured], figure: Callable[[Metrics], float | None]
+    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
 ) -> dict[Place, float]:
     """A figure by prompt and repeat, where it is known."""
     found = ((each.place, figure(each.figures)) for each in runs)
@@ -138,12 +136,12 @@ def values(
 
 
 def log_values(
-    runs: Sequence[Figured], figure: Callable[[Metrics], float | None]
+    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
 ) -> dict[Place, float]:
     return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
 
 
-def log_rates(runs: Sequence[Figured]) -> dict[Place, float]:
+def log_rates(runs: Sequence[Measured]) -> dict[Place, float]:
     return log_values(runs, lambda figures: figures.tokens_per_second)
 
 
@@ -155,18 +153,19 @@ def _share(known: Values) -> Ratio | None:
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
-def _environments(runs: Sequence[Figured]) -> tuple[Environment, ...]:
+def _environments(runs: Sequence[Measured]) -> tuple[Environment, ...]:
     each_once: list[Environment] = []
     for run in runs:
-        if run.run.trace.environment not in each_once:
-            each_once.append(run.run.trace.environment)
+        if run.trace.environment not in each_once:
+            each_once.append(run.trace.environment)
     return tuple(each_once)
 
 
-def _representative(runs: Sequence[Figured]) -> Measured | None:
-    rated = [(each.figures.tokens_per_second, each.run) for each in runs]
+def representative(runs: Sequence[Measured]) -> Measured | None:
+    """The run nearest the median rate."""
+    rated = [(each.figures.tokens_per_second, each) for each in runs]
     known = [(rate, run) for rate, run in rated if rate is not None]
     middle = spread(rate for rate, _ in known)
     if middle is None:
-        return runs[0].run if runs else None
+        return runs[0] if runs else None
     return min(known, key=lambda each: abs(each[0] - middle.median))[1]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specviz.comparison.lane_results import LaneResult
+from specviz.record.numbers import PERCENT, PROBABILITY, STEPS, TOKENS, times
 
 _SMALL = 0.02  # parts of the log-ratio that are not worth a word
 
@@ -97,31 +98,31 @@ def _log_slope(first: float, second: float) -> float:
 def _acceptance(ours: _Means, theirs: _Means) -> str:
     more = "more" if ours.tau > theirs.tau else "less"
     if ours.gamma == theirs.gamma and (ours.alpha > theirs.alpha) == (ours.tau > theirs.tau):
-        return f"its {ours.drafter} is accepted {more}, {ours.alpha:.2f} against {theirs.alpha:.2f}"
+        alphas = f"{PROBABILITY.bare(ours.alpha)} against {PROBABILITY.bare(theirs.alpha)}"
+        return f"its {ours.drafter} is accepted {more}, {alphas}"
     fewer = "more" if ours.tau > theirs.tau else "fewer"
-    return f"{fewer} tokens come out of a round, {ours.tau:.1f} against {theirs.tau:.1f}"
+    taus = f"{TOKENS.bare(ours.tau)} against {TOKENS.bare(theirs.tau)}"
+    return f"{fewer} tokens come out of a round, {taus}"
 
 
 def _drafting(ours: _Means, theirs: _Means) -> str:
+    own, other = STEPS.bare(ours.drafting), STEPS.bare(theirs.drafting)
     if ours.drafting == 0:
-        return f"drafting costs it nothing, against {theirs.drafting:.2f} target steps a round"
+        return f"drafting costs it nothing, against {other} target steps a round"
     if theirs.drafting == 0:
-        return f"drafting costs it {ours.drafting:.2f} target steps a round, against nothing"
+        return f"drafting costs it {own} target steps a round, against nothing"
     if ours.gamma != theirs.gamma:
-        costs = f"{ours.drafting:.2f} target steps a round against {theirs.drafting:.2f}"
-        return f"drafting costs it {costs}"
+        return f"drafting costs it {own} target steps a round against {other}"
     cheaper = "cheaper" if ours.c < theirs.c else "dearer"
-    times = max(ours.c, theirs.c) / min(ours.c, theirs.c)
-    if times < 1.1:
-        return f"its draft is {100 * (times - 1):.0f} % {cheaper}"
-    return f"its draft is {times:.1f} times {cheaper}"
+    ratio = max(ours.c, theirs.c) / min(ours.c, theirs.c)
+    return f"its draft is {PERCENT.shown(ratio - 1) if ratio < 1.1 else times(ratio)} {cheaper}"
 
 
 def _verifying(ours: _Means, theirs: _Means) -> str:
-    return f"verifying costs it {ours.v:.2f} target steps against {theirs.v:.2f}"
+    return f"verifying costs it {STEPS.bare(ours.v)} target steps against {STEPS.bare(theirs.v)}"
 
 
 def _stepping(ours: _Means, theirs: _Means) -> str:
     faster = "faster" if ours.step < theirs.step else "slower"
-    times = max(ours.step, theirs.step) / min(ours.step, theirs.step)
-    return f"its target alone is {times:.1f} times {faster}"
+    ratio = max(ours.step, theirs.step) / min(ours.step, theirs.step)
+    return f"its target alone is {times(ratio)} {faster}"

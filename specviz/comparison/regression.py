@@ -23,7 +23,7 @@ from specviz.record.trace import RunConfig
 from specviz.store.text_files import read_text
 
 DEFAULT_SHARE = 0.95
-MAX_SAVED_BYTES = 16 * 2**20
+MAX_SAVED_BYTES = 20 * 10**6
 _PLACE = ("device", "device_name", "cpu", "threads", "dtype")
 _MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
 

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.comparison.lane_results import (
-    Figured,
     LaneResult,
     Measured,
     TargetResult,
-    figured,
     lane_result,
     log_rates,
     target_result,
@@ -71,8 +69,8 @@ class Comparison:
 
 def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
     """The runs may be some of the plan's only; of runs for one job the last counts."""
-    runs = figured(list({run.job: run for run in measured}.values()))
-    by_lane = [[run for run in runs if run.run.job.lane == lane] for lane in range(len(plan.lanes))]
+    runs = _last_of_each_job(measured)
+    by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
     results = tuple(
         lane_result(label, lane, own)
         for label, lane, own in zip(plan.labels, plan.lanes, by_lane, strict=True)
@@ -86,13 +84,17 @@ def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
     )
 
 
-def _kinds(plan: Plan, by_lane: Sequence[Sequence[Figured]]) -> tuple[KindResult, ...]:
+def _last_of_each_job(measured: Sequence[Measured]) -> list[Measured]:
+    return list({run.job: run for run in measured}.values())
+
+
+def _kinds(plan: Plan, by_lane: Sequence[Sequence[Measured]]) -> tuple[KindResult, ...]:
     if len(plan.kinds) < 2:
         return ()
     return tuple(_kind(plan, kind, by_lane) for kind in plan.kinds)
 
 
-def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[Figured]]) -> KindResult:
+def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[Measured]]) -> KindResult:
     of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
     own = [[run for run in runs if run.place[0] in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)

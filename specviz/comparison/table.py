@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from specviz.comparison import (
     Comparison,
@@ -17,9 +16,10 @@ from specviz.comparison import (
     TargetResult,
     interval_words,
 )
+from specviz.record.figures import CATALOGUE, Figure
+from specviz.record.numbers import UNKNOWN
 
 BEST = "★"
-Better = Literal["high", "low", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def rows_of(comparison: Comparison) -> tuple[Row, ...]:
     """Rows that no lane knows are left out."""
     own = () if has_one_target(comparison) else (_OWN_TARGET,)
     made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
-    return tuple(row for row in made if any(text != _NONE for text in row.texts))
+    return tuple(row for row in made if any(text != UNKNOWN for text in row.texts))
 
 
 def has_one_target(comparison: Comparison) -> bool:
@@ -74,28 +74,32 @@ def marked(row: Row) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figure:
-    name: str
+class _Shown:
+    """A figure of the catalogue, and where a lane and the target alone have it."""
+
+    figure: Figure
     of: Callable[[LaneResult], Ratio | Spread | None]
-    write: Callable[[float], str]
-    better: Better
-    unit: str = ""
-    share: bool = False  # what cannot lie outside 0 and 1, though a mean's interval may
     target: Callable[[TargetResult], Spread | None] | None = None
+    label: str = ""
+    compared: bool = True
 
 
-_NONE = "–"
-
-
-def _row(figure: _Figure, comparison: Comparison) -> Row:
-    found = [figure.of(lane) for lane in comparison.lanes]
-    alone = figure.target(comparison.target) if figure.target and comparison.target else None
+def _row(shown: _Shown, comparison: Comparison) -> Row:
+    found = [shown.of(lane) for lane in comparison.lanes]
+    alone = shown.target(comparison.target) if shown.target and comparison.target else None
     return Row(
-        name=figure.name,
-        texts=tuple(_text(each, figure) for each in found),
-        best=_best([_middle(each) for each in found], figure),
-        target="" if alone is None else _text(alone, figure),
+        name=shown.label or shown.figure.label,
+        texts=tuple(spread_text(shown.figure, each) for each in found),
+        best=_best([_middle(each) for each in found], shown),
+        target="" if alone is None else spread_text(shown.figure, alone),
     )
+
+
+def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
+    """The middle value, with its interval or its lowest and highest run where there is one."""
+    if found is None:
+        return UNKNOWN
+    return figure.quantity.spread(_middle(found), found.low, found.high)
 
 
 def _middle(found: Ratio | Spread | None) -> float | None:
@@ -104,72 +108,42 @@ def _middle(found: Ratio | Spread | None) -> float | None:
     return found.median if isinstance(found, Spread) else found.value
 
 
-def _text(found: Ratio | Spread | None, figure: _Figure) -> str:
-    middle = _middle(found)
-    if found is None or middle is None:
-        return _NONE
-    shown, unit = figure.write(middle), figure.unit
-    if found.low is None or found.high is None:
-        return f"{shown}{unit}"
-    ends = (found.low, found.high)
-    low, high = (figure.write(min(1.0, max(0.0, end)) if figure.share else end) for end in ends)
-    return f"{shown}{unit}" if low == high == shown else f"{shown}{unit} ({low}–{high})"
-
-
-def _best(values: Sequence[float | None], figure: _Figure) -> tuple[int, ...]:
+def _best(values: Sequence[float | None], shown: _Shown) -> tuple[int, ...]:
     """None where all lanes show the same, or more is neither better nor worse."""
     known = {i: value for i, value in enumerate(values) if value is not None}
-    shown = {i: figure.write(value) for i, value in known.items()}
-    if len(set(shown.values())) < 2 or figure.better == "neither":
+    texts = {i: shown.figure.quantity.bare(value) for i, value in known.items()}
+    better = shown.figure.better if shown.compared else None
+    if len(set(texts.values())) < 2 or better is None:
         return ()
-    pick = max if figure.better == "high" else min
-    winner = shown[pick(known, key=lambda i: known[i])]
-    return tuple(i for i, text in shown.items() if text == winner)
-
-
-def _two(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _hundredfold(value: float) -> str:
-    return f"{100 * value:.0f}"
-
-
-def _megabytes(value: float) -> str:
-    return f"{value / 1e6:,.0f}"
+    pick = max if better == "higher" else min
+    winner = texts[pick(known, key=lambda i: known[i])]
+    return tuple(i for i, text in texts.items() if text == winner)
 
 
 _FIGURES = (
-    _Figure(
-        name="tokens a second", of=lambda lane: lane.tokens_per_second, write="{:.0f}".format,
-        better="high", target=lambda target: target.tokens_per_second,
+    _Shown(
+        figure=CATALOGUE["tokens_per_second"],
+        of=lambda lane: lane.tokens_per_second,
+        target=lambda target: target.tokens_per_second,
     ),
-    _Figure(name="speedup", of=lambda lane: lane.speedup_ratio, write=_two, better="high"),
-    _Figure(
-        name="α observed", of=lambda lane: lane.alpha, write=_two, better="high", share=True
+    _Shown(figure=CATALOGUE["speedup_observed"], of=lambda lane: lane.speedup_ratio),
+    _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
+    _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
+    _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),
+    _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c),
+    _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v),
+    _Shown(figure=CATALOGUE["wasted_share"], of=lambda lane: lane.wasted_share),
+    _Shown(
+        figure=CATALOGUE["ttft_ms"],
+        of=lambda lane: lane.ttft_ms,
+        target=lambda target: target.ttft_ms,
     ),
-    _Figure(
-        name="α expected", of=lambda lane: lane.expected, write=_two, better="high", share=True
-    ),
-    _Figure(name="τ, tokens a round", of=lambda lane: lane.tau, write=_two, better="high"),
-    _Figure(name="c, a draft step", of=lambda lane: lane.c, write="{:.3f}".format, better="low"),
-    _Figure(name="v, a verification", of=lambda lane: lane.v, write=_two, better="low"),
-    _Figure(
-        name="drafting time wasted", of=lambda lane: lane.wasted_share, write=_hundredfold,
-        better="low", unit=" %",
-    ),
-    _Figure(
-        name="time to first token", of=lambda lane: lane.ttft_ms, write="{:.1f}".format,
-        better="low", unit=" ms", target=lambda target: target.ttft_ms,
-    ),
-    _Figure(
-        name="memory of the weights", of=lambda lane: lane.memory_bytes, write=_megabytes,
-        better="low", unit=" MB",
-    ),
-)  # fmt: skip
-_OWN_TARGET = _Figure(
-    name="its target alone, tokens a second",
-    of=lambda lane: lane.target_tokens_per_second,
-    write="{:.0f}".format,
-    better="neither",
+    _Shown(figure=CATALOGUE["memory_bytes"], of=lambda lane: lane.memory_bytes),
 )
+_OWN_TARGET = _Shown(
+    figure=CATALOGUE["baseline_tokens_per_second"],
+    of=lambda lane: lane.target_tokens_per_second,
+    label="tokens/s, its target alone",
+    compared=False,
+)
+SHOWN = tuple(each.figure.id for each in (*_FIGURES, _OWN_TARGET))

@@ -15,6 +15,7 @@ from statistics import fmean
 from specviz.comparison.lane_results import LaneResult
 from specviz.comparison.reason import reason
 from specviz.comparison.statistics import Place, Ratio, Values, ratio
+from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.trace import NOISE_LIMIT
 
 Pairs = Mapping[tuple[int, int], Ratio]
@@ -91,9 +92,9 @@ def _main_sentence(
     if lead.low is None or lead.high is None:
         return f"{_without_interval(first, second)}{rest}"
     if winner is None:
-        range_ = f"{times(lead.low)}–{times(lead.high)}, {_over(lead)}"
+        range_ = f"{RATIO.span(lead.low, lead.high)}, {_over(lead)}"
         return (
-            f"No difference that these runs can show: {first.label} ran {times(lead.value)} times "
+            f"No difference that these runs can show: {first.label} ran {times(lead.value)} "
             f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
         )
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
@@ -124,21 +125,14 @@ def _by(lead: Ratio) -> str:
     assert lead.low is not None
     assert lead.high is not None
     if lead.value >= 2:
-        range_ = f"{times(lead.low)}–{times(lead.high)}"
-        return f"by a factor of {times(lead.value)} ({range_}, {_over(lead)})"
-    digits = 0 if lead.low >= 1.02 else 1
-    value, low, high = (
-        f"{100 * (each - 1):.{digits}f}" for each in (lead.value, lead.low, lead.high)
-    )
-    return f"by {value} % ({low}–{high} %, {_over(lead)})"
+        range_ = RATIO.span(lead.low, lead.high)
+        return f"by a factor of {RATIO.bare(lead.value)} ({range_}, {_over(lead)})"
+    range_ = PERCENT.between(lead.low - 1, lead.high - 1)
+    return f"by {PERCENT.shown(lead.value - 1)} ({range_}, {_over(lead)})"
 
 
 def _over(found: Ratio) -> str:
     return f"over {found.count} {found.over}"
-
-
-def times(value: float) -> str:
-    return f"{value:.1f}" if value >= 1.95 else f"{value:.2f}"
 
 
 def _against_target(results: Sequence[LaneResult]) -> list[str]:
@@ -149,10 +143,10 @@ def _against_target(results: Sequence[LaneResult]) -> list[str]:
 
 
 def _beside_target(result: LaneResult, speedup: Ratio) -> str:
-    value = f"{times(speedup.value)} times"
+    value = times(speedup.value)
     if speedup.low is None or speedup.high is None:
         return f"{result.label} ran at {value} the rate of the target alone."
-    value = f"{value}, {times(speedup.low)}–{times(speedup.high)}"
+    value = f"{value}, {RATIO.span(speedup.low, speedup.high)}"
     if not speedup.differs:
         return f"{result.label} shows no difference from the target alone ({value})."
     faster = "faster" if speedup.value > 1 else "slower"
@@ -175,7 +169,7 @@ def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
         notes.append("Not all runs were made on the same machine with the same settings.")
     noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
     if noisy:
-        limit = f"{100 * NOISE_LIMIT:.0f} %"
+        limit = f"{100 * NOISE_LIMIT:g} %"
         notes.append(
             f"In {noisy} of {count} runs the machine was noisy: the same work drifted by more "
             f"than {limit}."

@@ -1,6 +1,6 @@
 """Pairs that stay loaded while they fit: the one used longest ago is let go first.
 
-A pair fits if 1.3 times its weights and a GiB to work in are free, on its device, before it is
+A pair fits if 1.3 times its weights and a gigabyte to work in are free, on its device, before it is
 loaded. Where nobody can say what is free, one pair is kept at a time. What a run takes of the
 memory is measured here too.
 """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.player.cost_doubts import costs_doubt
 from specviz.player.playback import lanes, prompt_texts, round_items
 from specviz.player.summary import summary
+from specviz.record.cost_doubts import costs_doubt
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import (
     Outlook,
@@ -90,9 +90,11 @@ def payload(
     }
 
 
-def payload_of_trace(trace: Trace, *, run_id: str, state: str, label: str) -> Plain:
-    """A whole trace at rest."""
-    figures = metrics(trace)
+def payload_of_trace(
+    trace: Trace, *, run_id: str, state: str, label: str, figures: Metrics | None = None
+) -> Plain:
+    """A whole trace at rest; ``figures`` of it, where they are known already."""
+    figures = figures or metrics(trace)
     status = Status(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
     points = [p for p in (point_of(trace, figures, current=True),) if p]

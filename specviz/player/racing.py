@@ -8,24 +8,32 @@ See assets/player/payload.d.ts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import blake2b
 
-from specviz.comparison import Comparison, Measured, compare
+from specviz.comparison import Comparison, Measured, representative
 from specviz.player.payload import Plain, Status, curves_of, payload, point_of
 from specviz.player.playback import lane_parts, target_seconds
-from specviz.record.metrics import Metrics, metrics
+from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.trace import Trace
 
 MOST_LANES = 4
 
 
-def race_payload(labels: Sequence[str], traces: Sequence[Trace], *, chosen: int = 0) -> Plain:
-    """The player's data for a race of finished runs; ``chosen`` is the lane on the stage."""
+def race_payload(
+    labels: Sequence[str],
+    traces: Sequence[Trace],
+    *,
+    figures: Sequence[Metrics] | None = None,
+    chosen: int = 0,
+) -> Plain:
+    """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
+
+    ``figures`` of the traces, where they are known already: only intervals are added.
+    """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane without a round has nowhere to run"
-    figures = [metrics(trace) for trace in traces]
+    figures = _with_intervals(traces, figures)
     lanes = [
         _lane(str(label), trace, each)
         for label, trace, each in zip(labels, traces, figures, strict=True)
@@ -52,16 +60,21 @@ def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple
 
 def representatives(
     comparison: Comparison, measured: Sequence[Measured], item: int
-) -> tuple[Trace, ...]:
-    """Of each lane the run on that prompt that is nearest its median rate there."""
-    plan = comparison.plan
-    if len(plan.items) > 1:  # nearest the median of all prompts, lanes would write unlike texts
-        alone = replace(plan, items=(plan.items[item],))
-        of_it = [run for run in measured if run.job.item == item]
-        runs = [replace(run, job=replace(run.job, item=0)) for run in of_it]
-        comparison = compare(alone, runs)
-    found = [lane.representative for lane in comparison.lanes]
-    return tuple(run.trace for run in found if run is not None)
+) -> tuple[Measured, ...]:
+    """Of each lane the run on that prompt that is nearest its median rate there.
+
+    Nearest the median of all prompts, lanes would write unlike texts.
+    """
+    of_it = {run.job: run for run in measured if run.job.item == item}.values()
+    lanes = range(len(comparison.lanes))
+    found = [representative([run for run in of_it if run.job.lane == lane]) for lane in lanes]
+    return tuple(run for run in found if run is not None)
+
+
+def _with_intervals(traces: Sequence[Trace], figures: Sequence[Metrics] | None) -> list[Metrics]:
+    if figures is None:
+        return [metrics(trace) for trace in traces]
+    return [resampled(each, trace) for each, trace in zip(figures, traces, strict=True)]
 
 
 def _lane(label: str, trace: Trace, figures: Metrics) -> Plain:

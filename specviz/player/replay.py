@@ -19,6 +19,7 @@ from specviz.errors import ConfigError
 from specviz.player.payload import Plain, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.record.metrics import Metrics
 from specviz.record.trace import Trace
 
 _RUN_ID = "replay"
@@ -39,9 +40,11 @@ _DOCUMENT = """<!doctype html>
 """
 
 
-def replay_html(trace: Trace) -> str:
-    """One run in the player."""
-    player = payload_of_trace(trace, run_id=_RUN_ID, state="recorded", label="recorded")
+def replay_html(trace: Trace, figures: Metrics | None = None) -> str:
+    """One run in the player; ``figures`` of the trace, where they are known already."""
+    player = payload_of_trace(
+        trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures
+    )
     return _document(player, title=_pair(trace), facts=_facts(trace))
 
 
@@ -59,9 +62,11 @@ def comparison_html(
             "Not every lane has a run on the prompt, so there is no race to save.",
             remedy="Let the comparison go on until all have.",
         )
+    runs = representatives(comparison, measured, item)
     return comparison_replay_html(
         [lane.label for lane in comparison.lanes],
-        representatives(comparison, measured, item),
+        [run.trace for run in runs],
+        figures=[run.figures for run in runs],
         verdict=comparison.verdict.text,
         table=as_texts(comparison),
         facts=[
@@ -89,12 +94,13 @@ def comparison_replay_html(
     verdict: str,
     table: Sequence[Sequence[str]] = (),
     facts: Sequence[str] = (),
+    figures: Sequence[Metrics] | None = None,
 ) -> str:
     """A race in the player, below the verdict in words and the table, whose head comes first."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
     return _document(
-        race_payload(labels, traces),
+        race_payload(labels, traces, figures=figures),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
         facts=[*facts, *_place(traces[0])],
         verdict=verdict,

@@ -1,4 +1,4 @@
-"""What a trace says: its figures, each defined once, and its tables.
+"""What a trace says: its figures, each worked out once; what they mean is in ``figures``.
 
 Counts, alpha and acceptance by position use every round. Tau, tokens, times and all that
 follows from them leave out the cut rounds, together. A figure that cannot be known is None;
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
+from specviz.record.acceptance import expected_alpha, tested_in
 from specviz.record.intervals import (
     Interval,
     Intervals,
@@ -23,26 +23,51 @@ from specviz.record.intervals import (
     kind_interval,
     prompt_interval,
 )
-from specviz.record.trace import NOISE_LIMIT, Baseline, Candidate, Round, Trace
+from specviz.record.trace import (
+    NOISE_LIMIT,
+    Baseline,
+    Forecast,
+    Round,
+    StepCosts,
+    Trace,
+)
 from specviz.theory.speed import speedup
 
 __all__ = [
     "Interval",
     "Intervals",
     "Metrics",
-    "candidates_frame",
+    "Parts",
     "kind_interval",
     "metrics",
-    "rounds_frame",
-    "speedup_limit",
-    "verdict_sentence",
-    "why_sentence",
+    "resampled",
 ]
 
-_CANDIDATE_COLUMNS = (
-    "token_id", "text", "verdict", "tested", "draft_prob", "target_prob", "uniform", "odds",
-    "expected_acceptance",
-)  # fmt: skip
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the figures were made of, so that nobody works it out backwards.
+
+    Seconds and tokens are of whole rounds. None where it was not measured.
+    """
+
+    lossless: bool
+    possible: int  # tokens of a round in which every candidate is accepted
+    tokens: int
+    expected_accepted: float  # sum of sum min(draft, target) over tested positions
+    seconds: float | None  # of the run, by its timed repeats where there are some
+    target_seconds: float | None  # of the target alone
+    decoding: float  # of the run as it was watched
+    wasted: float  # of that, drafting that was thrown away
+    prefill: float  # of both models
+    target_prefill: float | None  # of the target alone
+    first_round: float | None
+    draft_step: float | None  # step costs at the run's mean context
+    target_step: float | None
+    verification: float | None
+    costs: StepCosts | None
+    forecast: Forecast | None
+    forecast_v: float | None  # v at the context that the forecast was made for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +102,44 @@ class Metrics:
     drift: float | None  # slowest block of a lane over its fastest, less 1; the worse lane
     wasted_share: float | None  # decode time spent drafting what was then thrown away
     intervals: Intervals
+    parts: Parts
+
+    @property
+    def round_cost(self) -> float | None:
+        """Of a round, in target steps: gamma c + v."""
+        if self.gamma is None or self.c is None or self.v is None:
+            return None
+        return self.gamma * self.c + self.v
+
+    @property
+    def speedup_limit(self) -> float | None:
+        """What no run at these step costs can exceed: every candidate accepted."""
+        return None if self.gamma is None else _ratio(self.gamma + 1, self.round_cost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
-        return _plain(dataclasses.asdict(self))
+        """Plain values that JSON can hold; of the parts nothing."""
+        figures = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        del figures["parts"]
+        figures["intervals"] = dataclasses.asdict(self.intervals)
+        return _plain(figures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Steps:
-    """The step costs a run met: c, v and the gamma they are for."""
+    """The step costs a run met, in seconds, and the gamma they are for."""
 
     gamma: int | None = None
-    c: float | None = None
-    v: float | None = None
+    draft: float | None = None
+    target: float | None = None
+    verification: float | None = None
+
+    @property
+    def c(self) -> float | None:
+        return _ratio(self.draft, self.target)
+
+    @property
+    def v(self) -> float | None:
+        return _ratio(self.verification, self.target)
 
     @property
     def round_cost(self) -> float | None:
@@ -111,15 +161,15 @@ class _Lanes:
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     """Every figure of the run; see the module for what each leaves out.
 
-    Intervals are resampled, the dearest part by far; without them the rest is the same.
+    Intervals are the dearest part by far; without them the rest is the same.
     """
-    rounds, tested = trace.rounds, _tested(trace.rounds)
+    rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
-    observed, expected = _ratio(accepted, len(tested)), _expected_alpha(tested)
+    observed, expected = _ratio(accepted, len(tested)), expected_alpha(tested)
     tau = _ratio(_tokens(whole), len(whole))
     steps, lanes = _steps(trace, whole), _lanes(trace.baseline, rounds)
-    spent = lanes.speculative or _seconds(entry.times.decode for entry in whole)
+    parts = _parts(trace, whole, steps, lanes)
     return Metrics(
         num_rounds=len(rounds),
         num_whole_rounds=len(whole),
@@ -136,8 +186,8 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         gamma=steps.gamma,
         c=steps.c,
         v=steps.v,
-        tokens_per_second=_ratio(_tokens(whole), spent),
-        baseline_tokens_per_second=_ratio(_tokens(whole), lanes.target),
+        tokens_per_second=_ratio(parts.tokens, parts.seconds),
+        baseline_tokens_per_second=_ratio(parts.tokens, parts.target_seconds),
         speedup_observed=_ratio(lanes.target, lanes.speculative),
         speedup_end_to_end=_end_to_end(trace, lanes),
         speedup_ideal=_ideal(observed if expected is None else expected, steps),
@@ -147,90 +197,45 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         baseline_ttft_ms=None if lanes.target_ttft is None else 1000 * lanes.target_ttft,
         noisy=None if lanes.drift is None else lanes.drift > NOISE_LIMIT,
         drift=lanes.drift,
-        wasted_share=_wasted_share(whole),
-        intervals=Intervals(
-            coins=coins_interval(trace) if intervals else None,
-            prompt=prompt_interval(trace) if intervals else None,
-        ),
+        wasted_share=_ratio(parts.wasted, parts.decoding),
+        intervals=_intervals(trace) if intervals else Intervals(coins=None, prompt=None),
+        parts=parts,
     )
 
 
-def verdict_sentence(metrics: Metrics, trace: Trace) -> str:
-    """Whether speculation paid, in a sentence; without a sound measurement, why there is none."""
-    speed, unsound = metrics.speedup_observed, _unsound(metrics, trace)
-    if unsound or speed is None:
-        return unsound or "No whole round was timed, so no verdict."
-    if abs(speed - 1) < 0.005:
-        return "As fast as the target alone."
-    if speed > 1:
-        return f"{_times(speed)} times as fast as the target alone."
-    return f"Slower than the target alone ({_times(speed)} times){_reason(metrics)}."
+def resampled(figures: Metrics, trace: Trace) -> Metrics:
+    """The figures of a run that were made without intervals, with them."""
+    return dataclasses.replace(figures, intervals=_intervals(trace))
 
 
-def why_sentence(metrics: Metrics) -> str:
-    """Where the time of a round goes and what comes out of it; empty where it is not known."""
-    gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
-    if gamma is None or c is None or v is None or tau is None:
-        return ""
-    checking = f"checking {gamma + 1} cost {v:.2f}"
-    if gamma * c == 0:
-        costs = f"Drafting was free, {checking} target steps"
-    else:
-        tokens = "token" if gamma == 1 else "tokens"
-        costs = f"Drafting {gamma} {tokens} cost {gamma * c:.2f} of a target step, {checking}"
-    return f"{costs}; {tau:.1f} tokens came out of each round."
+def _intervals(trace: Trace) -> Intervals:
+    return Intervals(coins=coins_interval(trace), prompt=prompt_interval(trace))
 
 
-def speedup_limit(metrics: Metrics) -> float | None:
-    """What no run at these step costs can exceed: every candidate accepted."""
-    gamma, c, v = metrics.gamma, metrics.c, metrics.v
-    if gamma is None or c is None or v is None:
-        return None
-    return (gamma + 1) / (gamma * c + v)
-
-
-def rounds_frame(trace: Trace) -> pd.DataFrame:
-    """A row a round; times in seconds."""
-    rounds = trace.rounds
-    tested = [_tested([entry]) for entry in rounds]
-    columns: dict[str, Any] = {
-        "round": [entry.index for entry in rounds],
-        "context_length": [entry.context_length for entry in rounds],
-        "drafted": [entry.num_drafted for entry in rounds],
-        "tested": [len(each) for each in tested],
-        "accepted": [entry.num_accepted for entry in rounds],
-        "emitted": [len(entry.emitted) for entry in rounds],
-        "alpha_expected": pd.Series([_expected_alpha(each) for each in tested], dtype=float),
-        "extra_kind": [entry.extra_kind for entry in rounds],
-        "cut": [entry.cut for entry in rounds],
-        "whole": [entry.whole for entry in rounds],
-    }
-    for name in ("draft", "verify", "other", "record", "decode"):
-        columns[f"{name}_seconds"] = [getattr(entry.times, name) for entry in rounds]
-    return pd.DataFrame(columns)
-
-
-def candidates_frame(trace: Trace) -> pd.DataFrame:
-    """A row a candidate; ``position`` counts from 1. Entropies are missing with the record off."""
-    places = [(entry.index, i) for entry in trace.rounds for i in range(entry.num_drafted)]
-    candidates = [each for entry in trace.rounds for each in entry.candidates]
-    columns: dict[str, Any] = {
-        "round": [index for index, _ in places],
-        "position": [place + 1 for _, place in places],
-    }
-    for name in _CANDIDATE_COLUMNS:
-        columns[name] = [getattr(each, name) for each in candidates]
-    for name in ("draft_entropy", "target_entropy"):
-        entropies = [each.insight and getattr(each.insight, name) for each in candidates]
-        columns[name] = pd.Series(entropies, dtype=float)
-    return pd.DataFrame(columns)
+def _parts(trace: Trace, whole: Sequence[Round], steps: _Steps, lanes: _Lanes) -> Parts:
+    decoding = math.fsum(entry.times.decode for entry in whole)
+    return Parts(
+        lossless=trace.config.lossless,
+        possible=trace.config.gamma + 1,
+        tokens=_tokens(whole),
+        expected_accepted=math.fsum(each.expected_acceptance for each in tested_in(trace.rounds)),
+        seconds=lanes.speculative or decoding or None,
+        target_seconds=lanes.target,
+        decoding=decoding,
+        wasted=_wasted(whole),
+        prefill=trace.prefill.target + trace.prefill.draft,
+        target_prefill=trace.baseline.prefill if trace.baseline else None,
+        first_round=trace.rounds[0].times.decode if trace.rounds else None,
+        draft_step=steps.draft,
+        target_step=steps.target,
+        verification=steps.verification,
+        costs=trace.step_costs,
+        forecast=trace.forecast,
+        forecast_v=_forecast_v(trace),
+    )
 
 
 # Counting
-
-
-def _tested(rounds: Sequence[Round]) -> list[Candidate]:
-    return [entry for each in rounds for entry in each.candidates if entry.tested]
 
 
 def _total(rounds: Sequence[Round], name: str) -> int:
@@ -243,17 +248,6 @@ def _tokens(rounds: Sequence[Round]) -> int:
 
 def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
-
-
-def _seconds(values: Any) -> float | None:
-    """Their sum, or None where no time passed."""
-    return math.fsum(values) or None
-
-
-def _expected_alpha(tested: Sequence[Candidate]) -> float | None:
-    total = math.fsum(entry.expected_acceptance for entry in tested)
-    # Sums of float32 probabilities may end a hair above 1.
-    return min(1.0, total / len(tested)) if tested else None
 
 
 def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[float | None, ...]:
@@ -278,16 +272,31 @@ def _steps(trace: Trace, whole: Sequence[Round]) -> _Steps:
     if costs is None or not whole:
         return _Steps()
     context = _total(whole, "context_length") / len(whole)
-    step = costs.target_step(context)
-    gamma, c = trace.config.gamma, None
+    gamma, draft = trace.config.gamma, None
     if trace.config.drafter != "model":
-        gamma, c = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
+        gamma, draft = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
     elif costs.draft:
-        c = _ratio(costs.draft_phase(context, gamma) / gamma, step)
+        draft = costs.draft_phase(context, gamma) / gamma
+    return _Steps(
+        gamma=gamma,
+        draft=draft,
+        target=costs.target_step(context),
+        verification=_verification(costs, context, gamma),
+    )
+
+
+def _verification(costs: StepCosts, context: float, gamma: int) -> float | None:
     rows = len(costs.target)
     known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row
-    v = _ratio(costs.verify(context, gamma + 1), step) if known else None
-    return _Steps(gamma=gamma, c=c, v=v)
+    return costs.verify(context, gamma + 1) if known else None
+
+
+def _forecast_v(trace: Trace) -> float | None:
+    costs, gamma = trace.step_costs, trace.config.gamma
+    if trace.forecast is None or costs is None:
+        return None
+    context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
+    return _ratio(_verification(costs, context, gamma), costs.target_step(context))
 
 
 def _lanes(baseline: Baseline | None, rounds: Sequence[Round]) -> _Lanes:
@@ -340,48 +349,17 @@ def _first_token_ms(trace: Trace) -> float | None:
     return 1000 * (trace.prefill.target + trace.prefill.draft + trace.rounds[0].times.decode)
 
 
-def _wasted_share(whole: Sequence[Round]) -> float | None:
-    """Of each round, draft time x (1 - accepted / drafted). Verification is not counted:
+def _wasted(whole: Sequence[Round]) -> float:
+    """Seconds: of each round, draft time x (1 - accepted / drafted). Verification is not counted:
     one pass is needed for the extra token anyway."""
-    lost = math.fsum(
+    return math.fsum(
         entry.times.draft * (1 - entry.num_accepted / entry.num_drafted)
         for entry in whole
         if entry.num_drafted
     )
-    return _ratio(lost, _seconds(entry.times.decode for entry in whole))
 
 
-# Words
-
-
-def _unsound(metrics: Metrics, trace: Trace) -> str | None:
-    if trace.baseline is None:
-        return "The target alone was not measured."
-    if metrics.speedup_observed is not None and metrics.noisy is None:
-        return "A lane was timed only once, so no verdict."
-    if metrics.noisy and metrics.drift is not None:
-        drift = f"{100 * metrics.drift:.0f} %"
-        return f"Noisy machine: blocks of the same work drift by {drift}, so no verdict."
-    return None
-
-
-def _times(speed: float) -> str:
-    return f"{speed:.1f}" if speed >= 1.095 else f"{speed:.2f}"
-
-
-def _reason(metrics: Metrics) -> str:
-    gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
-    if gamma is None or c is None or v is None or tau is None:
-        return ""
-    if tau >= gamma * c + v:
-        return ", though by their step costs the two models should gain: the rest is overhead"
-    drafting = f"drafting {gamma} tokens costs {gamma * c:.1f} target steps"
-    verifying = f"verifying {gamma + 1} costs {v:.1f}"
-    if not gamma * c:
-        costs = f"verifying {gamma + 1} tokens costs {v:.1f} target steps"
-    else:
-        costs = drafting if v < 1.1 else f"{drafting}, {verifying},"
-    return f", because {costs} and only {tau:.1f} tokens come out of a round"
+# Plain values
 
 
 def _plain(value: Any) -> Any:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Never
 
 from specviz.errors import ConfigError
+from specviz.record.numbers import SIZE
 from specviz.record.prompts import read_presets
 
 MAX_ITEMS = 500
-MAX_SUITE_BYTES = 4 * 2**20
+MAX_SUITE_BYTES = 5 * 10**6
 MAX_PROMPT = 100_000
 MAX_KIND = 40
 
@@ -36,7 +37,7 @@ def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
     """``source`` is what the errors call the text. Empty lines are passed over."""
     if len(text.encode(errors="surrogatepass")) > MAX_SUITE_BYTES:
         raise ConfigError(
-            f"{source} is larger than {MAX_SUITE_BYTES // 2**20} MiB.", remedy="Give fewer prompts."
+            f"{source} is larger than {SIZE.shown(MAX_SUITE_BYTES)}.", remedy="Give fewer prompts."
         )
     # Not splitlines: a prompt may hold the other line ends of Unicode as they are.
     lines = text.removeprefix("\ufeff").split("\n")

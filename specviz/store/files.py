@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Never
 
 from specviz.errors import TraceError
+from specviz.record.numbers import SIZE
 from specviz.store.decoding import MisfitError
 
-MAX_BYTES = 256 * 2**20
+MAX_BYTES = 270 * 10**6
 
 
 def to_json(record: Mapping[str, Any]) -> str:
@@ -50,7 +51,7 @@ def read_file(path: Path) -> str:
     if not path.is_file():
         refuse(f"{path} is not a file.", "Choose a file written by specviz.")
     if path.stat().st_size > MAX_BYTES:
-        refuse(f"{path} is larger than {MAX_BYTES // 2**20} MiB.", "Choose a trace file.")
+        refuse(f"{path} is larger than {SIZE.shown(MAX_BYTES)}.", "Choose a trace file.")
     return path.read_text(encoding="utf-8-sig")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.record.metrics import metrics
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
 
@@ -10,8 +10,9 @@ _HEAD = 400  # characters of the prompt and of the text that a search looks in
 _LABEL = 200  # of what is one word in a list, whoever wrote the trace
 
 
-def summary_of(trace: Trace) -> RunSummary:
-    figures = metrics(trace, intervals=False)
+def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
+    """``figures`` of the trace, where they are known already."""
+    figures = figures or metrics(trace, intervals=False)
     config = trace.config
     return RunSummary(
         created=trace.created[:_LABEL],
@@ -42,11 +43,12 @@ def keep(
     comparison: str | None = None,
     job: tuple[int, int, int] | None = None,
     memory_bytes: int | None = None,
+    figures: Metrics | None = None,
 ) -> str:
     """The run's id in the library; it is durable when this returns."""
     return library.add(
         trace,
-        summary_of(trace),
+        summary_of(trace, figures),
         run_id=run_id,
         name=name,
         comparison=comparison,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
+from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
@@ -295,7 +296,7 @@ def _packed(trace: Trace) -> bytes:
     text = trace_to_json(trace)
     if len(text) > MAX_BYTES:  # it could be kept, but never opened again
         raise StoreError(
-            f"The run is too long for the library: over {MAX_BYTES // 2**20} MiB.",
+            f"The run is too long for the library: over {SIZE.shown(MAX_BYTES)}.",
             remedy="Make a shorter one, or one that does not record what both models thought.",
         )
     return zlib.compress(text.encode("ascii"), level=3)

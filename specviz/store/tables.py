@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from specviz.record.metrics import rounds_frame
+from specviz.record.frames import rounds_frame
 from specviz.record.trace import Trace
 from specviz.store import RunRow
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from specviz.errors import ConfigError
+from specviz.record.numbers import SIZE
 
 
 def read_text(path: Path, option: str, limit: int) -> str:
@@ -14,7 +15,7 @@ def read_text(path: Path, option: str, limit: int) -> str:
             content = file.read(limit + 1)
         if len(content) > limit:
             raise ConfigError(
-                f"{option}: {path} is larger than {limit // 2**20} MiB.", remedy="Give less."
+                f"{option}: {path} is larger than {SIZE.shown(limit)}.", remedy="Give less."
             )
         return content.decode("utf-8")
     except UnicodeDecodeError:

@@ -86,7 +86,7 @@ def test_run_prints_rounds_text_and_figures_in_order(
     out = capsys.readouterr().out
     places = [out.index(each) for each in ("candidates", "→·w12", " w1 w2 w3 w4 w10", "speed\n")]
     assert places == sorted(places)
-    assert "1.5 times as fast as the target alone." in out
+    assert "1.50 times as fast as the target alone." in out
     assert "prompt ids" not in out
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from specviz.cli.figures import render_figures
 from specviz.cli.painter import Painter, display_width
-from specviz.record.metrics import metrics, verdict_sentence
+from specviz.record.metrics import metrics
 from specviz.record.trace import Forecast, RunConfig, Trace
+from specviz.record.verdict_words import verdict_sentence
 from tests.traces import make_baseline, make_costs, make_prompt, make_trace
 
 SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 12 emitted
@@ -45,15 +46,17 @@ def test_the_verdict_comes_first_and_bold() -> None:
 @pytest.mark.parametrize(
     "expected",
     [
-        "speedup, observed 3.00 × equal blocks within 0.0 %",
+        "speedup, observed 3.00 ×",
+        "drift 0.0 % between equal blocks",
         "tokens/s 300.0",
         "tokens/s, target alone 100.0",
-        "τ 3.00 tokens a round",
+        "τ, tokens a round 3.00 of 4 possible",
         "α observed 0.800 too few rounds for an interval",
         "draft acceptance rate 0.667 8 accepted of 12 drafted",
-        "c 0.100 draft step / target step",
-        "v 1.300 verify 4 tokens / target step",
-        "speedup, accounted 1.88 × τ / (γc + v)",
+        "c, a draft step 0.100 in target steps",
+        "v, a verification 1.30 of 4 tokens, in target steps",
+        "speedup, accounted 1.88 × what the two models explain",
+        "speedup, limit 2.50 × if all were accepted",
         "time to first token 32.0 ms target alone 30.0 ms",
         "α at position 1 0.750 ━━━━━━━━━━━━━━━",
     ],
@@ -67,12 +70,12 @@ def test_a_known_figure(expected: str) -> None:
     ("label", "reason"),
     [
         ("speedup, observed", "the target alone was not measured"),
-        ("end to end", "the target alone was not measured"),
+        ("speedup, end to end", "the target alone was not measured"),
         ("tokens/s, target alone", "the target alone was not measured"),
         ("speedup, accounted", "no step costs in this trace"),
         ("speedup, ideal", "no step costs in this trace"),
-        ("c", "no step costs in this trace"),
-        ("v", "no step costs in this trace"),
+        ("c, a draft step", "no step costs in this trace"),
+        ("v, a verification", "no step costs in this trace"),
     ],
 )
 def test_what_was_not_measured_says_so(label: str, reason: str) -> None:
@@ -86,10 +89,10 @@ def test_what_was_not_measured_says_so(label: str, reason: str) -> None:
         ("α observed", "no candidate was tested"),
         ("α expected", "no candidate was tested"),
         ("draft acceptance rate", "nothing was drafted"),
-        ("τ", "no whole round"),
+        ("τ, tokens a round", "no whole round"),
         ("α at position 1", "never tested"),
         ("time to first token", "no round"),
-        ("lost to rejected", "no whole round"),
+        ("drafting wasted", "no whole round"),
     ],
 )
 def test_a_run_without_rounds_still_draws(label: str, reason: str) -> None:
@@ -155,7 +158,7 @@ def test_noisy_step_costs_say_so_and_what_to_do() -> None:
         make_trace(SPELT, step_costs=replace(costs, drift=drift)) for drift in (0.04, 0.23)
     )
     said = " ".join(drawn(noisy).split())
-    assert "Step costs were measured on a busy machine: the same steps drifted by 23 %." in said
+    assert "Step costs were measured on a busy machine: the same steps drifted by 23.0 %." in said
     assert "--measure-costs" in said
     assert "busy machine" not in drawn(steady)
 

@@ -13,7 +13,7 @@ from specviz.record.pairs import Progress
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
 
-DOWNLOAD = "downloading us/target: {} % of 988.1 MB"
+DOWNLOAD = "downloading us/target: {} % of 988 MB"
 
 
 def download(percent: int, done: int) -> Progress:

@@ -54,7 +54,7 @@ def test_every_figure_has_its_median_and_spread() -> None:
 def test_the_faster_lane_is_named_with_its_interval() -> None:
     verdict = compared(0.03, 0.02).verdict
     assert (verdict.winner, verdict.ranking, verdict.same_question) == (1, (1, 0), True)
-    assert verdict.text.startswith("γ 3 is faster by 50 % (")
+    assert verdict.text.startswith("γ 3 is faster by 50.0 % (")
     assert "over 3 seeds" in verdict.text
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
     assert "γ 2 is slower than the target alone (0.67 times, 0.65–0.68)." in verdict.text
@@ -90,7 +90,7 @@ def test_one_pair_of_runs_is_not_one_run_of_each_lane() -> None:
 def test_of_three_lanes_the_best_is_held_against_the_next() -> None:
     verdict = compared(0.03, 0.02, 0.04).verdict
     assert (verdict.winner, verdict.ranking) == (1, (1, 0, 2))
-    assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50 % (")
+    assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50.0 % (")
     assert "By mean rate: γ 3, γ 2, γ 4." in verdict.text
     assert len(verdict.ratios) == 6
 
@@ -170,7 +170,7 @@ def test_a_cheaper_draft_that_is_accepted_less() -> None:
         3,
     )
     assert (
-        "its draft is 2.1 times cheaper, though its draft is accepted less, 0.62 against 0.67."
+        "its draft is 2.10 times cheaper, though its draft is accepted less, 0.625 against 0.667."
         in text
     )
 
@@ -184,7 +184,7 @@ def test_fewer_tokens_drafted_and_verified() -> None:
     )
     assert "drafting costs it 0.40 target steps a round against 1.60" in text
     assert "verifying costs it 1.10 target steps against 1.60" in text
-    assert "though fewer tokens come out of a round, 2.5 against 3.5" in text
+    assert "though fewer tokens come out of a round, 2.50 against 3.50" in text
 
 
 def test_looking_tokens_up_costs_nothing() -> None:
@@ -199,7 +199,7 @@ def test_looking_tokens_up_costs_nothing() -> None:
         plan,
         runs_of(plan, lambda job: wobbling(job, seconds=(0.01, 0.03)) | fields[job.lane]),
     ).verdict.text
-    assert text.startswith("prompt lookup is faster by a factor of 2.1 (")
+    assert text.startswith("prompt lookup is faster by a factor of 2.14 (")
     assert (
         ": drafting costs it nothing, against 1.20 target steps a round, though its lookup" in text
     )

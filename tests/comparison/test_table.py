@@ -8,12 +8,14 @@ import pytest
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.painter import Painter
-from specviz.comparison import Comparison, Measured, compare
+from specviz.comparison import Comparison, Measured, compare, lane_results
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.comparison.table import BEST, Row, as_texts, rows_of
 from specviz.errors import ConfigError
+from specviz.player import payload, racing
 from specviz.player.racing import prompts_raced, representatives
 from specviz.player.replay import comparison_html
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from tests.traces import make_baseline, make_costs, make_round, make_trace
@@ -58,17 +60,17 @@ def row(name: str, rows: tuple[Row, ...]) -> Row:
 
 def test_figures_with_their_spread_and_the_best_marked() -> None:
     rows = rows_of(compared())
-    rate = row("tokens a second", rows)
-    assert rate.texts == ("119 (114–125)", "100")  # 5 tokens in 2 rounds
-    assert (rate.best, rate.target) == ((0,), "100")
+    rate = row("tokens/s", rows)
+    assert rate.texts == ("119.3 (113.6–125.0)", "100.0")  # 5 tokens in 2 rounds
+    assert (rate.best, rate.target) == ((0,), "100.0")
     alpha = row("α observed", rows)
-    assert (alpha.texts, alpha.best) == (("0.75", "0.75"), ())  # no best where all are alike
+    assert (alpha.texts, alpha.best) == (("0.750", "0.750"), ())  # no best where all are alike
     assert row("τ, tokens a round", rows).texts == ("2.50", "2.50")
     assert row("v, a verification", rows).best == (0,)
-    assert row("memory of the weights", rows).texts == ("29 MB", "29 MB")
-    speedup = row("speedup", rows)
-    assert speedup.texts[1] == "1.00"
-    assert speedup.texts[0].startswith("1.19 (")
+    assert row("memory of the weights", rows).texts == ("29.3 MB", "29.3 MB")
+    speedup = row("speedup, observed", rows)
+    assert speedup.texts[1] == "1.00×"
+    assert speedup.texts[0].startswith("1.19× (")
 
 
 def test_a_share_stays_within_0_and_1() -> None:
@@ -78,7 +80,7 @@ def test_a_share_stays_within_0_and_1() -> None:
         Measured(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
         for job in jobs
     ]
-    assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.50 (0.00–1.00)"
+    assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.500 (0.000–1.000)"
 
 
 def test_what_no_lane_knows_is_left_out() -> None:
@@ -90,7 +92,7 @@ def test_what_no_lane_knows_is_left_out() -> None:
 def test_as_texts_has_the_head_first_and_marks() -> None:
     head, *rows = as_texts(compared())
     assert head == ["", "γ 2", "γ 3", "target alone"]
-    assert rows[0] == ["tokens a second", f"119 (114–125) {BEST}", "100", "100"]
+    assert rows[0] == ["tokens/s", f"119.3 (113.6–125.0) {BEST}", "100.0", "100.0"]
     assert all(len(each) == 4 for each in rows)
 
 
@@ -98,7 +100,7 @@ def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
     comparison = compared(targets=("small", "big"))
     head, *rows = as_texts(comparison)
     assert head == ["", "γ 2", "γ 3"]
-    assert rows[-1] == ["its target alone, tokens a second", "100", "100"]
+    assert rows[-1] == ["tokens/s, its target alone", "100.0", "100.0"]
     painter = Painter(colour=False, width=100)
     assert "small alone" in render_comparison(painter, comparison, None)
     assert "target alone  " not in render_comparison(painter, comparison, None)
@@ -110,10 +112,28 @@ def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
     second = [each for each in told if each.job.key[:2] != (1, 0)]  # one lane has not run "a"
     comparison = compare(plan, second)
     assert prompts_raced(comparison, second) == (1,)
-    traces = representatives(comparison, second, 1)
-    assert [trace.text for trace in traces] == ["x", "b"]
+    runs = representatives(comparison, second, 1)
+    assert [run.trace.text for run in runs] == ["x", "b"]
     html = comparison_html(comparison, second)
     assert "race on prompt 2 of 2, story" in html
     for runs, item in ((second, 0), (second[:1], None)):
         with pytest.raises(ConfigError, match="no race to save"):
             comparison_html(comparison, runs, item=item)
+
+
+def test_figures_are_worked_out_once_on_the_way_to_the_race(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Trace] = []
+
+    def counted(trace: Trace, *, intervals: bool = True) -> Metrics:
+        made.append(trace)
+        return metrics(trace, intervals=intervals)
+
+    for module in (lane_results, payload, racing):
+        monkeypatch.setattr(module, "metrics", counted)
+    runs = [run_of(job) for job in PLAN.jobs()]
+    comparison = compare(PLAN, runs)
+    assert compare(PLAN, runs) == comparison
+    assert comparison_html(comparison, runs)
+    assert len(made) == len(runs)

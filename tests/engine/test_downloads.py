@@ -12,6 +12,7 @@ import transformers as hf
 from huggingface_hub import constants
 
 from specviz.engine.model.pair import Pair
+from specviz.record.numbers import SIZE
 from specviz.record.pairs import Progress
 from tests.engine.asking import load
 from tests.engine.fake_hub import PIECE, FakeHub
@@ -86,7 +87,7 @@ def test_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
     assert (done[0], done[-1]) == (0, size)
     assert len(set(done)) >= 4
     assert len(words) <= 3 + 4 * (words[-1][0] - words[0][0])
-    assert words[-1][1].text == f"downloading us/target: 100 % of {size / 1e6:,.1f} MB"
+    assert words[-1][1].text == f"downloading us/target: 100 % of {SIZE.shown(size)}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from specviz.player.summary import summary
-from specviz.record.metrics import Metrics, metrics, speedup_limit, why_sentence
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
+from specviz.record.verdict_words import why_sentence
 from tests.traces import full_trace, make_trace
 
 HEADLINES = ["alpha-observed", "tau", "speedup-observed", "tokens-per-second"]
@@ -38,8 +39,8 @@ def test_values_are_those_of_the_analysis() -> None:
         "speedup-ideal": figures.speedup_ideal,
         "speedup-accounted": figures.speedup_accounted,
         "speedup-end-to-end": figures.speedup_end_to_end,
-        "draft-cost": figures.c,
-        "verify-cost": figures.v,
+        "c": figures.c,
+        "v": figures.v,
     }
     assert {name: seen[name]["value"] for name in pairs} == pairs
     assert None not in pairs.values()
@@ -86,7 +87,7 @@ def test_each_help_gives_the_numbers_that_make_the_figure() -> None:
 
 def test_what_is_not_known_is_a_dash_without_a_value() -> None:
     seen = shown(make_trace(["aar"]))
-    for name in ("speedup-observed", "speedup-forecast", "draft-cost", "drift"):
+    for name in ("speedup-observed", "speedup-forecast", "c", "drift"):
         assert (seen[name]["value"], seen[name]["shown"]) == (None, "–")
 
 
@@ -99,7 +100,7 @@ def test_a_sentence_of_the_caller_goes_before_the_verdict() -> None:
 def test_the_lamp_shines_only_beyond_the_possible() -> None:
     trace = full_trace()
     figures = dataclasses.replace(metrics(trace), gamma=3, c=0.2, v=1.4, drift=0.01)
-    assert speedup_limit(figures) == pytest.approx(2.0)
+    assert figures.speedup_limit == pytest.approx(2.0)
     dark = dataclasses.replace(figures, speedup_observed=2.09)
     bright = dataclasses.replace(figures, speedup_observed=2.11)
     noisy = dataclasses.replace(figures, speedup_observed=2.11, drift=0.2)
@@ -112,9 +113,9 @@ def test_the_lamp_shines_only_beyond_the_possible() -> None:
 @pytest.mark.parametrize(
     ("gamma", "c", "words"),
     [
-        (5, 0.15, "Drafting 5 tokens cost 0.75 of a target step, checking 6 cost 1.25; 4.6"),
-        (1, 0.15, "Drafting 1 token cost 0.15 of a target step, checking 2 cost 1.25; 4.6"),
-        (3, 0.0, "Drafting was free, checking 4 cost 1.25 target steps; 4.6"),
+        (5, 0.15, "Drafting 5 tokens cost 0.75 of a target step, checking 6 cost 1.25; 4.60"),
+        (1, 0.15, "Drafting 1 token cost 0.15 of a target step, checking 2 cost 1.25; 4.60"),
+        (3, 0.0, "Drafting was free, checking 4 cost 1.25 target steps; 4.60"),
     ],
 )
 def test_why_in_a_sentence(gamma: int, c: float, words: str) -> None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.metrics import Metrics, metrics, verdict_sentence
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
+from specviz.record.verdict_words import verdict_sentence
 from tests.paper_trace import paper_trace
 
 
@@ -21,13 +22,13 @@ def said(figures: Metrics, trace: Trace | None = None) -> str:
 
 
 def test_sentences(figures: Metrics) -> None:
-    assert said(figures) == "1.7 times as fast as the target alone."
+    assert said(figures) == "1.74 times as fast as the target alone."
     assert said(replace(figures, speedup_observed=1.04)) == (
         "1.04 times as fast as the target alone."
     )
     assert said(replace(figures, speedup_observed=1.004)) == "As fast as the target alone."
     noisy = replace(figures, noisy=True, drift=0.09)
-    assert said(noisy) == ("Noisy machine: blocks of the same work drift by 9 %, so no verdict.")
+    assert said(noisy) == ("Noisy machine: blocks of the same work drift by 9.0 %, so no verdict.")
     assert said(replace(figures, noisy=None, drift=None)) == (
         "A lane was timed only once, so no verdict."
     )
@@ -39,16 +40,16 @@ def test_sentences_when_slower(figures: Metrics) -> None:
     slow = replace(figures, speedup_observed=0.82, gamma=8, c=0.15, v=1.05, tau=1.9)
     start = "Slower than the target alone (0.82 times)"
     assert said(slow) == (
-        f"{start}, because drafting 8 tokens costs 1.2 target steps "
-        "and only 1.9 tokens come out of a round."
+        f"{start}, because drafting 8 tokens costs 1.20 target steps "
+        "and only 1.90 tokens come out of a round."
     )
     assert said(replace(slow, v=1.4)) == (
-        f"{start}, because drafting 8 tokens costs 1.2 target steps, verifying 9 costs 1.4, "
-        "and only 1.9 tokens come out of a round."
+        f"{start}, because drafting 8 tokens costs 1.20 target steps, verifying 9 costs 1.40, "
+        "and only 1.90 tokens come out of a round."
     )
     assert said(replace(slow, c=0.0, v=2.3)) == (
-        f"{start}, because verifying 9 tokens costs 2.3 target steps "
-        "and only 1.9 tokens come out of a round."
+        f"{start}, because verifying 9 tokens costs 2.30 target steps "
+        "and only 1.90 tokens come out of a round."
     )
     assert said(replace(slow, tau=3.0)) == (
         f"{start}, though by their step costs the two models should gain: the rest is overhead."

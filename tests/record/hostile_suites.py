@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-LIMIT = 4 * 2**20
+LIMIT = 5 * 10**6
 GOOD = '{"prompt": "Once"}\n'
 SCRIPT = "<script>alert(1)</script>"
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from specviz.record.metrics import Metrics, metrics, verdict_sentence
+from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.trace import Baseline, Block, Forecast, RunConfig
+from specviz.record.verdict_words import verdict_sentence
 from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
 from tests.traces import make_baseline, make_costs, make_round, make_trace
 
@@ -217,3 +218,20 @@ def test_lanes_are_told_by_name_not_by_order() -> None:
     blocks = (spec, spec, plain, plain)
     figures = metrics(make_trace(["aar"], baseline=Baseline(blocks=blocks, prefill=0.0)))
     assert figures.speedup_observed == close(1.5)
+
+
+def test_the_parts_are_those_that_the_figures_were_made_of(figures: Metrics) -> None:
+    parts = figures.parts
+    assert figures.tokens_per_second == parts.tokens / (parts.seconds or 0)
+    assert figures.baseline_tokens_per_second == parts.tokens / (parts.target_seconds or 0)
+    assert figures.speedup_observed == (parts.target_seconds or 0) / (parts.seconds or 0)
+    assert figures.alpha_expected == parts.expected_accepted / figures.num_tested
+    assert figures.c == (parts.draft_step or 0) / (parts.target_step or 0)
+    assert figures.v == (parts.verification or 0) / (parts.target_step or 0)
+    assert figures.wasted_share == parts.wasted / parts.decoding
+    assert "parts" not in figures.as_dict()
+
+
+def test_intervals_can_be_added_later() -> None:
+    trace = make_trace(["aar", "aaa"] * 10)
+    assert resampled(metrics(trace, intervals=False), trace) == metrics(trace)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.metrics import Metrics, candidates_frame, metrics, rounds_frame
+from specviz.record.frames import candidates_frame, rounds_frame
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Alternatives, Insight
 from tests.paper_trace import paper_trace
 from tests.traces import make_round, make_trace

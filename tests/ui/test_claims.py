@@ -114,7 +114,7 @@ def test_the_chart_of_batches_is_of_the_chain_of_the_card() -> None:
 
 def test_the_chart_of_memory_is_of_the_models_of_the_card() -> None:
     app = opened_by(next(each for each in CLAIMS if each.id == "terabytes-a-token"))
-    assert "A pass of the target reads **1,000 GB** of weights" in words(app)
+    assert "A pass of the target reads **1 TB** of weights" in words(app)
     assert "does not fit" in app.warning[0].value
     card = next(each for each in CLAIMS if each.id == "barely-fits")
     app = opened_by(card)

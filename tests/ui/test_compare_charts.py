@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.record.figures import CATALOGUE
 from specviz.record.metrics import metrics
 from specviz.record.throughput import extrapolated_curves
 from specviz.record.trace import RunConfig, Trace
@@ -37,17 +38,22 @@ def timed(*verdicts: str, config: RunConfig | None = None) -> Trace:
     )
 
 
-ONE = LaneRuns(
+def lane_of(label: str, traces: tuple[Trace, ...], speedup: Reading | None = None) -> LaneRuns:
+    figures = tuple(metrics(each, intervals=False) for each in traces)
+    return LaneRuns(label=label, traces=traces, figures=figures, speedup=speedup)
+
+
+ONE = lane_of(
     label="γ 3",
     traces=(timed("aar", "aaa"), timed("rdd")),
     speedup=Reading(value=1.3, low=1.2, high=1.5),
 )
-TWO = LaneRuns(
+TWO = lane_of(
     label="prompt lookup",
     traces=(timed("a", "", config=RunConfig(gamma=3, drafter="prompt-lookup")),),
     speedup=Reading(value=0.9),
 )
-NONE = LaneRuns(label="nothing", traces=(make_trace([]),))
+NONE = lane_of(label="nothing", traces=(make_trace([]),))
 
 
 def named(made: Any, name: str) -> Any:
@@ -62,7 +68,7 @@ def test_acceptance_by_place_pools_the_runs_of_a_lane() -> None:
     assert list(line.y) == pytest.approx([2 / 3, 1.0, 1 / 2])
     assert list(line.customdata) == [3, 2, 2]
     assert list(named(made, "prompt lookup").y) == [1.0]
-    alone: Any = alpha_by_position([LaneRuns(label="one", traces=ONE.traces[:1])])
+    alone: Any = alpha_by_position([lane_of(label="one", traces=ONE.traces[:1])])
     known = [each for each in metrics(ONE.traces[0]).alpha_by_position if each is not None]
     assert list(alone.data[0].y) == pytest.approx(known)
 
@@ -72,7 +78,7 @@ def test_tokens_a_round_are_shares_of_whole_rounds_with_tau() -> None:
     bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
     assert made.layout.shapes[0].x0 == pytest.approx(8 / 3)
-    cut = LaneRuns(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
+    cut = lane_of(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
     drawn: Any = tokens_per_round([cut])
     assert not drawn.data
 
@@ -102,7 +108,7 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
         KindReadings(kind="story", readings=(Reading(value=1.5, low=1.4, high=1.6), None)),
         KindReadings(kind="list", readings=(Reading(value=1.2), Reading(value=2.0))),
     ]
-    made: Any = by_kind(["one", "two"], kinds, "times the target alone")
+    made: Any = by_kind(["one", "two"], kinds, CATALOGUE["speedup_observed"])
     assert list(made.data[0].x) == ["story", "list"]
     assert (list(made.data[1].x), list(made.data[1].y)) == (["list"], [2.0])
     assert list(made.layout.xaxis.categoryarray) == ["story", "list"]
@@ -111,8 +117,8 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
 def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
     wide = KindReadings(kind="list", readings=(Reading(value=2.0, low=0.0, high=5000.0),))
     near = KindReadings(kind="story", readings=(Reading(value=1.0, low=0.5, high=3.0),))
-    both: Any = by_kind(["one"], [wide, near], "times")
-    alone: Any = by_kind(["one"], [near], "times")
+    both: Any = by_kind(["one"], [wide, near], CATALOGUE["speedup_observed"])
+    alone: Any = by_kind(["one"], [near], CATALOGUE["speedup_observed"])
     assert both.layout.yaxis.range[1] == pytest.approx(6.3)
     assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
 

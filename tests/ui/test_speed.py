@@ -49,8 +49,8 @@ def test_the_figures_beside_the_chart() -> None:
     assert shown(app) == {
         "Tokens a round, τ": f"{expected_tokens(0.8, 12):.2f}",
         "Breaks even at α": f"{break_even_alpha(0.1, 1.5, max_gamma=24):.3f}",
-        "With an oracle": f"{oracle_speedup(0.8, 0.1, 1.5):.2f} ×",
-        "Arithmetic": f"{operations_factor(0.8, 12, 0.1):.2f} ×",
+        "With an oracle": f"{oracle_speedup(0.8, 0.1, 1.5):.2f}×",
+        "Arithmetic": f"{operations_factor(0.8, 12, 0.1):.2f}×",
     }
     assert f"The chosen γ 12 gives {speedup(0.8, 12, 0.1, 1.5):.2f}" in words(app)
 
@@ -63,7 +63,7 @@ def test_the_figures_beside_the_chart() -> None:
         ("0.7", "1", "1", "Drafting would pay at no α"),
         ("0.5", "1", "1", "Drafting would pay at no α"),
         ("1", "0", "1", "**no γ is best**: the speedup rises with γ towards **∞**"),
-        ("0.3", "0", "1", "**no γ is best**: the speedup rises with γ towards **1.43 ×**"),
+        ("0.3", "0", "1", "**no γ is best**: the speedup rises with γ towards **1.43×**"),
         ("1", "0.05", "1", "nothing is ever rejected, so **no γ is best**"),
         ("0.5", "0", "2.5", "no γ pays"),
         ("0.95", "0.01", "1", "the best γ is **40: 12.54 times**"),
@@ -125,8 +125,8 @@ def test_points_open_a_paper_s_row_and_a_run() -> None:
     assert shown(app)["α, implied"] == "0.851"
     sound(app.selectbox(key="speed_point").set_value("recorded").run())
     figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
-    assert shown(app)["observed"] == f"{figures.speedup_observed:.3g}"
-    assert shown(app)["v"] == f"{figures.v:.3g}"
+    assert shown(app)["Speedup, observed"] == f"{figures.speedup_observed:.2f}×"
+    assert shown(app)["v, a verification"] == f"{figures.v:.2f}"
 
 
 def test_points_beyond_the_map_stand_at_its_edge() -> None:
@@ -163,8 +163,8 @@ def test_a_run_of_this_session_is_a_point() -> None:
     assert [each[0] for each in points["customdata"]] == [run.id]
     sound(app.selectbox(key="speed_point").set_value(run.id).run())
     figures = metrics(run.trace)
-    assert shown(app)["α, expected"] == f"{figures.alpha_expected:.3g}"
-    assert shown(app)["observed"] == f"{figures.speedup_observed:.3g}"
+    assert shown(app)["α expected"] == f"{figures.alpha_expected:.3f}"
+    assert shown(app)["Speedup, observed"] == f"{figures.speedup_observed:.2f}×"
 
 
 def test_the_recursion_beside_its_closed_form() -> None:

@@ -24,6 +24,7 @@ from huggingface_hub.utils._xet import abort_xet_session  # there is no public w
 from tqdm.asyncio import tqdm_asyncio
 
 from specviz.errors import PairError
+from specviz.record.numbers import SIZE
 from specviz.record.pairs import Progress, Tell
 
 _SMALL_FILES = ("*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken")
@@ -68,7 +69,7 @@ def _downloading(hub_id: str, total: int) -> _Say:
     def say(received: int) -> Progress:
         done = min(received, total)
         percent = 10 * (10 * done // max(total, 1))
-        text = f"downloading {hub_id}: {percent} % of {total / 1e6:,.1f} MB"
+        text = f"downloading {hub_id}: {percent} % of {SIZE.shown(total)}"
         return Progress(stage="downloading", text=text, done_bytes=done, total_bytes=total)
 
     return say

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specviz.errors import PromptError
+from specviz.record.numbers import SIZE
 
 SECONDS = 5.0
 _MEMORY = 512 * 2**20  # bytes beyond what this process has
-_LONGEST = 16 * 2**20  # bytes of text
+_LONGEST = 16 * 10**6  # bytes of text
 _STATM = Path("/proc/self/statm")
 _DONE, _FAILED = b"+", b"-"
 
@@ -39,7 +40,7 @@ def render_chat(tokenizer: Any, name: str, text: str, *, seconds: float = SECOND
     if found is None:
         _refuse(name, f"is not done after {seconds:g} s")
     if len(found) > _LONGEST:
-        _refuse(name, f"writes more than {_LONGEST // 2**20} MiB")
+        _refuse(name, f"writes more than {SIZE.shown(_LONGEST)}")
     said = found[1:].decode("utf-8", "replace")
     if not found.startswith(_DONE):
         _refuse(name, f"fails: {said or 'it ended the process that rendered it'}")

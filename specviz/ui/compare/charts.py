@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from specviz.record.metrics import Metrics, metrics
+from specviz.record.figures import CATALOGUE, TIMES_THE_TARGET, Figure
+from specviz.record.metrics import Metrics
+from specviz.record.numbers import PERCENT, PROBABILITY, RATIO, TOKENS, Quantity
 from specviz.record.throughput import extrapolated_curves
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
 _MOST_TIMES = 3  # the highest value, and no interval is drawn farther
+_TIME = CATALOGUE["ms_a_token"]
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
 
 
@@ -33,10 +36,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRuns:
-    """A lane as the figures know it: every run that was measured of it."""
+    """A lane as the charts know it: every run that was measured of it, and each one's figures."""
 
     label: str
     traces: tuple[Trace, ...]
+    figures: tuple[Metrics, ...]
     speedup: Reading | None = None
 
     @property
@@ -58,7 +62,7 @@ class KindReadings:
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Accepted among tested at each place of a draft, every run of a lane together."""
-    made = figure(x_title="place in the draft", y_title="acceptance, α")
+    made = figure(x_title="place in the draft", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
         places, shares, counts = _by_place(lane.rounds)
         made.add_scatter(
@@ -69,7 +73,7 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
             mode="lines+markers",
             line={"color": _colour(index)},
             marker={"symbol": _symbol(index), "size": 8},
-            hovertemplate="place %{x}: %{y:.3f} of %{customdata} tested"
+            hovertemplate=f"place %{{x}}: {PROBABILITY.hover()} of %{{customdata}} tested"
             f"<extra>{lane.label}</extra>",
         )
     made.update_yaxes(range=[0, 1.03])
@@ -92,9 +96,9 @@ def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
         made.add_bar(
             x=numbers,
             y=[counts.count(number) / len(counts) for number in numbers],
-            name=f"{lane.label}: τ of all rounds {statistics.fmean(counts):.2f}",
+            name=f"{lane.label}: τ of all rounds {TOKENS.bare(statistics.fmean(counts))}",
             marker={"color": _colour(index), "pattern": {"shape": _PATTERNS[index]}},
-            hovertemplate=f"%{{x}} tokens: %{{y:.1%}}<extra>{lane.label}</extra>",
+            hovertemplate=f"%{{x}} tokens: {PERCENT.hover()}<extra>{lane.label}</extra>",
         )
         made.add_vline(
             x=statistics.fmean(counts), line={"color": _colour(index), "dash": "dash", "width": 1.5}
@@ -112,7 +116,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Milliseconds a token: drafting, verifying and the rest of a round, and the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
-    made = figure(x_title="milliseconds a token", y_title="")
+    made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
     for phase, colour in _PHASES.items():
         made.add_bar(
             y=[label for label, _ in rows],
@@ -120,7 +124,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
             name=phase,
             orientation="h",
             marker={"color": colour},
-            hovertemplate=f"%{{x:.2f}} ms<extra>{phase}</extra>",
+            hovertemplate=f"{_TIME.quantity.hover('x')}<extra>{phase}</extra>",
         )
     alone = _targets_alone(lanes)
     made.add_bar(
@@ -129,7 +133,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
         name="target alone",
         orientation="h",
         marker={"color": COLOURS.ink, "pattern": {"shape": "/"}},
-        hovertemplate="%{x:.2f} ms<extra>target alone</extra>",
+        hovertemplate=f"{_TIME.quantity.hover('x')}<extra>target alone</extra>",
     )
     made.update_layout(barmode="stack", bargap=0.35, showlegend=True)
     made.update_layout(legend={"traceorder": "normal"})
@@ -144,7 +148,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     lookup drafts as much as it finds, so it has no curve. An interval that goes far beyond every
     value is cut off.
     """
-    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     heights = [1.0]  # of the target alone and the curves
     for index, lane in enumerate(lanes):
         curve = _expected_curve(lane)
@@ -156,10 +160,11 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
                 name=f"{lane.label}, expected",
                 mode="lines",
                 line={"color": _colour(index), "dash": "dot"},
-                hovertemplate=f"γ %{{x}}: %{{y:.2f}}<extra>{lane.label}, expected</extra>",
+                hovertemplate=f"γ %{{x}}: {RATIO.hover()}<extra>{lane.label}, expected</extra>",
             )
         if lane.speedup is not None:
-            _add_readings(made, index, lane.label, [lane.traces[0].config.gamma], [lane.speedup])
+            gammas = [lane.traces[0].config.gamma]
+            _add_readings(made, index, lane.label, gammas, [lane.speedup], RATIO)
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     made.update_yaxes(range=[0, _height([lane.speedup for lane in lanes], heights)])
     made.update_xaxes(dtick=2, tick0=2)
@@ -167,18 +172,17 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     return made
 
 
-def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], title: str) -> go.Figure:
-    """A reading a lane over the kinds of text, each with its interval; ``title`` names them.
+def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
+    """A figure of each lane over the kinds of text, with its interval.
 
     An interval that goes far beyond every value is cut off: drawn whole it would hide the rest.
     """
-    made = figure(x_title="", y_title=title)
+    made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
         known = [(kind, reading) for kind, reading in there if reading is not None]
-        _add_readings(
-            made, index, label, *map(list, zip(*known, strict=True)) if known else ([], [])
-        )
+        names, readings = map(list, zip(*known, strict=True)) if known else ([], [])
+        _add_readings(made, index, label, names, readings, read.quantity)
     made.update_layout(scattermode="group", scattergap=0.6, showlegend=True)
     made.update_xaxes(type="category", categoryarray=[each.kind for each in kinds])
     made.update_yaxes(range=[0, _height([each for kind in kinds for each in kind.readings])])
@@ -199,6 +203,7 @@ def _add_readings(
     label: str,
     x: Sequence[object],
     readings: Sequence[Reading],
+    quantity: Quantity,
 ) -> None:
     ends = [(each.low, each.high) for each in readings]
     made.add_scatter(
@@ -220,7 +225,7 @@ def _add_readings(
             ],
             "color": _colour(index),
         },
-        hovertemplate=f"%{{x}}: %{{y:.3f}}<extra>{label}</extra>",
+        hovertemplate=f"%{{x}}: {quantity.hover()}<extra>{label}</extra>",
     )
 
 
@@ -248,8 +253,8 @@ def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
     """The median milliseconds a token of each target, by its name where there are several."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
-        for trace in lane.traces:
-            rate = _figures(trace).baseline_tokens_per_second
+        for trace, figures in zip(lane.traces, lane.figures, strict=True):
+            rate = figures.baseline_tokens_per_second
             if rate is not None:
                 rates.setdefault(trace.pair.target.name, []).append(rate)
     return {
@@ -262,17 +267,12 @@ def _expected_curve(lane: LaneRuns) -> tuple[list[int], list[float]] | None:
     trace = next((each for each in lane.traces if each.step_costs is not None), None)
     if trace is None or trace.step_costs is None or trace.config.drafter != "model":
         return None
-    alphas = [_figures(each).alpha_expected for each in lane.traces]
-    known = [each for each in alphas if each is not None]
+    known = [each.alpha_expected for each in lane.figures if each.alpha_expected is not None]
     if not known or not trace.step_costs.draft:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
     curves = extrapolated_curves(trace.step_costs, context, statistics.fmean(known))
     return list(curves.gammas), [rate / curves.target for rate in curves.forecast]
-
-
-def _figures(trace: Trace) -> Metrics:
-    return metrics(trace, intervals=False)
 
 
 def _colour(index: int) -> str:

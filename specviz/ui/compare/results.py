@@ -24,10 +24,12 @@ from specviz.comparison import (
     basis,
     comparison_to_json,
 )
-from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of
+from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
 from specviz.comparison.work import ComparisonWork
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.replay import comparison_html
+from specviz.record.figures import CATALOGUE
+from specviz.record.numbers import UNKNOWN
 from specviz.ui.compare.charts import (
     KindReadings,
     LaneRuns,
@@ -54,11 +56,11 @@ class Findings:
         self.comparison, self.measured = comparison, tuple(measured)
         self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
         self._races: dict[int, dict[str, object]] = {}
-        runs = [(each.job.lane, each.trace) for each in measured]
         self.lanes = [
             LaneRuns(
                 label=lane.label.replace("<", "‹"),  # plotly reads a little markup
-                traces=tuple(trace for place, trace in runs if place == index),
+                traces=tuple(run.trace for run in measured if run.job.lane == index),
+                figures=tuple(run.figures for run in measured if run.job.lane == index),
                 speedup=_reading(lane.speedup_ratio),
             )
             for index, lane in enumerate(comparison.lanes)
@@ -66,8 +68,10 @@ class Findings:
 
     def race(self, item: int) -> dict[str, object]:
         if item not in self._races:
-            traces = representatives(self.comparison, self.measured, item)
-            self._races[item] = race_payload(self.labels, traces)
+            runs = representatives(self.comparison, self.measured, item)
+            self._races[item] = race_payload(
+                self.labels, [run.trace for run in runs], figures=[run.figures for run in runs]
+            )
         return self._races[item]
 
     @functools.cached_property
@@ -79,8 +83,8 @@ class Findings:
     def kind_charts(self) -> tuple[go.Figure, go.Figure]:
         kinds, labels = self.comparison.kinds, [lane.label for lane in self.lanes]
         return (
-            by_kind(labels, _readings(kinds, "speedup_ratio"), "times the target alone"),
-            by_kind(labels, _readings(kinds, "expected"), "acceptance, α").update_yaxes(
+            by_kind(labels, _readings(kinds, "speedup_ratio"), CATALOGUE["speedup_observed"]),
+            by_kind(labels, _readings(kinds, "expected"), CATALOGUE["alpha_expected"]).update_yaxes(
                 range=[0, 1.03]
             ),
         )
@@ -163,7 +167,7 @@ def _show_table(found: Findings, name: str) -> None:
     comparison = found.comparison
     labels = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
     rows = {
-        row.name: [*(_bold(text) for text in marked(row)), row.target or "–"]
+        row.name: [*(_bold(text) for text in marked(row)), row.target or UNKNOWN]
         for row in rows_of(comparison)
     }
     st.markdown("#### The figures")
@@ -267,13 +271,7 @@ def _kinds_frame(found: Findings) -> pd.DataFrame:
 
 
 def _kind_words(lane: KindLane) -> str:
-    speed, alpha = lane.speedup_ratio, lane.expected
-    words = [] if speed is None else [f"**{_interval(speed)}** times"]
-    words += [] if alpha is None else [f"α {_interval(alpha)}"]
-    return ", ".join(words) or "–"
-
-
-def _interval(found: Ratio) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.value:.2f}"
-    return f"{found.value:.2f} ({found.low:.2f}–{found.high:.2f})"
+    speed, alpha = CATALOGUE["speedup_observed"], CATALOGUE["alpha_expected"]
+    words = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
+    words += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []
+    return ", ".join(words) or UNKNOWN

@@ -177,7 +177,7 @@ def _uploaded() -> tuple[SuiteItem, ...]:
     file = st.file_uploader(
         "JSONL: an object a line, with prompt and, if you like, kind",
         type=["jsonl", "json", "txt"],
-        key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 2**20),
+        key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
     )  # fmt: skip
     if file is None:
         return ()

@@ -19,13 +19,14 @@ from specviz.comparison.to_json import KIND as COMPARISON
 from specviz.errors import SpecvizError, TraceError
 from specviz.player.payload import payload_of_trace
 from specviz.player.replay import script_json
+from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store import KIND as TRACE
 from specviz.store import Library, trace_from_json
 from specviz.store.keeping import keep
 
 MOST_FILES = 50
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 70 * 10**6
 MOST_ROUNDS = 200_000
 _ANOTHER = "Choose a file written by specviz."
 _DONE = "runs imported"
@@ -71,7 +72,7 @@ def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
 def _read(content: bytes) -> Trace:
     if len(content) > MOST_BYTES:
         raise TraceError(
-            f"It is larger than {MOST_BYTES // 2**20} MiB.", remedy="Import a trace of one run."
+            f"It is larger than {SIZE.shown(MOST_BYTES)}.", remedy="Import a trace of one run."
         )
     try:
         text = content.decode("utf-8-sig")
@@ -121,12 +122,12 @@ def show_import(library: Library) -> None:
     with st.popover("Import", key="runs_import"):
         st.caption(
             f"Traces saved by specviz (JSON), up to {MOST_FILES} at once and "
-            f"{MOST_BYTES // 2**20} MiB each."
+            f"{SIZE.shown(MOST_BYTES)} each."
         )
         with st.form("runs_import_form", border=False, clear_on_submit=True):
             files = st.file_uploader(
                 "Trace files", type="json", accept_multiple_files=True, key="runs_files_in",
-                max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
+                max_upload_size=MOST_BYTES // 10**6, label_visibility="collapsed",
             )  # fmt: skip
             if st.form_submit_button("Import these") and files:
                 given = ((file.name, file.getvalue()) for file in files)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
+from specviz.record.figures import CATALOGUE, titled
 from specviz.store import Facets, Query, RunRow, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
@@ -18,6 +19,8 @@ COMPARISON = "comparison"  # in the link: the key of one
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _MOST_ROWS = 35, 12
+# By their ids; the library keeps the expected acceptance of a run, not the observed one.
+FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 80}
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
     "Oldest first": ("created", False),
@@ -164,6 +167,10 @@ def head_of(row: RunRow) -> str:
     return head if len(head) <= 60 else f"{head[:59]}…"
 
 
+def head_of_figure(name: str) -> str:
+    return titled(CATALOGUE[name].head)
+
+
 def _cells(row: RunRow) -> dict[str, object]:
     summary = row.summary
     return {
@@ -174,10 +181,10 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Kind": summary.kind or OWN_WORDS,
         "γ": summary.gamma,
         "T": summary.temperature,
-        "α": summary.alpha,
-        "τ": summary.tau,
-        "Tokens/s": summary.tokens_per_second,
-        "Speedup": summary.speedup,
+        head_of_figure("alpha_expected"): summary.alpha,
+        head_of_figure("tau"): summary.tau,
+        head_of_figure("tokens_per_second"): summary.tokens_per_second,
+        head_of_figure("speedup_observed"): summary.speedup,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
         "Drafter": summary.drafter,
@@ -196,12 +203,14 @@ def _columns() -> dict[str, Any]:
         "Kind": column.TextColumn(width=90),
         "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
-        "α": column.NumberColumn(help="Expected acceptance", format="%.3f", width=65),
-        "τ": column.NumberColumn(help="Tokens a round", format="%.2f", width=60),
-        "Tokens/s": column.NumberColumn(format="%.0f", width=80),
-        "Speedup": column.NumberColumn(
-            help="Observed, against the target alone", format="%.2f×", width=80
-        ),
+        **{
+            head_of_figure(name): column.NumberColumn(
+                help=f"{titled(CATALOGUE[name].label)}: {CATALOGUE[name].definition}.",
+                format=CATALOGUE[name].quantity.column,
+                width=width,
+            )
+            for name, width in FIGURES.items()
+        },
         "Tokens": column.NumberColumn(width=65),
         "Tags": column.ListColumn(width="small"),
     }

@@ -10,7 +10,8 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.player.replay import replay_html
-from specviz.record.metrics import Metrics, metrics, rounds_frame
+from specviz.record.frames import rounds_frame
+from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
@@ -95,7 +96,7 @@ class History:
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
-            self._files[key] = _FILES[name](shown.trace)
+            self._files[key] = _FILES[name](shown)
         return self._files[key]
 
     def _shown(self, run: Run) -> Shown | None:
@@ -121,10 +122,10 @@ class History:
         return known[1]
 
 
-_FILES: dict[str, Callable[[Trace], str]] = {
-    "trace.json": trace_to_json,
-    "rounds.csv": lambda trace: rounds_frame(trace).to_csv(index=False),
-    "replay.html": replay_html,
+_FILES: dict[str, Callable[[Shown], str]] = {
+    "trace.json": lambda shown: trace_to_json(shown.trace),
+    "rounds.csv": lambda shown: rounds_frame(shown.trace).to_csv(index=False),
+    "replay.html": lambda shown: replay_html(shown.trace, shown.figures),
 }
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import streamlit as st
 
+from specviz.record.numbers import PERCENT
 from specviz.theory.simulation import Estimate, Simulated
 from specviz.ui.session.ticking import keep_drawn
 
@@ -146,9 +147,9 @@ def progress(work: Gathering, paused: bool) -> str:
     """How far it is, in words."""
     texts = f"{work.texts:,} texts"
     if work.done and work.widest <= work.narrow:
-        return f"{texts}; stopped: 95 % interval within ± {100 * work.narrow:.1f} %."
+        return f"{texts}; stopped: 95 % interval within ± {PERCENT.shown(work.narrow)}."
     if work.done:
-        return f"{texts}; stopped: 95 % interval still ± {100 * work.widest:.1f} %."
+        return f"{texts}; stopped: 95 % interval still ± {PERCENT.shown(work.widest)}."
     if paused:
         return f"Paused after {texts}."
-    return f"{texts} so far; stops at a 95 % interval of ± {100 * work.narrow:.1f} %."
+    return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(work.narrow)}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import ConfigError
+from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.ui.session.ticking import keep_drawn
 from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
@@ -106,12 +107,12 @@ def _show_check(check: Check) -> None:
 def _report(found: PairCheck) -> None:
     lines = [f"Same vocabulary: {found.vocabulary:,} tokens."]
     if found.size_ratio is not None:
-        lines.append(f"The draft is {found.size_ratio:.1f} times smaller.")
+        lines.append(f"The draft is {times(found.size_ratio)} smaller.")
     if found.memory_needed is not None:
-        free = "" if found.memory_free is None else f" of {_bytes(found.memory_free)} free"
-        lines.append(f"Memory: {_bytes(found.memory_needed)}{free}.")
+        free = "" if found.memory_free is None else f" of {SIZE.shown(found.memory_free)} free"
+        lines.append(f"Memory: {SIZE.shown(found.memory_needed)}{free}.")
     fetch = found.target.bytes_to_fetch + (found.draft.bytes_to_fetch if found.draft else 0)
-    lines.append(f"To download: {_bytes(fetch)}." if fetch else "Nothing to download.")
+    lines.append(f"To download: {SIZE.shown(fetch)}." if fetch else "Nothing to download.")
     show = st.warning if found.fits is False else st.success
     show(" ".join([*lines, *map(as_text, found.notices)]))
 
@@ -130,7 +131,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
     if status.state == "failed" and status.error is not None and _is_ours(status.spec):
         show_error(status.error)
     elif status.state == "ready":
-        memory = "" if status.memory_bytes is None else f" · {_bytes(status.memory_bytes)}"
+        memory = "" if status.memory_bytes is None else f" · {SIZE.shown(status.memory_bytes)}"
         name = status.spec.label if status.spec else "the pair"
         st.caption(f"{as_text(name)} is loaded{memory}")
         with st.container(horizontal=True):
@@ -159,12 +160,3 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     st.progress(share, text=f":small[{as_text(text)}]")
     if st.button("Cancel", key="cancel_loading", type="tertiary"):
         worker.cancel_loading()
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit in {"B", "kB"} else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

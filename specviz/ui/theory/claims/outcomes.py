@@ -12,10 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from specviz.player.cost_doubts import costs_doubt
 from specviz.record import theorem_checks
-from specviz.record.metrics import Metrics, metrics, verdict_sentence
+from specviz.record.cost_doubts import costs_doubt
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
 from specviz.record.trace import MAX_GAMMA, Trace
+from specviz.record.verdict_words import verdict_sentence
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
@@ -68,11 +70,12 @@ def _speed_told(traces: Sequence[Trace]) -> str:
         return told
     ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
     best, value = best_gamma(found.alpha_expected, found.c, found.v, MAX_GAMMA)
-    advice = f"the best γ would be {best}: {value:.2f} times" if best else "no γ would pay"
+    advice = f"the best γ would be {best}: {times(value)}" if best else "no γ would pay"
     return (
-        f"{told} α {found.alpha_expected:.2f}, γ {found.gamma}, c {found.c:.2f}, "
-        f"v {found.v:.2f}: the textbook’s formula, with v = 1, says {ideal:.2f} times; with this "
-        f"run’s v and τ it is {accounted:.2f}. By the formula, were v the same at every γ, "
+        f"{told} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
+        f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook’s formula, with v = 1, "
+        f"says {times(ideal)}; with this run’s v and τ it is {RATIO.bare(accounted)}. By the "
+        "formula, were v the same at every γ, "
         f"{advice}."
     )
 
@@ -85,16 +88,17 @@ def _estimates_told(traces: Sequence[Trace]) -> str:
     whole = [each for each in traces[0].rounds if each.whole]
     full = sum(each.num_accepted == each.num_drafted == config.gamma for each in whole)
     told = (
-        f"Accepted / drafted {share:.3f}, accepted / tested {tested:.3f}. Whole rounds gave "
-        f"τ = {tau:.2f} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
+        f"Accepted / drafted {PROBABILITY.bare(share)}, accepted / tested "
+        f"{PROBABILITY.bare(tested)}. Whole rounds gave "
+        f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
     )
     if config.drafter != "model":
         return f"{told} Copying drafts as many as it finds, so the formula for one γ is mute."
     return (
-        f"{told} The formula says τ = {expected_tokens(share, config.gamma):.2f} from the first "
-        f"and {expected_tokens(tested, config.gamma):.2f} from the second, and "
-        f"{100 * tested**config.gamma:.0f} % full rounds. A share of {share:.3f} would mean "
-        f"α = {alpha_from_drafted(share, config.gamma):.3f}."
+        f"{told} The formula says τ = {TOKENS.bare(expected_tokens(share, config.gamma))} from "
+        f"the first and {TOKENS.bare(expected_tokens(tested, config.gamma))} from the second, and "
+        f"{PERCENT.shown(tested**config.gamma)} full rounds. A share of {PROBABILITY.bare(share)} "
+        f"would mean α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
 
@@ -105,8 +109,8 @@ def _verification_told(traces: Sequence[Trace]) -> str:
         return "No step costs were measured for this pair."
     doubt = costs_doubt(costs)
     return (
-        f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {found.v:.2f} steps of the "
-        f"target, at the context lengths of this run.{f' {doubt}' if doubt else ''}"
+        f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {STEPS.bare(found.v)} "
+        f"steps of the target, at the context lengths of this run.{f' {doubt}' if doubt else ''}"
     )
 
 
@@ -115,7 +119,7 @@ def _temperature_told(traces: Sequence[Trace]) -> str:
     for trace in traces:
         groups.setdefault(trace.config.temperature, []).append(trace)
     alphas = {heat: _alpha(group) for heat, group in groups.items()}
-    told = ", ".join(f"{alpha:.3f} at T {heat:g}" for heat, alpha in alphas.items())
+    told = ", ".join(f"{PROBABILITY.bare(alpha)} at T {heat:g}" for heat, alpha in alphas.items())
     return f"Expected α: {told}. {way_in_words(alphas)}"
 
 
@@ -126,7 +130,7 @@ def way_in_words(alphas: Mapping[float, float]) -> str:
     rises: list[str] = []
     for (heat, alpha), (hotter, then) in pairwise(known):
         if then > alpha:
-            rises.append(f"from T {heat:g} to {hotter:g} by {then - alpha:.3f}")
+            rises.append(f"from T {heat:g} to {hotter:g} by {PROBABILITY.bare(then - alpha)}")
         elif then < alpha and falls and falls[-1][1] == heat:
             falls[-1] = (falls[-1][0], hotter)
         elif then < alpha:
@@ -142,7 +146,7 @@ def _kinds_told(traces: Sequence[Trace]) -> str:
     for trace in traces:
         kinds.setdefault(trace.prompt.kind or "own words", []).append(trace)
     alphas = sorted(((_alpha(each), kind) for kind, each in kinds.items()), reverse=True)
-    told = ", ".join(f"{kind} {alpha:.3f}" for alpha, kind in alphas)
+    told = ", ".join(f"{kind} {PROBABILITY.bare(alpha)}" for alpha, kind in alphas)
     return f"Expected α by kind of prompt, two texts each: {told}. Only acceptance, no clock."
 
 
@@ -153,22 +157,22 @@ def _benchmark_told(traces: Sequence[Trace]) -> str:
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} overstates the shortest’s pace {worst:.2f} times"
+        f"; dividing by {GUIDE_TOKENS} overstates the shortest’s pace {times(worst)}"
         if short
         else ", so here the fixed number did no harm"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
         f"{short} of {len(traces)} texts ended before {GUIDE_TOKENS} tokens{overstated}. At γ 10, "
-        f"greedy texts gave τ = {_tau(greedy):.2f} (α {_alpha(greedy):.3f}), sampled ones "
-        f"τ = {_tau(sampled):.2f} (α {_alpha(sampled):.3f}). {_clocked(cold, greedy, sampled)}"
+        f"greedy texts gave {_acceptance(greedy)}, sampled ones {_acceptance(sampled)}. "
+        f"{_clocked(cold, greedy, sampled)}"
     )
 
 
 def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
     """What the clock says of the listing's quotient, and of its first call."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
-    cold_told = f"The first call of all took {warm_up:.2f} times as long a token as when repeated."
+    cold_told = f"The first call of all took {times(warm_up)} as long a token as when repeated."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
         return f"No whole round was timed against the target alone. {cold_told}"
@@ -176,9 +180,9 @@ def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> 
     busy = " The machine was noisy meanwhile." if noisy else ""
     return (
         f"The first of them timed: greedy target alone over sampled speculation, as the listing "
-        f"divides, {plain / spec_sampled:.2f} times; each over its own text, greedy "
-        f"{plain / spec:.2f}, "
-        f"sampled {plain_sampled / spec_sampled:.2f}. {cold_told}{busy}"
+        f"divides, {times(plain / spec_sampled)}; each over its own text, greedy "
+        f"{RATIO.bare(plain / spec)}, "
+        f"sampled {RATIO.bare(plain_sampled / spec_sampled)}. {cold_told}{busy}"
     )
 
 
@@ -205,7 +209,7 @@ def _rejections_told(traces: Sequence[Trace]) -> str:
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; Theorem 1 "
         f"foretells {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
         f"Theorem 2’s bound too: a rule that accepts {_LAZY_SHARE:g} of what it may would reject "
-        f"{lazier.expected:,.1f} times."
+        f"{lazier.expected:,.1f}."
     )
 
 
@@ -293,6 +297,10 @@ def _alpha(traces: Sequence[Trace]) -> float:
     """Expected, over all tested positions of the texts."""
     found = [metrics(trace, intervals=False) for trace in traces]
     return _mean([(each.alpha_expected, each.num_tested) for each in found])
+
+
+def _acceptance(traces: Sequence[Trace]) -> str:
+    return f"τ = {TOKENS.bare(_tau(traces))} (α {PROBABILITY.bare(_alpha(traces))})"
 
 
 def _tau(traces: Sequence[Trace]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import plotly.graph_objects as go
 
+from specviz.record.figures import TIMES_THE_TARGET
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch
 from specviz.theory.runtime import RoundsLaw
@@ -64,7 +65,7 @@ def mean_and_tail(
     laws: Sequence[RoundsLaw], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
     """Speedup over gamma: at the mean number of rounds, and with luck as bad as 1 in 10 and 100."""
-    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     gammas = [law.gamma for law in laws]
     for name, rounds, colour, symbol in (
         ("mean", [law.mean for law in laws], COLOURS.exact, "circle"),
@@ -118,7 +119,7 @@ def over_batch(
     A line ends where the caches no longer fit. Tau, which no batch changes, is beside them.
     """
     costs = figure(x_title="sequences in the batch", y_title="cost of a verification, v")
-    speeds = figure(x_title="sequences in the batch", y_title="times the target alone")
+    speeds = figure(x_title="sequences in the batch", y_title=TIMES_THE_TARGET)
     for context, colour in zip(contexts, SERIES, strict=False):
         fits = largest_batch(gpu, target, draft, context)
         places = [

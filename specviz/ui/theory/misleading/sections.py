@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.record.numbers import PROBABILITY, SIZE, TOKENS
 from specviz.theory.clustering import StickyText, tokens_if_rounds_differ, tokens_per_round
 from specviz.theory.estimates import (
     alpha_from_drafted,
@@ -169,7 +170,7 @@ def show_batch() -> None:
         gamma = whole_slider("Candidates, γ", 1, 16, 5, key="misleading_batch_gamma")
     gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
     target, draft = sized(TARGET_8B, 1e9 * billions), sized(DRAFT_HALF_B, 1e9 * small)
-    reads = f"A pass of the target reads **{target.weight_bytes / 1e9:,.0f} GB** of weights."
+    reads = f"A pass of the target reads **{SIZE.shown(target.weight_bytes)}** of weights."
     try:
         place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
     except SpecvizError as error:
@@ -297,8 +298,8 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     observed = alpha_from_tested(figures.num_accepted, figures.num_tested)
     st.markdown(
         f"{figures.num_drafted} drafted, {figures.num_tested} tested, {figures.num_accepted} "
-        f"accepted. Accepted / drafted is **{share:.3f}**; α, accepted / tested, is "
-        f"**{observed:.3f}**. {_promises(shown, share, observed)}"
+        f"accepted. Accepted / drafted is **{PROBABILITY.bare(share)}**; α, accepted / tested, is "
+        f"**{PROBABILITY.bare(observed)}**. {_promises(shown, share, observed)}"
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
@@ -330,17 +331,18 @@ def show_estimates(runs: Sequence[Shown]) -> None:
 def _promises(shown: Shown, share: float, observed: float) -> str:
     """What the formula makes of both shares: nothing, unless every round drafted alike."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
-    found = "" if tau is None else f" There were {tau:.2f} tokens a round."
+    found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
     if shown.trace.config.drafter != "model":
         return (
             f"Copying drafts as many as it finds, up to γ {gamma}, so the formula for one γ says "
             f"nothing here.{found}"
         )
     return (
-        f"Read as an α, the first would promise {expected_tokens(share, gamma):.2f} tokens a "
-        f"round at γ {gamma}, the second {expected_tokens(observed, gamma):.2f}.{found} Solving "
-        f"accepted / drafted for α gives {alpha_from_drafted(share, gamma):.3f}; at the second "
-        f"it tends to {drafted_share(observed, gamma):.3f}."
+        f"Read as an α, the first would promise {TOKENS.bare(expected_tokens(share, gamma))} "
+        f"tokens a round at γ {gamma}, the second "
+        f"{TOKENS.bare(expected_tokens(observed, gamma))}.{found} Solving accepted / drafted for "
+        f"α gives {PROBABILITY.bare(alpha_from_drafted(share, gamma))}; at the second it tends to "
+        f"{PROBABILITY.bare(drafted_share(observed, gamma))}."
     )
 
 

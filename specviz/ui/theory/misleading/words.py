@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specviz.record.numbers import PERCENT, RATIO, TOKENS
 from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsLaw
 from specviz.theory.speed import expected_tokens
@@ -14,19 +15,19 @@ _TAIL = "that one in a hundred"
 
 def fewer(exact: float, formula: float) -> str:
     """By how much of what the formula promises."""
-    share = f"{100 * max(0.0, 1 - exact / formula):.1f}"
-    return "as many" if share == "0.0" else f"{share} % fewer"
+    share = PERCENT.shown(max(0.0, 1 - exact / formula))
+    return "as many" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:
     """Tokens a round that are never fewer than the formula's."""
-    many = "as many as" if f"{tokens:.2f}" == f"{formula:.2f}" else "more than"
+    many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula says"
 
 
 def tail_sentence(law: RoundsLaw, c: float, v: float) -> str:
-    mean = f"{law.speedup(law.mean, c, v):.2f}"
-    tail = f"{law.speedup(law.percentile(0.99), c, v):.2f}"
+    mean = RATIO.bare(law.speedup(law.mean, c, v))
+    tail = RATIO.bare(law.speedup(law.percentile(0.99), c, v))
     if mean == tail:
         whom = "every text" if law.chances.max() > _SURE else "nearly every text"
         return f"At γ {law.gamma} {whom} gets **{mean}**."

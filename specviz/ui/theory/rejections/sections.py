@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from specviz.record.numbers import PERCENT, times
 from specviz.theory.blocks import expected_accepted, token_accepted
 from specviz.theory.chains import Chains, Floats, random_chains
 from specviz.theory.claims.batches import batch_bias
@@ -95,12 +96,12 @@ def rejections_sentence(chosen: Setting) -> str:
         f"A text of one token {given} ends in a rejection with chance **{exact:.3f}**."
         if horizon == 1
         else f"Of {horizon} tokens {given}, **{exact:.3f}** end in a rejection on average: "
-        f"{100 * exact / horizon:.1f} % of them."
+        f"{PERCENT.shown(exact / horizon)} of them."
     )
     if exact < 1e-9:
         return f"{told} The two chains agree."
     return (
-        f"{told} If drafting cost nothing, that would be {horizon / exact:.2f} times as fast as "
+        f"{told} If drafting cost nothing, that would be {times(horizon / exact)} as fast as "
         "the target alone."
     )
 
@@ -215,11 +216,11 @@ def show_one_place() -> None:
         target = slider("Target's coin, v", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
         ratio = slider("Ratio of vocabularies, r", 1.0, 64.0, 4.0, step=0.5, key="rejections_r")
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
-    times = "just" if ratio == 1 else f"{ratio:g} times"
+    larger = "just" if ratio == 1 else f"{ratio:g} times"
     st.markdown(
         f"Four drafts lower the chance of a rejection by **{coins:.3f}** "
         f"(from {abs(draft - target):.3f}) for the two coins, and by **{uniform:.3f}** "
-        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {times} as many tokens as "
+        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {larger} as many tokens as "
         "the target's."
     )
     left, right = st.columns(2, gap="medium")

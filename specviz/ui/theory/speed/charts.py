@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from specviz.record.figures import TIMES_THE_TARGET
+from specviz.record.numbers import COST, PROBABILITY, RATIO
 from specviz.theory.papers import SpecBenchRow
 from specviz.theory.speed import (
     best_gamma,
@@ -52,7 +54,7 @@ def speedup_over_gamma(
     The best is that of the range drawn; none is marked where none is best.
     """
     gammas = list(range(max_gamma + 1))
-    made = figure(x_title="candidates a round, γ", y_title="times the target alone")
+    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     curves = (
         (f"verification at v {verify_cost:.2f}", verify_cost, COLOURS.exact, "solid"),
         ("ideal, v 1", 1.0, COLOURS.muted, "dash"),
@@ -66,7 +68,7 @@ def speedup_over_gamma(
             mode="lines+markers",
             line={"color": colour, "dash": dash},
             marker={"size": 5},
-            hovertemplate="γ %{x}: %{y:.3f} ×<extra></extra>",
+            hovertemplate=f"γ %{{x}}: {RATIO.hover()}<extra></extra>",
         )
     if not no_gamma_is_best(alpha, draft_cost, verify_cost):
         best, value = best_gamma(alpha, draft_cost, verify_cost, max_gamma)
@@ -99,8 +101,8 @@ def speedup_map(
         customdata=np.stack([gammas[::_FINE], values[::_FINE]], axis=-1),
         colorscale=_SHADES,
         colorbar=_bar(),
-        hovertemplate="α %{y:.2f}, c %{x:.3f}<br>%{customdata[1]:.2f} × at γ %{customdata[0]}"
-        "<extra></extra>",
+        hovertemplate=f"α {PROBABILITY.hover()}, c {COST.hover('x')}<br>"
+        f"{RATIO.hover('customdata[1]')} at γ %{{customdata[0]}}<extra></extra>",
     )
     _add_boundaries(made, gammas)
     _add_points(made, papers, name="papers (reported)", colour=COLOURS.draft, symbol="circle")
@@ -163,7 +165,7 @@ def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
 
 def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
     """Reported speedups, a group of bars a task and a colour a drafter."""
-    made = figure(x_title="task", y_title="times the target alone", height=300)
+    made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
     drafters = list(dict.fromkeys(each.drafter for each in rows))
     for drafter, colour in zip(drafters, SERIES, strict=False):
         own = [each for each in rows if each.drafter == drafter]
@@ -172,7 +174,7 @@ def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
             y=[each.speedup for each in own],
             name=f"{drafter} (reported)",
             marker={"color": colour},
-            hovertemplate="%{x}: %{y:.2f} ×<extra>" + drafter + "</extra>",
+            hovertemplate=f"%{{x}}: {RATIO.hover()}<extra>{drafter}</extra>",
         )
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     return made
@@ -244,9 +246,8 @@ def _add_points(
             "line": {"color": "white", "width": 1},
         },
         unselected={"marker": {"opacity": 1}},
-        hovertemplate="%{text}<br>α %{y:.3f}, c %{customdata[2]:.3f}: "
-        "%{customdata[1]:.2f} × measured"
-        "<extra></extra>",
+        hovertemplate=f"%{{text}}<br>α {PROBABILITY.hover()}, c {COST.hover('customdata[2]')}: "
+        f"{RATIO.hover('customdata[1]')} measured<extra></extra>",
     )
 
 

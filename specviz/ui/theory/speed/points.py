@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from specviz.record.figures import CATALOGUE, titled
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_DRAFT_MS,
@@ -24,6 +25,10 @@ from specviz.ui.session.history import RECORDED, History, Shown, recorded_run
 from specviz.ui.theory.speed.charts import RunPoint
 from specviz.ui.widgets.plain_text import as_text
 
+SHOWN = (
+    "alpha_expected", "alpha_observed", "c", "v", "tau", "speedup_ideal", "speedup_accounted",
+    "speedup_observed",
+)  # fmt: skip
 _CHINCHILLA_C = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
 
 
@@ -113,13 +118,11 @@ def show_point(point: str | None, runs: Sequence[Shown]) -> None:
 
 def _show_run(shown: Shown) -> None:
     figures, config = shown.figures, shown.trace.config
-    _show_values(
-        {"α, expected": figures.alpha_expected, "α, observed": figures.alpha_observed,
-         "c": figures.c, "v": figures.v, "tokens a round, τ": figures.tau,
-         "ideal": figures.speedup_ideal, "accounted": figures.speedup_accounted,
-         "observed": figures.speedup_observed},
-        f":green-badge[measured] {as_text(run_name(shown))}.",
-    )  # fmt: skip
+    st.caption(f":green-badge[measured] {as_text(run_name(shown))}.")
+    with st.container(horizontal=True):
+        for each in (CATALOGUE[name] for name in SHOWN):
+            if each.of(figures) is not None:
+                st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
     if figures.noisy:
         st.caption("The machine was noisy while this was timed: no verdict on its speed.")
     st.page_link(

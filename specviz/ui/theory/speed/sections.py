@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_SOURCE,
@@ -89,12 +90,12 @@ def speed_sentence(chosen: Setting) -> str:
         when = "at no α" if needed is None or math.isclose(needed, 1) else f"above α {needed:.3f}"
         return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
-    told = f"{given} the best γ is **{best}: {value:.2f} times** as fast as the target alone."
+    told = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
         told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
-    if chosen.gamma == best or f"{here:.2f}" == f"{value:.2f}":
+    if chosen.gamma == best or RATIO.bare(here) == RATIO.bare(value):
         return told if chosen.gamma == best else f"{told} The chosen γ {chosen.gamma} is as fast."
-    return f"{told} The chosen γ {chosen.gamma} gives {here:.2f}{_beside_one(here)}."
+    return f"{told} The chosen γ {chosen.gamma} gives {RATIO.bare(here)}{_beside_one(here)}."
 
 
 def _pays_above(chosen: Setting) -> float | None:
@@ -105,7 +106,7 @@ def _pays_above(chosen: Setting) -> float | None:
 
 def _beside_one(speed: float) -> str:
     """How the speed as printed compares with the target alone, where it is not faster."""
-    if f"{speed:.2f}" == "1.00":
+    if RATIO.bare(speed) == RATIO.bare(1):
         return ", as fast as the target alone"
     return ", slower than the target alone" if speed < 1.0 else ""
 
@@ -118,12 +119,12 @@ def _endless_sentence(chosen: Setting) -> str:
     return (
         f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
         f"best**: the speedup rises with γ towards **{limit}**. The chosen γ {chosen.gamma} gives "
-        f"{here:.2f} times."
+        f"{times(here)}."
     )
 
 
 def _times(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.2f} ×"
+    return "∞" if math.isinf(value) else RATIO.shown(value)
 
 
 def _axis_end(chosen: Setting) -> int:
@@ -184,7 +185,7 @@ def _show_key_figures(chosen: Setting) -> None:
     for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else f'{at_gamma:.3f}'}."
     with st.container(horizontal=True):
         st.metric(
-            "Tokens a round, τ", f"{expected_tokens(alpha, gamma):.2f}", border=True,
+            "Tokens a round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
             help="Accepted candidates and the one token the target adds.",
         )  # fmt: skip
         st.metric(
@@ -196,7 +197,7 @@ def _show_key_figures(chosen: Setting) -> None:
             help="If each round knew where to stop; its formula is below. No γ beats it.",
         )  # fmt: skip
         st.metric(
-            "Arithmetic", f"{operations_factor(alpha, gamma, c):.2f} ×", border=True,
+            "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
             help="Operations a token, times the target alone's: time is bought with arithmetic. "
             "A draft step's share of a target step's operations is taken to be c; the formula is "
             "below.",

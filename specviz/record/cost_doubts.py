@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.record.numbers import PERCENT
 from specviz.record.trace import StepCosts
 
 
@@ -16,7 +17,7 @@ def costs_doubt(costs: StepCosts | None) -> str | None:
 def _noise(costs: StepCosts) -> list[str]:
     if not costs.noisy:
         return []
-    drift = f"{100 * costs.drift:.0f} %"
+    drift = PERCENT.shown(costs.drift)
     return [f"Step costs were measured on a busy machine: the same steps drifted by {drift}."]
 
 

@@ -1,0 +1,335 @@
+"""The catalogue of figures: what each is called, means and is made of, said once.
+
+Terminal, page, replay, tables of lanes and of kept runs, charts and README read it. A new figure
+is one entry of ``CATALOGUE``: its id is its key in JSON, and the name of the value in ``Metrics``
+where that has it. Then name the id where it is to be shown (``cli.figures``, ``player.summary``,
+``comparison.table``), and add its row to README's table; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from specviz.record.formulas import (
+    cut_left_out,
+    doubt,
+    draft_counts,
+    forecast_numbers,
+    forecast_origin,
+    lossy_odds,
+    plus,
+    put_in,
+    quotient,
+    sum_of,
+)
+from specviz.record.numbers import (
+    COST,
+    MILLISECONDS,
+    MILLISECONDS_A_TOKEN,
+    PERCENT,
+    PROBABILITY,
+    RATE,
+    RATIO,
+    SIZE,
+    STEPS,
+    TOKENS,
+    Quantity,
+)
+
+if TYPE_CHECKING:
+    from specviz.record.metrics import Metrics
+
+Better = Literal["higher", "lower"]
+TIMES_THE_TARGET = "times the target alone"  # the axis of every speedup
+Words = Callable[["Metrics"], str]
+
+
+def _nothing(_figures: Metrics) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of a run. ``better``: which of two is the better one, where one is.
+
+    ``numbers``: what this run puts into the formula, to follow it. ``told``: what else is to be
+    known of this run's, as sentences. ``note``: a few words beside the value.
+    """
+
+    id: str
+    label: str
+    quantity: Quantity
+    formula: str
+    remark: str = ""
+    short: str = ""  # the head of a narrow column; the label where there is none
+    better: Better | None = None
+    numbers: Words = _nothing
+    told: Words = _nothing
+    note: Words = _nothing
+
+    @property
+    def head(self) -> str:
+        return self.short or self.label
+
+    @property
+    def axis(self) -> str:
+        """Beside a chart's axis."""
+        return TIMES_THE_TARGET if self.quantity is RATIO else self.label
+
+    @property
+    def definition(self) -> str:
+        return f"{self.formula}. {self.remark}" if self.remark else self.formula
+
+    def of(self, figures: Metrics) -> float | None:
+        return getattr(figures, self.id)
+
+    def shown(self, figures: Metrics) -> str:
+        return self.quantity.shown(self.of(figures))
+
+    def help(self, figures: Metrics) -> str:
+        """The formula with this run's numbers, and what else is to be known."""
+        parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.told(figures))
+        return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+_ACCEPTANCE = (
+    Figure(
+        id="alpha_observed",
+        label="α observed",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="accepted / tested",
+        remark="A candidate drafted after a rejected one was never tested",
+        numbers=lambda m: quotient(m.num_accepted, m.num_tested),
+        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested",
+    ),
+    Figure(
+        id="alpha_expected",
+        label="α expected",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="mean of Σ min(draft, target) over the tested positions",
+        remark="The odds before each token was drawn",
+        numbers=lambda m: quotient(m.parts.expected_accepted, m.num_tested),
+        told=lossy_odds,
+        note=lambda _: "before the draw",
+    ),
+    Figure(
+        id="draft_acceptance_rate",
+        label="draft acceptance rate",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="accepted / drafted",
+        remark="What serving engines print. Not α: it counts candidates that were never tested",
+        numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
+        note=draft_counts,
+    ),
+    Figure(
+        id="tau",
+        label="τ, tokens a round",
+        short="τ",
+        quantity=TOKENS,
+        better="higher",
+        formula="tokens / whole rounds",
+        remark="The recovered or bonus token is included",
+        numbers=lambda m: quotient(m.parts.tokens, m.num_whole_rounds),
+        told=cut_left_out,
+        note=lambda m: f"of {m.parts.possible} possible",
+    ),
+)
+_SPEEDUPS = (
+    Figure(
+        id="speedup_observed",
+        label="speedup, observed",
+        short="speedup",
+        quantity=RATIO,
+        better="higher",
+        formula="time of the target alone along the same words / time of the speculative run",
+        remark="Prefill is left out",
+        numbers=lambda m: quotient(m.parts.target_seconds, m.parts.seconds, "s"),
+    ),
+    Figure(
+        id="speedup_forecast",
+        label="speedup, forecast",
+        quantity=RATIO,
+        better="higher",
+        formula="τ / (γc + v)",
+        remark="Made before the run, from step costs, and τ from acceptance on other texts of the "
+        "same kind and temperature",
+        numbers=forecast_numbers,
+        note=forecast_origin,
+    ),
+    Figure(
+        id="speedup_accounted",
+        label="speedup, accounted",
+        quantity=RATIO,
+        better="higher",
+        formula="τ / (γc + v)",
+        remark="With this run's τ: how much of the time the two models explain",
+        numbers=lambda m: put_in({"τ": m.tau, "γ": m.gamma, "c": m.c, "v": m.v}),
+        note=lambda _: "what the two models explain",
+    ),
+    Figure(
+        id="speedup_ideal",
+        label="speedup, ideal",
+        quantity=RATIO,
+        better="higher",
+        formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
+        remark="The textbook's, with v = 1",
+        numbers=lambda m: put_in(
+            {
+                "α": m.alpha_observed if m.alpha_expected is None else m.alpha_expected,
+                "γ": m.gamma,
+                "c": m.c,
+            }
+        ),
+        note=lambda _: "if verifying cost one step",
+    ),
+    Figure(
+        id="speedup_end_to_end",
+        label="speedup, end to end",
+        quantity=RATIO,
+        better="higher",
+        formula="(prefill + decoding of the target alone) / (both prefills + decoding)",
+        numbers=lambda m: quotient(
+            plus(m.parts.target_prefill, m.parts.target_seconds),
+            plus(m.parts.prefill, m.parts.seconds),
+            "s",
+        ),
+        note=lambda _: "both prefills included",
+    ),
+    Figure(
+        id="speedup_limit",
+        label="speedup, limit",
+        quantity=RATIO,
+        formula="(γ + 1) / (γc + v)",
+        remark="No run at these step costs exceeds it: every candidate accepted",
+        numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
+        note=lambda _: "if all were accepted",
+    ),
+)
+_COSTS = (
+    Figure(
+        id="c",
+        label="c, a draft step",
+        short="c",
+        quantity=COST,
+        better="lower",
+        formula="draft step time / target step time",
+        remark="From step costs, measured before the run",
+        numbers=lambda m: quotient(m.parts.draft_step, m.parts.target_step, "ms"),
+        told=doubt,
+        note=lambda _: "in target steps",
+    ),
+    Figure(
+        id="v",
+        label="v, a verification",
+        short="v",
+        quantity=STEPS,
+        better="lower",
+        formula="time to verify γ + 1 tokens / target step time",
+        remark="From step costs, measured before the run",
+        numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
+        told=doubt,
+        note=lambda m: "" if m.gamma is None else f"of {m.gamma + 1} tokens, in target steps",
+    ),
+)
+_TIMES = (
+    Figure(
+        id="tokens_per_second",
+        label="tokens/s",
+        quantity=RATE,
+        better="higher",
+        formula="tokens of whole rounds / the time these rounds took",
+        remark="Without prefill, and without the price of the record",
+        numbers=lambda m: quotient(m.parts.tokens, m.parts.seconds, "s"),
+    ),
+    Figure(
+        id="baseline_tokens_per_second",
+        label="tokens/s, target alone",
+        quantity=RATE,
+        better="higher",
+        formula="the same tokens / time of plain decoding along the same words",
+        remark="In blocks before and after the timed repeats of the run",
+        numbers=lambda m: quotient(m.parts.tokens, m.parts.target_seconds, "s"),
+    ),
+    Figure(
+        id="ttft_ms",
+        label="time to first token",
+        short="first token",
+        quantity=MILLISECONDS,
+        better="lower",
+        formula="both prefills + the first round",
+        numbers=lambda m: sum_of(m.parts.prefill, m.parts.first_round),
+        note=lambda m: (
+            ""
+            if m.baseline_ttft_ms is None
+            else f"target alone {MILLISECONDS.shown(m.baseline_ttft_ms)}"
+        ),
+    ),
+    Figure(
+        id="wasted_share",
+        label="drafting wasted",
+        quantity=PERCENT,
+        better="lower",
+        formula="drafting that was thrown away / decoding time",
+        remark="Of each round, its drafting times (1 − accepted / drafted)",
+        numbers=lambda m: quotient(m.parts.wasted, m.parts.decoding or None, "s"),
+        note=lambda _: "of the decoding time",
+    ),
+    Figure(
+        id="drift",
+        label="drift",
+        quantity=PERCENT,
+        better="lower",
+        formula="slowest block of a lane / its fastest − 1",
+        remark="The worse lane's. Above 5 % the machine is noisy and there is no verdict",
+        numbers=lambda m: "" if m.drift is None else f" = {1 + m.drift:.4g} − 1",
+        note=lambda m: "noisy machine" if m.noisy else "between equal blocks",
+    ),
+    Figure(
+        id="ms_a_token",
+        label="time a token",
+        quantity=MILLISECONDS_A_TOKEN,
+        better="lower",
+        formula="time of a part of the rounds / their tokens",
+        remark="Of whole rounds",
+    ),
+    Figure(
+        id="memory_bytes",
+        label="memory of the weights",
+        short="memory",
+        quantity=SIZE,
+        better="lower",
+        formula="bytes of the weights that a lane needs",
+        remark="On a GPU, its working room too",
+    ),
+)
+_INTERVALS = (
+    Figure(
+        id="alpha_interval_prompt",
+        label="α, this prompt",
+        quantity=PROBABILITY,
+        formula="where α of this prompt lies: block bootstrap over the rounds",
+        remark="None with fewer than ten rounds",
+        note=lambda _: "95 % interval",
+    ),
+    Figure(
+        id="alpha_interval_coins",
+        label="α, this run's coins",
+        quantity=PROBABILITY,
+        formula="where the observed α falls by luck alone, the odds at the tested positions given",
+        remark="None at temperature 0",
+        note=lambda _: "95 % interval",
+    ),
+)
+
+CATALOGUE = {each.id: each for each in (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_TIMES)}
+
+
+def titled(label: str) -> str:
+    """Where a line begins with it; Greek and single letters stay as they are."""
+    first, _, rest = label.partition(" ")
+    return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

@@ -1,0 +1,82 @@
+"""What a run puts into the formulas of its figures, in words that follow the formula.
+
+Empty where the parts were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from specviz.record.cost_doubts import costs_doubt
+
+if TYPE_CHECKING:
+    from specviz.record.metrics import Metrics
+
+_PER_SECOND = {"": 1, "s": 1, "ms": 1000}
+
+
+def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
+    """Of seconds, in ``unit``; of whole numbers as they are."""
+    if part is None or not whole:
+        return ""
+    first = f"{part}" if isinstance(part, int) else _amount(part, unit)
+    return f" = {first} / {f'{whole}' if isinstance(whole, int) else _amount(whole, unit)}"
+
+
+def sum_of(*seconds: float | None) -> str:
+    known = [1000 * each for each in seconds if each is not None]
+    if len(known) < len(seconds):
+        return ""
+    return f" = {' + '.join(f'{each:.4g}' for each in known)} ms"
+
+
+def plus(*seconds: float | None) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def put_in(values: Mapping[str, float | None]) -> str:
+    known = {name: value for name, value in values.items() if value is not None}
+    if len(known) < len(values):
+        return "; not all of it is known here"
+    return f" with {', '.join(f'{name} = {value:.4g}' for name, value in known.items())}"
+
+
+def forecast_numbers(m: Metrics) -> str:
+    """c is what v leaves of the round's cost: it is of the share of rounds that ended in a bonus
+    on the other texts, and only the cost of the whole round is in the record."""
+    made, v = m.parts.forecast, m.parts.forecast_v
+    if made is None:
+        return ""
+    gamma = m.parts.possible - 1
+    c = None if v is None or not gamma else (made.tau / made.speedup - v) / gamma
+    return put_in({"τ": made.tau, "γ": gamma, "c": c, "v": v})
+
+
+def forecast_origin(m: Metrics) -> str:
+    made = m.parts.forecast
+    return f"made before the run, {made.num_texts} texts of {made.kind}" if made else ""
+
+
+def lossy_odds(m: Metrics) -> str:
+    return (
+        "" if m.parts.lossless else "This run's rule adds ε to the target: min(draft, target + ε)"
+    )
+
+
+def draft_counts(m: Metrics) -> str:
+    return f"{m.num_accepted} accepted of {m.num_drafted} drafted"
+
+
+def cut_left_out(m: Metrics) -> str:
+    cut = m.num_rounds - m.num_whole_rounds
+    return f"{cut} cut round{'s' * (cut > 1)} left out" if cut else ""
+
+
+def doubt(m: Metrics) -> str:
+    return costs_doubt(m.parts.costs) or ""
+
+
+def _amount(seconds: float, unit: str) -> str:
+    return f"{_PER_SECOND[unit] * seconds:.4g}{unit and f' {unit}'}"

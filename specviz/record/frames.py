@@ -1,0 +1,52 @@
+"""A trace as tables: a row a round, a row a candidate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from specviz.record.acceptance import expected_alpha, tested_in
+from specviz.record.trace import Trace
+
+_CANDIDATE_COLUMNS = (
+    "token_id", "text", "verdict", "tested", "draft_prob", "target_prob", "uniform", "odds",
+    "expected_acceptance",
+)  # fmt: skip
+
+
+def rounds_frame(trace: Trace) -> pd.DataFrame:
+    """A row a round; times in seconds."""
+    rounds = trace.rounds
+    tested = [tested_in([entry]) for entry in rounds]
+    columns: dict[str, Any] = {
+        "round": [entry.index for entry in rounds],
+        "context_length": [entry.context_length for entry in rounds],
+        "drafted": [entry.num_drafted for entry in rounds],
+        "tested": [len(each) for each in tested],
+        "accepted": [entry.num_accepted for entry in rounds],
+        "emitted": [len(entry.emitted) for entry in rounds],
+        "alpha_expected": pd.Series([expected_alpha(each) for each in tested], dtype=float),
+        "extra_kind": [entry.extra_kind for entry in rounds],
+        "cut": [entry.cut for entry in rounds],
+        "whole": [entry.whole for entry in rounds],
+    }
+    for name in ("draft", "verify", "other", "record", "decode"):
+        columns[f"{name}_seconds"] = [getattr(entry.times, name) for entry in rounds]
+    return pd.DataFrame(columns)
+
+
+def candidates_frame(trace: Trace) -> pd.DataFrame:
+    """A row a candidate; ``position`` counts from 1. Entropies are missing with the record off."""
+    places = [(entry.index, i) for entry in trace.rounds for i in range(entry.num_drafted)]
+    candidates = [each for entry in trace.rounds for each in entry.candidates]
+    columns: dict[str, Any] = {
+        "round": [index for index, _ in places],
+        "position": [place + 1 for _, place in places],
+    }
+    for name in _CANDIDATE_COLUMNS:
+        columns[name] = [getattr(each, name) for each in candidates]
+    for name in ("draft_entropy", "target_entropy"):
+        entropies = [each.insight and getattr(each.insight, name) for each in candidates]
+        columns[name] = pd.Series(entropies, dtype=float)
+    return pd.DataFrame(columns)

@@ -1,0 +1,109 @@
+"""How numbers are written: a quantity for each sort, the same wherever it is shown.
+
+Digits are fixed, so that a column of numbers can be read down. A ratio is "1.43×" where there
+is little room and "1.43 times" in a sentence. Bytes are decimal: a kilobyte has 1000 of them.
+What is not known is a dash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "COST",
+    "MILLISECONDS",
+    "MILLISECONDS_A_TOKEN",
+    "PERCENT",
+    "PROBABILITY",
+    "RATE",
+    "RATIO",
+    "SIZE",
+    "STEPS",
+    "TOKENS",
+    "UNKNOWN",
+    "Quantity",
+    "times",
+]
+
+UNKNOWN = "–"
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_THREE_DIGITS = 999.5  # from here on a fourth would be written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A sort of number: its digits after the point, and the unit that follows them."""
+
+    digits: int
+    unit: str = ""
+    factor: float = 1.0  # from the value to the number that is written
+    share: bool = False  # cannot lie outside 0 and 1, though a mean's interval may
+
+    def bare(self, value: float) -> str:
+        """The number without its unit."""
+        return f"{self.factor * value:.{self.digits}f}"
+
+    def shown(self, value: float | None) -> str:
+        return UNKNOWN if value is None else f"{self.bare(value)}{self.unit}"
+
+    def span(self, low: float, high: float) -> str:
+        """A range, without its unit."""
+        return f"{self._end(low)}–{self._end(high)}"
+
+    def between(self, low: float, high: float) -> str:
+        """A range; its unit stands once, at its end."""
+        return f"{self.span(low, high)}{self.unit}"
+
+    def spread(self, value: float | None, low: float | None, high: float | None) -> str:
+        """A value with its range; without it where there is none, or all show the same."""
+        if value is None or low is None or high is None:
+            return self.shown(value)
+        if self._end(low) == self._end(high) == self.bare(value):
+            return self.shown(value)
+        return f"{self.shown(value)} ({self.span(low, high)})"
+
+    def hover(self, place: str = "y") -> str:
+        """For a chart's hover text: the value that stands at ``place``."""
+        if self.factor == 100:
+            return f"%{{{place}:.{self.digits}%}}"
+        assert self.factor == 1, "charts draw such a quantity as it is written"
+        return f"%{{{place}:.{self.digits}f}}{self.unit}"
+
+    @property
+    def column(self) -> str:
+        """For a column of a table on a page."""
+        assert self.factor == 1, "a column shows values as they are"
+        return f"%.{self.digits}f{self.unit}"
+
+    def _end(self, value: float) -> str:
+        return self.bare(min(1.0, max(0.0, value)) if self.share else value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size(Quantity):
+    """Bytes, in three digits of the unit that fits them."""
+
+    def bare(self, value: float) -> str:
+        size = float(value)
+        for unit in _SIZES[:-1]:
+            if abs(size) < _THREE_DIGITS:
+                return f"{size:.3g} {unit}"
+            size /= 1000
+        return f"{size:.3g} {_SIZES[-1]}"
+
+
+PROBABILITY = Quantity(digits=3, share=True)
+RATIO = Quantity(digits=2, unit="×")
+COST = Quantity(digits=3)  # of a draft step, in target steps
+STEPS = Quantity(digits=2)  # of a round or a verification, in target steps
+TOKENS = Quantity(digits=2)  # tokens a round
+RATE = Quantity(digits=1)  # tokens a second
+MILLISECONDS = Quantity(digits=1, unit=" ms")
+MILLISECONDS_A_TOKEN = Quantity(digits=2, unit=" ms")
+PERCENT = Quantity(digits=1, unit=" %", factor=100)
+SIZE = _Size(digits=3)
+
+
+def times(value: float) -> str:
+    """A ratio in a sentence."""
+    return f"{RATIO.bare(value)} times"
