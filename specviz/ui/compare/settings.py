@@ -10,6 +10,7 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError, SpecvizError
+from specviz.record.limits import COMPARED
 from specviz.record.prompts import read_presets
 from specviz.record.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
@@ -17,8 +18,8 @@ from specviz.record.trace import RunConfig
 _LINKED = "query-params"
 _KEPT = "compare settings kept"
 _OWN = "my own words"
-_SHORTEST, _LONGEST = 8, 512  # what the race of four lanes shows well
-_MOST_REPEATS, _HIGHEST_SEED = 20, 2**31
+_LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
+_MOST_REPEATS = 20
 _PRESETS, _FILE = "The presets", "A file of mine"
 
 
@@ -47,7 +48,7 @@ def choose_shared() -> Shared:
     """Draw the controls where the caller stands, and read them."""
     prompt = _choose_prompt()
     length = st.slider(
-        "Length, tokens", _SHORTEST, _LONGEST, 64, 8, key=_returning("compare_length"),
+        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_returning("compare_length"),
         bind=_LINKED,
     )  # fmt: skip
     repeats = st.slider(
@@ -55,7 +56,7 @@ def choose_shared() -> Shared:
         help="Each has the next seed, the same for every lane. Two are needed for an interval.",
     )  # fmt: skip
     seed = st.number_input(
-        "First seed", 0, _HIGHEST_SEED, 0, key=_returning("compare_seed"), bind=_LINKED
+        "First seed", *_SEED.whole_ends, 0, key=_returning("compare_seed"), bind=_LINKED
     )
     ignore_eos = st.toggle(
         "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
@@ -93,8 +94,8 @@ def take_settings(plan: Plan) -> None:
     """Into the controls, before they are drawn: what the plan's lanes share."""
     state, config = st.session_state, plan.lanes[0].config
     repeats = min(plan.repeats, _MOST_REPEATS)
-    state["compare_length"] = min(_LONGEST, max(_SHORTEST, config.max_new_tokens))
-    state["compare_seed"] = min(config.seed, _HIGHEST_SEED)
+    state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
+    state["compare_seed"] = int(_SEED.nearest(config.seed))
     state["compare_ignore_eos"] = config.ignore_eos
     if len(plan.items) == 1:
         prompt = plan.items[0].prompt
@@ -109,8 +110,8 @@ def take_settings(plan: Plan) -> None:
 def beyond_controls(plan: Plan) -> tuple[str, ...]:
     """What ``take_settings`` cannot take over, in sentences."""
     config, told = plan.lanes[0].config, list[str]()
-    if not _SHORTEST <= config.max_new_tokens <= _LONGEST:
-        told.append(f"Its length is beyond this page, which has {_SHORTEST} to {_LONGEST} tokens.")
+    if config.max_new_tokens not in _LENGTH:
+        told.append(f"Its length is beyond this page, which has {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
         told.append(f"It has more repeats than the {_MOST_REPEATS} of this page.")
     if config.stop or config.chat != RunConfig().chat:

@@ -13,6 +13,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import Chosen
+from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of, read_presets
 from specviz.record.trace import RunConfig
 
@@ -20,11 +21,6 @@ _LINKED = "query-params"
 _RESTART = "restart asked"
 _OWN = "my own words"
 _KEPT = "prompt kept"
-# How far the controls of numbers reach; a run of the command line may lie beyond.
-_REACH: dict[str, tuple[Any, Any]] = {
-    "gamma": (1, 16), "temperature": (0.0, 2.0), "length": (8, 2000), "top_k": (0, 100_000),
-    "top_p": (0.05, 1.0), "seed": (0, 2**31), "epsilon": (0.0, 1.0),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +36,11 @@ def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls where the caller stands, and read them."""
     prompt = _choose_prompt()
     gamma = st.slider(
-        "Draft tokens a round, γ", *_REACH["gamma"], 5, key="gamma", bind=_LINKED,
+        "Draft tokens a round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
         on_change=_ask_restart,
     )  # fmt: skip
     temperature = st.slider(
-        "Temperature", *_REACH["temperature"], 0.7, 0.05, key="temperature", bind=_LINKED,
+        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", bind=_LINKED,
         on_change=_ask_restart,
         help="0 is greedy: both models put everything on their likeliest token.",
     )  # fmt: skip
@@ -154,19 +150,22 @@ def _keep_prompt() -> None:
 
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
-        "Length, tokens", *_REACH["length"], 128, 8, key="length", bind=_LINKED,
-        on_change=_ask_restart, help="A run ends earlier where the models' context is full.",
+        "Length, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8, key="length",
+        bind=_LINKED, on_change=_ask_restart,
+        help="A run ends earlier where the models' context is full.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k", *_REACH["top_k"], 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
+        "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", bind=_LINKED,
+        on_change=_ask_restart,
         help="Only the k likeliest tokens of each model. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
-        "Top-p", *_REACH["top_p"], 1.0, 0.05, key="top_p", bind=_LINKED, on_change=_ask_restart,
+        "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", bind=_LINKED,
+        on_change=_ask_restart,
         help="Only the likeliest tokens that together reach this mass. 1 is off.",
     )  # fmt: skip
     seed = st.number_input(
-        "Seed", *_REACH["seed"], 0, key="seed", bind=_LINKED, on_change=_ask_restart
+        "Seed", *CONTROLS["seed"].whole_ends, 0, key="seed", bind=_LINKED, on_change=_ask_restart
     )
     settings: dict[str, Any] = {
         "max_new_tokens": length,
@@ -207,7 +206,7 @@ def _choose_rule() -> dict[str, Any]:
     if rule == "lossless":
         return {"rule": rule}
     epsilon = st.slider(
-        "ε, added to the target", *_REACH["epsilon"], 0.1, 0.01, key="epsilon", bind=_LINKED,
+        "ε, added to the target", *CONTROLS["epsilon"].ends, 0.1, 0.01, key="epsilon", bind=_LINKED,
         on_change=_ask_restart,
         help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
     )  # fmt: skip
@@ -229,9 +228,11 @@ def take_over(prompt: str, config: RunConfig) -> None:
 
 def out_of_reach(config: RunConfig) -> tuple[str, ...]:
     """The settings of a run that no control can show."""
-    values = _values_of(config)
-    numbers = {name: values[name] for name in _REACH if name in values}
-    beyond = [name for name, at in numbers.items() if not _REACH[name][0] <= at <= _REACH[name][1]]
+    beyond = [
+        "length" if name == "max_new_tokens" else name
+        for name, reach in CONTROLS.items()
+        if getattr(config, name) not in reach
+    ]
     return (*beyond, *(["stop strings"] if config.stop else []))
 
 

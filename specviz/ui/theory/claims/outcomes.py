@@ -14,8 +14,9 @@ import numpy as np
 
 from specviz.player.cost_doubts import costs_doubt
 from specviz.record import theorem_checks
+from specviz.record.limits import MAX_GAMMA
 from specviz.record.metrics import Metrics, metrics, verdict_sentence
-from specviz.record.trace import MAX_GAMMA, Trace
+from specviz.record.trace import Trace
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
