@@ -11,13 +11,14 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import read_presets
+from specviz.record.prompts import kind_of
 from specviz.record.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
+from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _KEPT = "compare settings kept"
-_OWN = "my own words"
+_PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _MOST_REPEATS = 20
 _PRESETS, _FILE = "The presets", "A file of mine"
@@ -46,7 +47,7 @@ class Suite:
 
 def choose_shared() -> Shared:
     """Draw the controls where the caller stands, and read them."""
-    prompt = _choose_prompt()
+    prompt = _PROMPT.choose()
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_returning("compare_length"),
         bind=_LINKED,
@@ -64,7 +65,7 @@ def choose_shared() -> Shared:
     )  # fmt: skip
     shared = Shared(
         prompt=prompt,
-        kind=next((each.kind for each in read_presets() if each.text == prompt), None),
+        kind=kind_of(prompt),
         seed=int(seed),
         length=length,
         repeats=repeats,
@@ -98,9 +99,7 @@ def take_settings(plan: Plan) -> None:
     state["compare_seed"] = int(_SEED.nearest(config.seed))
     state["compare_ignore_eos"] = config.ignore_eos
     if len(plan.items) == 1:
-        prompt = plan.items[0].prompt
-        state["compare_prompt"] = prompt
-        state["compare_preset"] = _presets_by_text().get(prompt, _OWN)
+        _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
         state["compare_suite_source"] = _PRESETS if plan.items == preset_suite() else _FILE
@@ -144,34 +143,6 @@ def plan_of(
 
 def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
     return (SuiteItem(prompt=shared.prompt, kind=shared.kind),)
-
-
-def _choose_prompt() -> str:
-    texts = {name: text for text, name in _presets_by_text().items()}
-    first = next(iter(texts))
-    for key, value in (("compare_preset", first), ("compare_prompt", texts[first])):
-        st.session_state.setdefault(_returning(key), value)
-
-    def fill() -> None:
-        chosen = st.session_state["compare_preset"]
-        if chosen in texts:
-            st.session_state["compare_prompt"] = texts[chosen]
-
-    def own() -> None:
-        if st.session_state["compare_prompt"] not in texts.values():
-            st.session_state["compare_preset"] = _OWN
-
-    st.selectbox("Prompt", [*texts, _OWN], key="compare_preset", on_change=fill)
-    prompt = st.text_area(
-        "Prompt text", key="compare_prompt", height=110, label_visibility="collapsed",
-        on_change=own,
-    )  # fmt: skip
-    _keep("compare_preset", "compare_prompt")
-    return prompt
-
-
-def _presets_by_text() -> dict[str, str]:
-    return {each.text: f"{each.kind} · {each.title}" for each in read_presets()}
 
 
 def _uploaded() -> tuple[SuiteItem, ...]:
