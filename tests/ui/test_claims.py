@@ -206,7 +206,7 @@ def test_a_series_can_be_stopped() -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return load_pair("tinystories", threads=1)
+    return load_pair(PairSpec(name="tinystories", threads=1))
 
 
 def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
