@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.cli.options import check_pair
+from specviz.cli.options import check_pair, spec_from
 from specviz.cli.painter import Painter, display_width, one_line, painter_for
 from specviz.cli.report import to_json
 from specviz.cli.telling import in_lines
@@ -34,16 +34,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from specviz.engine import load_pair
 
     _say("loading the pair")
-    pair = load_pair(
-        options.pair,
-        draft=options.draft,
-        target=options.target,
-        device=options.device,
-        dtype=options.dtype,
-        step=options.step,
-        threads=options.threads,
-        progress=in_lines(_say),
-    )
+    pair = load_pair(spec_from(options), progress=in_lines(_say))
     return run_bench(pair, repeats=options.repeats, quick=options.quick, say=_say)
 
 

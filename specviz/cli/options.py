@@ -9,6 +9,7 @@ from typing import Any, NoReturn, get_args
 
 from specviz.cli.streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
+from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS, PairSpec
 from specviz.record.trace import DrafterName, ResidualName, RuleName, RunConfig
 
@@ -155,11 +156,11 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling")
     for name, kind, text in (
-        ("gamma", int, "candidates drafted a round"),
+        ("gamma", int, f"candidates drafted a round, {LIMITS['gamma']}"),
         ("temperature", float, "0 is greedy"),
         ("top-k", int, "0 is off"),
         ("top-p", float, "1 is off"),
-        ("max-new-tokens", int, "the length limit"),
+        ("max-new-tokens", int, f"the length limit, {LIMITS['max_new_tokens']}"),
         ("seed", int, "the same seed gives the same run"),
     ):
         default = getattr(DEFAULTS, name.replace("-", "_"))

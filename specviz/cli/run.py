@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from
+from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.painter import Painter, one_line, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
@@ -76,7 +76,7 @@ def _decode(
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
-        pair = _load(options, config, say)
+        pair = _load(options, say)
     with waiting("reading the prompt") as say:
         run = measured_run(
             pair,
@@ -96,21 +96,10 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _load(options: argparse.Namespace, config: RunConfig, say: Callable[[str], None]) -> Pair:
+def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     from specviz.engine import load_pair
 
-    alone = config.drafter == "prompt-lookup" and options.draft is None
-    return load_pair(
-        options.pair,
-        draft=options.draft,
-        target=options.target,
-        device=options.device,
-        dtype=options.dtype,
-        step=options.step,
-        threads=options.threads,
-        needs_draft=not (alone and options.target is not None),
-        progress=in_lines(say),
-    )
+    return load_pair(spec_from(options), progress=in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:

@@ -79,17 +79,7 @@ class KeptPairs:
 def load(spec: PairSpec, tell: Tell) -> Pair:
     from specviz.engine import load_pair
 
-    return load_pair(
-        spec.name,
-        draft=spec.draft,
-        target=spec.target,
-        device=spec.device,
-        dtype=spec.dtype,
-        step=spec.step,
-        threads=spec.threads,
-        needs_draft=spec.needs_draft,
-        progress=tell,
-    )
+    return load_pair(spec, progress=tell)
 
 
 def free_memory(spec: PairSpec) -> int | None:

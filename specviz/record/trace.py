@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specviz.errors import ConfigError
+from specviz.record.limits import LIMITS
 
 Verdict = Literal["accepted", "rejected", "discarded"]
 ExtraKind = Literal["recovered", "bonus"]
@@ -41,7 +42,6 @@ DrafterName = Literal["model", "prompt-lookup"]
 RuleName = Literal["lossless", "over-accept"]
 ResidualName = Literal["leftover", "target", "draft"]
 
-MAX_GAMMA = 64
 TOP_ALTERNATIVES = 10
 ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
 NOISE_LIMIT = 0.05  # a machine on which the same work drifts by more is called noisy
@@ -67,15 +67,12 @@ class RunConfig:
     record: bool = True
 
     def __post_init__(self) -> None:
-        _whole("gamma", self.gamma, 1, MAX_GAMMA)
-        _real("temperature", self.temperature, 0.0, 100.0)
-        _whole("top_k", self.top_k, 0, 10_000_000)
-        _real("top_p", self.top_p, 0.0, 1.0)
+        for name in ("gamma", "top_k", "max_new_tokens", "seed"):
+            _whole(name, getattr(self, name))
+        for name in ("temperature", "top_p", "epsilon"):
+            _real(name, getattr(self, name))
         if self.top_p == 0.0:
             raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
-        _whole("max_new_tokens", self.max_new_tokens, 1, 1_000_000)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        _real("epsilon", self.epsilon, 0.0, 1.0)
         _one_of("drafter", self.drafter, ("model", "prompt-lookup"))
         _one_of("rule", self.rule, ("lossless", "over-accept"))
         _one_of("residual", self.residual, ("leftover", "target", "draft"))
@@ -368,14 +365,16 @@ def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
     return ys[-1]
 
 
-def _whole(name: str, value: object, low: int, high: int) -> None:
+def _whole(name: str, value: object) -> None:
+    low, high = LIMITS[name].ends
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(
             f"{name} is {value}.", remedy=f"Give a whole number from {low} to {high}."
         )
 
 
-def _real(name: str, value: object, low: float, high: float) -> None:
+def _real(name: str, value: object) -> None:
+    low, high = LIMITS[name].ends
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
     if not (math.isfinite(value) and low <= value <= high):

@@ -18,6 +18,7 @@ from transformers import LlamaForCausalLM
 from specviz.engine import Pair, load_pair, speculate
 from specviz.measure.measured_run import measured_run
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
 from specviz.training.corpus import Source, encode_documents
@@ -65,7 +66,7 @@ class Report:
 
 def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
     """Everything the cards say of the pair in ``folder``."""
-    pair = load_pair(target=str(folder / "target"), draft=str(folder / "draft"))
+    pair = load_pair(PairSpec(target=str(folder / "target"), draft=str(folder / "draft")))
     draft = pair.info.draft
     assert draft is not None
     return Report(

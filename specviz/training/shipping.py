@@ -7,6 +7,7 @@ from pathlib import Path
 
 from specviz import ASSETS
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from specviz.store import save_trace
 from specviz.training.card import draft_card, target_card
 from specviz.training.corpus import Source
@@ -35,4 +36,4 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
     report = measure_report(SHIPPED, sources)
     (SHIPPED / "target" / "README.md").write_text(target_card(recipe, report), encoding="utf-8")
     (SHIPPED / "draft" / "README.md").write_text(draft_card(recipe, report), encoding="utf-8")
-    save_trace(record_first_trace(load_pair()), FIRST_TRACE)
+    save_trace(record_first_trace(load_pair(PairSpec())), FIRST_TRACE)

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 import pytest
 
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import save_trace
 from tests.step_costs import place_step_costs
@@ -89,7 +90,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(home))
-        place_step_costs(load_pair("tinystories", threads=1), "model", "prompt-lookup")
+        place_step_costs(
+            load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
+        )
 
     def start_at(port: int, script: str, environment: dict[str, str]) -> Server | None:
         process = subprocess.Popen(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_from_json
@@ -50,7 +51,7 @@ def test_a_watched_run_is_as_fast_as_the_command_line(
     server: Server, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    place_step_costs(load_pair("tinystories", threads=1))
+    place_step_costs(load_pair(PairSpec(name="tinystories", threads=1)))
     page = open_page(f"{server.url}/?length={LENGTH}&ignore_eos=true&temperature=0.0&live=false")
     wait_for_pair(page)
     alone, watched = [], []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from specviz.record.pairs import Progress, Tell
+from specviz.record.pairs import PairSpec, Progress, Tell
 from specviz.record.trace import Prompt, Round, Trace
 from tests.traces import make_baseline, make_trace
 
@@ -70,8 +70,8 @@ class FakeEngine:
         monkeypatch.setitem(sys.modules, "specviz.engine", engine)
         monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
-    def load_pair(self, name: str | None = None, **settings: Any) -> object:
-        self.asked |= {"name": name, **settings}
+    def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:
+        self.asked |= {"spec": spec, "progress": progress}
         if self.fails:
             raise self.fails
         sys.stdout.write("a library says hello\n")

@@ -9,12 +9,13 @@ import torch
 from specviz.cli import main
 from specviz.engine import load_pair
 from specviz.measure import loaded_pairs
+from specviz.record.pairs import PairSpec
 from tests.nursery import Called
 
 
 def prepare(draft: str, target: str) -> Called:
     torch.set_num_threads(1)
-    pair = load_pair(draft=draft, target=target, threads=1)
+    pair = load_pair(PairSpec(draft=draft, target=target, threads=1))
     for name in ("comparison.work", "measure.making"):
         importlib.import_module(f"specviz.{name}")
     loaded_pairs.load = lambda _spec, _tell: pair

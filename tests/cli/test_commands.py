@@ -17,6 +17,7 @@ import pytest
 
 from specviz.cli import main, show
 from specviz.errors import PairError
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
 from tests.cli.fakes import FakeEngine, FakeRun, fake_bench
@@ -149,14 +150,9 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
         chat=True,
     )
     assert asked == {
-        "name": None,
-        "draft": "D",
-        "target": "T",
-        "device": "cuda:1",
-        "dtype": "bfloat16",
-        "step": "library",
-        "threads": 3,
-        "needs_draft": True,
+        "spec": PairSpec(
+            draft="D", target="T", device="cuda:1", dtype="bfloat16", step="library", threads=3
+        ),
         "prompt": "Once",
         "baseline": False,
         "fresh_costs": True,
@@ -176,7 +172,7 @@ def test_prompt_lookup_with_only_a_target_needs_no_draft(
     engine: FakeEngine, arguments: list[str], needs_draft: bool
 ) -> None:
     main(["run", "Once", *arguments])
-    assert engine.asked["needs_draft"] is needs_draft
+    assert engine.asked["spec"].needs_draft is needs_draft
 
 
 def test_chat_shows_the_prompt_ids(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from specviz.cli import main
 from specviz.comparison.running import run_plan
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from specviz.store import Library
 from tests.cli.fakes import FakeEngine
 from tests.engine.models import write_pair
@@ -40,7 +41,9 @@ def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("OMP_NUM_THREADS", "1")
-        pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+        pair = load_pair(
+            PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+        )
         place_step_costs(pair, "model", "prompt-lookup")
         yield
     torch.set_num_threads(threads)
@@ -268,14 +271,18 @@ def test_a_draft_retrained_in_its_folder_is_measured_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_pair(tmp_path / "pair", num_hidden_layers=1)
-    pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    pair = load_pair(
+        PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    )
     place_step_costs(pair, "model", "prompt-lookup")
     asked = [*LANES, "--prompt", "The dog ran", "--repeats", "1"]
     first, _ = compared(asked, folder, capsys)
     weights = folder / "draft" / "model.safetensors"
     state = load_file(weights)
     save_file({name: 2 * each for name, each in state.items()}, weights, {"format": "pt"})
-    pair = load_pair(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    pair = load_pair(
+        PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
+    )
     place_step_costs(pair, "model", "prompt-lookup")
     second, said = compared(asked, folder, capsys)
     assert "other models" in said

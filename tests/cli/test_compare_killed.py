@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from specviz.store import Library
 from tests.engine.models import write_pair
 from tests.nursery import Nursery, forget_runs
@@ -27,7 +28,9 @@ def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder, threads = write_pair(tmp_path, num_hidden_layers=1), torch.get_num_threads()
     draft, target = str(folder / "draft"), str(folder / "target")
-    place_step_costs(load_pair(draft=draft, target=target, threads=1), "model", "prompt-lookup")
+    place_step_costs(
+        load_pair(PairSpec(draft=draft, target=target, threads=1)), "model", "prompt-lookup"
+    )
     torch.set_num_threads(threads)
     suite = tmp_path / "suite.jsonl"
     suite.write_text("\n".join(json.dumps({"prompt": each}) for each in PROMPTS))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 
 from specviz.cli import main
 from specviz.cli.telling import in_lines
-from specviz.record.pairs import Progress
+from specviz.record.pairs import PairSpec, Progress, Tell
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
 
@@ -40,10 +39,10 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """An engine that tells of a download while it loads."""
 
     class TellingEngine(FakeEngine):
-        def load_pair(self, name: str | None = None, **settings: Any) -> object:
-            for progress in TOLD:
-                settings["progress"](progress)
-            return super().load_pair(name, **settings)
+        def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:
+            for told in TOLD:
+                progress(told)
+            return super().load_pair(spec, progress=progress)
 
     return TellingEngine(monkeypatch)
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
 from specviz.errors import SpecvizError
+from specviz.record.pairs import PairSpec, Tell
 
 
-def load(folder: Path, **settings: object) -> Pair:
-    given = {"draft": str(folder / "draft"), "target": str(folder / "target"), "threads": 1}
-    return load_pair(**(given | settings))  # pyright: ignore[reportArgumentType]
+def load(folder: Path, *, progress: Tell | None = None, **settings: Any) -> Pair:
+    asked: dict[str, Any] = {"draft": f"{folder / 'draft'}", "target": f"{folder / 'target'}"}
+    asked |= {"threads": 1, **settings}
+    return load_pair(PairSpec(**asked), progress=progress)
 
 
-def refusal(kind: type[SpecvizError], folder: Path, **settings: object) -> str:
+def refusal(kind: type[SpecvizError], folder: Path, **settings: Any) -> str:
     """The one line that the user reads, the words of the libraries not among them."""
     with pytest.raises(kind) as caught:
         load(folder, **settings)

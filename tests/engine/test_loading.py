@@ -19,7 +19,7 @@ from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import LibraryStep
 from specviz.errors import PairError
-from specviz.record.pairs import Progress
+from specviz.record.pairs import PairSpec, Progress
 from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (
     FAMILIES,
@@ -81,23 +81,22 @@ def test_families_that_roll_back(family: str, tmp_path: Path) -> None:
 
 
 def test_the_target_alone(llama: Path) -> None:
-    pair = load(llama, draft=None, needs_draft=False)
+    pair = load(llama, draft=None)
     assert pair.draft is None
     assert pair.info.draft is None
     assert pair.target_step(4).feed(torch.tensor([1]), 1).shape == (1, VOCABULARY)
-    assert load(llama, needs_draft=False).draft is None
 
 
 def test_an_embedded_pair_by_name(llama: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path)
     shutil.copytree(llama, tmp_path / "tinystories")
     shutil.copytree(llama, tmp_path / "other")
-    pair = load_pair(threads=1)
+    pair = load_pair(PairSpec(threads=1))
     assert pair.name == pair.info.name == "tinystories"
     assert pair.info.target.name == "tinystories/target"
-    assert load_pair("other", threads=1, needs_draft=False).name == "other"
+    assert load_pair(PairSpec(name="other", threads=1)).name == "other"
     with pytest.raises(PairError, match=r"no embedded pair 'nope'.*other, tinystories"):
-        load_pair("nope", threads=1)
+        load_pair(PairSpec(name="nope"))
 
 
 def test_shards_are_read_whole(llama_copy: Path) -> None:

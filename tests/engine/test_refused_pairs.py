@@ -16,6 +16,7 @@ from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.steps import LibraryStep
 from specviz.errors import ConfigError, DeviceError, PairError
+from specviz.record.pairs import PairSpec
 from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (
     VOCABULARY,
@@ -44,7 +45,6 @@ def test_a_cache_that_forgets_wrongly_is_refused(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"draft": None}, "prompt-lookup drafter"),
         ({"target": None}, "without a target"),
         ({"name": "tinystories"}, "Give one"),
     ],
@@ -56,7 +56,7 @@ def test_half_a_request_is_refused(llama: Path, settings: dict[str, object], wor
 def test_without_the_embedded_pair(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path / "none")
     with pytest.raises(PairError, match=r"^The embedded pair is not here: "):
-        load_pair()
+        load_pair(PairSpec())
 
 
 def _remove(name: str) -> Edit:

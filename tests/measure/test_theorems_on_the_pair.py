@@ -14,6 +14,7 @@ import torch
 from specviz.engine import load_pair, speculate
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
 from specviz.engine.model.pair import Pair
+from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.theorem_checks import lazier, measured_bias, pareto, rejection_count
 from specviz.record.trace import ResidualName, RunConfig, Trace
@@ -26,7 +27,7 @@ LIMIT = 4.0  # standard deviations
 
 @cache
 def the_pair() -> Pair:
-    return load_pair("tinystories", threads=1)
+    return load_pair(PairSpec(name="tinystories", threads=1))
 
 
 def written(

@@ -10,6 +10,7 @@ import pytest
 
 from specviz.engine import load_pair
 from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
 from specviz.training.shipping import FIRST_TRACE, SHIPPED
@@ -74,10 +75,11 @@ def test_loading_takes_under_a_second() -> None:
         "import os, time, torch, transformers\n"
         "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM\n"
         "from specviz.engine import load_pair\n"
+        "from specviz.record.pairs import PairSpec\n"
         "for _ in range(3):\n"
         "    if os.fork() == 0:\n"
         "        began = time.process_time()\n"
-        "        load_pair(threads=1)\n"
+        "        load_pair(PairSpec(threads=1))\n"
         "        print(time.process_time() - began, flush=True)\n"
         "        os._exit(0)\n"
         "    assert os.wait()[1] == 0\n"
@@ -89,4 +91,4 @@ def test_loading_takes_under_a_second() -> None:
 
 
 def test_the_embedded_pair_is_the_default() -> None:
-    assert load_pair(threads=1).name == "tinystories"
+    assert load_pair(PairSpec(threads=1)).name == "tinystories"

@@ -11,6 +11,7 @@ from torch import nn
 
 from specviz.engine import load_pair, speculate
 from specviz.errors import TrainingError
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.training import __main__ as command
 from specviz.training.corpus import draw_batch, encode_documents, read_sources
@@ -45,7 +46,9 @@ def test_the_draft_learns_the_targets_distribution(trained: Path) -> None:
 
 def test_what_comes_out_is_a_pair(trained: Path) -> None:
     folder = trained / "pair"
-    pair = load_pair(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+    pair = load_pair(
+        PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+    )
     config = RunConfig(temperature=0.0, max_new_tokens=40, ignore_eos=True)
     rounds = list(speculate(pair, "Once upon a time, Lily had", config))
     accepted = sum(entry.num_accepted for entry in rounds)

@@ -9,6 +9,7 @@ import pytest
 import streamlit as st
 
 from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
 from tests.step_costs import place_step_costs
 
 
@@ -17,7 +18,9 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(folder))
-        place_step_costs(load_pair("tinystories", threads=1), "model", "prompt-lookup")
+        place_step_costs(
+            load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
+        )
     return folder
 
 

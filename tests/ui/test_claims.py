@@ -213,7 +213,7 @@ def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return load_pair("tinystories", threads=1)
+    return load_pair(PairSpec(name="tinystories", threads=1))
 
 
 def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:

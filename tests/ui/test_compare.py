@@ -37,7 +37,7 @@ def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(folder))
-        pair = load_pair("tinystories", threads=1)
+        pair = load_pair(PairSpec(name="tinystories", threads=1))
         for threads in (1, 2):
             pair.environment = replace(pair.environment, threads=threads)
             for drafter in get_args(DrafterName):

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from specviz.record.limits import CONTROLS, LIMITS
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 from specviz.store import Library, load_trace
+from specviz.ui.widgets.run_controls import out_of_reach
 from specviz.worker.status import PairStatus
 from tests.test_houses import MODELS, loaded_by
 from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
@@ -219,3 +222,9 @@ def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
 def test_the_embedded_pair_is_here() -> None:
     for model in ("draft", "target"):
         assert (EMBEDDED / model / "model.safetensors").is_file()
+
+
+def test_what_lies_beyond_the_controls_is_told() -> None:
+    assert out_of_reach(RunConfig(top_k=LIMITS["top_k"].whole_ends[1])) == ()
+    assert 17 not in CONTROLS["gamma"]
+    assert out_of_reach(RunConfig(gamma=17, max_new_tokens=7)) == ("gamma", "length")

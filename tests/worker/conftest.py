@@ -41,7 +41,7 @@ def spec() -> PairSpec:
 @pytest.fixture(autouse=True, scope="package")
 def pair(home: Path) -> Pair:
     """The embedded pair in this process, to hold the worker's runs against."""
-    loaded = load_pair("tinystories", threads=1)
+    loaded = load_pair(PairSpec(name="tinystories", threads=1))
     place_step_costs(loaded)
     return loaded
 

@@ -68,7 +68,7 @@ def has_profile(pair: Pair) -> bool:
 def test_a_prepared_pair_has_measured_what_its_first_runs_need(
     worker: Worker, other_spec: PairSpec, home: Path
 ) -> None:
-    pair = load_pair(draft=other_spec.draft, target=other_spec.target, threads=1)
+    pair = load_pair(PairSpec(draft=other_spec.draft, target=other_spec.target, threads=1))
     worker.prepare(other_spec)
     wait_until(lambda: worker.status().spec == other_spec and worker.status().state == "ready")
     wait_until(lambda: worker.status().progress is not None or has_profile(pair))

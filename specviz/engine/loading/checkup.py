@@ -33,7 +33,7 @@ def check_pair(
     """
     tell = tell or tell_nobody
     with quiet_libraries():
-        opened = open_pair(spec, spec.needs_draft, tell)
+        opened = open_pair(spec, tell)
         target, *drafts = [_check_model(side, tell) for side in opened.sides]
     _check_prompts(opened, prompts, chat)
     return PairCheck(

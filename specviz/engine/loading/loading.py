@@ -33,42 +33,24 @@ from specviz.record.pairs import PairSpec, Progress, Tell
 from specviz.record.trace import ModelInfo, PairInfo
 
 
-def load_pair(
-    name: str | None = None,
-    *,
-    draft: str | None = None,
-    target: str | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    step: str = "auto",
-    threads: int | None = None,
-    needs_draft: bool = True,
-    progress: Tell | None = None,
-) -> Pair:
-    """An embedded pair by ``name``, or two models by Hub id or folder.
+def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
+    """The pair that is asked for; of a target without a draft that target alone.
 
-    ``threads`` counts on a CPU only; without it a short calibration chooses. ``progress``
+    Its threads count on a CPU only; where it names none a short calibration chooses. ``progress``
     is told what is being done; an exception that it raises stops the load, also in the
     middle of a download, and comes out as it is.
     """
-    spec = PairSpec(
-        name=name,
-        draft=draft,
-        target=target,
-        device=device,
-        dtype=dtype,
-        step=step,
-        threads=threads,
-    )
     tell = progress or tell_nobody
     with quiet_libraries():
-        opened = open_pair(spec, needs_draft, tell)
+        opened = open_pair(spec, tell)
         files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
-        candidates = [threads] if threads else hardware.thread_candidates(_largest(opened))
+        candidates = (
+            [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))
+        )
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
-        models = _load_models(opened, device, tell)
-    bodies, notices = _prove(opened, models, step, tell)
+        models = _load_models(opened, spec.device, tell)
+    bodies, notices = _prove(opened, models, spec.step, tell)
     pair = _assemble(opened, models, files, bodies)
     pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:

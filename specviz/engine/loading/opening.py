@@ -59,11 +59,11 @@ class OpenPair:
     notices: tuple[str, ...]
 
 
-def open_pair(spec: PairSpec, needs_draft: bool, tell: Tell) -> OpenPair:
+def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
     """Find both models and prove, without their weights, that they speak the same tokens."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
-    chosen = sources.choose(spec.name, spec.draft, spec.target, needs_draft)
+    chosen = sources.choose(spec)
     sides = _open_sides(chosen, tell)
     with explained(sides[0].source.name, "vocabulary"):
         vocabulary, notices = _agree(sides)

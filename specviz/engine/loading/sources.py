@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_config, read_object
 from specviz.errors import PairError
-from specviz.record.pairs import DEFAULT_PAIR, Tell, pairs_folder
+from specviz.record.pairs import DEFAULT_PAIR, PairSpec, Tell, pairs_folder
 
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
@@ -53,27 +53,22 @@ class Chosen:
     draft_name: str | None
 
 
-def choose(name: str | None, draft: str | None, target: str | None, needs_draft: bool) -> Chosen:
+def choose(spec: PairSpec) -> Chosen:
     """Exactly one of an embedded pair's name and a target; a draft only beside a target."""
+    target, draft = spec.target, spec.draft
     if target is None:
         if draft is not None:
             raise PairError("A draft is given without a target.", remedy="Name a target too.")
-        return _embedded(name or DEFAULT_PAIR, needs_draft)
-    if name is not None:
+        return _embedded(spec.name or DEFAULT_PAIR)
+    if spec.name is not None:
         raise PairError(
-            f"Both the pair {name!r} and the target {target!r} are given.", remedy="Give one."
+            f"Both the pair {spec.name!r} and the target {target!r} are given.", remedy="Give one."
         )
-    if draft is None and needs_draft:
-        raise PairError(
-            f"The target {target!r} has no draft.",
-            remedy="Name a draft of the same family, or use the prompt-lookup drafter.",
-        )
-    draft = draft if needs_draft else None
     label = target if draft is None else f"{target} + {draft}"
     return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
 
 
-def _embedded(name: str, needs_draft: bool) -> Chosen:
+def _embedded(name: str) -> Chosen:
     folder = pairs_folder()
     there = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
     if name not in there:
@@ -81,9 +76,9 @@ def _embedded(name: str, needs_draft: bool) -> Chosen:
     return Chosen(
         name=name,
         target=str(folder / name / "target"),
-        draft=str(folder / name / "draft") if needs_draft else None,
+        draft=str(folder / name / "draft"),
         target_name=f"{name}/target",
-        draft_name=f"{name}/draft" if needs_draft else None,
+        draft_name=f"{name}/draft",
     )
 
 

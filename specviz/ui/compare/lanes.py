@@ -23,6 +23,7 @@ from specviz.comparison.plan import (
     parse_lane,
 )
 from specviz.errors import SpecvizError
+from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
 from specviz.ui.widgets.plain_text import as_text
@@ -32,9 +33,7 @@ DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the f
 _KEY = "compare cards"
 _LINK = "lane"
 _FIRST = (RunConfig(gamma=2), RunConfig(gamma=8))
-_ENDS: dict[str, tuple[Any, Any]] = {
-    "temperature": (0.0, 2.0), "top_k": (0, 10_000_000), "top_p": (0.05, 1.0),
-}  # fmt: skip
+_ENDING = ("temperature", "top_k", "top_p")  # what a card brings within its controls' ends
 _SPARE = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 
@@ -98,8 +97,7 @@ class Cards:
     def _reachable(self, lane: Lane) -> Lane:
         """With its settings between the ends of the controls; what that changes is told."""
         ends: dict[str, Any] = {
-            name: min(high, max(low, getattr(lane.config, name)))
-            for name, (low, high) in _ENDS.items()
+            name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _ENDING
         }
         self.changed += [
             f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
@@ -195,10 +193,11 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     lane, config = card.lane, card.lane.config
     gamma = _kept(card, "gamma", config.gamma)
     temperature = _kept(card, "temperature", config.temperature)
+    low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
-        "gamma": st.slider("Draft tokens a round, γ", 1, max(16, config.gamma), key=gamma,
+        "gamma": st.slider("Draft tokens a round, γ", low, max(high, config.gamma), key=gamma,
                            disabled=busy),
-        "temperature": _typed(st.slider("Temperature", *_ENDS["temperature"], step=0.05,
+        "temperature": _typed(st.slider("Temperature", *COMPARED["temperature"].ends, step=0.05,
                                         key=temperature, disabled=busy)),
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
@@ -234,11 +233,14 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         help="The draft model; or prompt lookup, which copies what followed the same words.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k (0 is off)", *_ENDS["top_k"], key=_kept(card, "top_k", config.top_k), disabled=busy
+        "Top-k (0 is off)",
+        *COMPARED["top_k"].whole_ends,
+        key=_kept(card, "top_k", config.top_k),
+        disabled=busy,
     )
     top_p = st.slider(
-        "Top-p (1 is off)", *_ENDS["top_p"], step=0.05, key=_kept(card, "top_p", config.top_p),
-        disabled=busy,
+        "Top-p (1 is off)", *COMPARED["top_p"].ends, step=0.05, disabled=busy,
+        key=_kept(card, "top_p", config.top_p),
     )  # fmt: skip
     rule = st.selectbox(
         "Verification rule", ["lossless", "over-accept"], key=_kept(card, "rule", config.rule),
@@ -248,7 +250,7 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
     if rule == "lossless":
         return chosen | {"epsilon": 0.0, "residual": "leftover"}
     epsilon = st.slider(
-        "ε, added to the target", 0.0, 1.0, step=0.01, disabled=busy,
+        "ε, added to the target", *COMPARED["epsilon"].ends, step=0.01, disabled=busy,
         key=_kept(card, "epsilon", config.epsilon),
     )  # fmt: skip
     residual = st.selectbox(

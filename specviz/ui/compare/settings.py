@@ -10,15 +10,17 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError, SpecvizError
-from specviz.record.prompts import read_presets
+from specviz.record.limits import COMPARED
+from specviz.record.prompts import kind_of
 from specviz.record.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
+from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _KEPT = "compare settings kept"
-_OWN = "my own words"
-_SHORTEST, _LONGEST = 8, 512  # what the race of four lanes shows well
-_MOST_REPEATS, _HIGHEST_SEED = 20, 2**31
+_PROMPT = PromptBoxes("compare_")
+_LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
+_MOST_REPEATS = 20
 _PRESETS, _FILE = "The presets", "A file of mine"
 
 
@@ -45,9 +47,9 @@ class Suite:
 
 def choose_shared() -> Shared:
     """Draw the controls where the caller stands, and read them."""
-    prompt = _choose_prompt()
+    prompt = _PROMPT.choose()
     length = st.slider(
-        "Length, tokens", _SHORTEST, _LONGEST, 64, 8, key=_returning("compare_length"),
+        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_returning("compare_length"),
         bind=_LINKED,
     )  # fmt: skip
     repeats = st.slider(
@@ -55,7 +57,7 @@ def choose_shared() -> Shared:
         help="Each has the next seed, the same for every lane. Two are needed for an interval.",
     )  # fmt: skip
     seed = st.number_input(
-        "First seed", 0, _HIGHEST_SEED, 0, key=_returning("compare_seed"), bind=_LINKED
+        "First seed", *_SEED.whole_ends, 0, key=_returning("compare_seed"), bind=_LINKED
     )
     ignore_eos = st.toggle(
         "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
@@ -63,7 +65,7 @@ def choose_shared() -> Shared:
     )  # fmt: skip
     shared = Shared(
         prompt=prompt,
-        kind=next((each.kind for each in read_presets() if each.text == prompt), None),
+        kind=kind_of(prompt),
         seed=int(seed),
         length=length,
         repeats=repeats,
@@ -93,13 +95,11 @@ def take_settings(plan: Plan) -> None:
     """Into the controls, before they are drawn: what the plan's lanes share."""
     state, config = st.session_state, plan.lanes[0].config
     repeats = min(plan.repeats, _MOST_REPEATS)
-    state["compare_length"] = min(_LONGEST, max(_SHORTEST, config.max_new_tokens))
-    state["compare_seed"] = min(config.seed, _HIGHEST_SEED)
+    state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
+    state["compare_seed"] = int(_SEED.nearest(config.seed))
     state["compare_ignore_eos"] = config.ignore_eos
     if len(plan.items) == 1:
-        prompt = plan.items[0].prompt
-        state["compare_prompt"] = prompt
-        state["compare_preset"] = _presets_by_text().get(prompt, _OWN)
+        _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
         state["compare_suite_source"] = _PRESETS if plan.items == preset_suite() else _FILE
@@ -109,8 +109,8 @@ def take_settings(plan: Plan) -> None:
 def beyond_controls(plan: Plan) -> tuple[str, ...]:
     """What ``take_settings`` cannot take over, in sentences."""
     config, told = plan.lanes[0].config, list[str]()
-    if not _SHORTEST <= config.max_new_tokens <= _LONGEST:
-        told.append(f"Its length is beyond this page, which has {_SHORTEST} to {_LONGEST} tokens.")
+    if config.max_new_tokens not in _LENGTH:
+        told.append(f"Its length is beyond this page, which has {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
         told.append(f"It has more repeats than the {_MOST_REPEATS} of this page.")
     if config.stop or config.chat != RunConfig().chat:
@@ -143,34 +143,6 @@ def plan_of(
 
 def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
     return (SuiteItem(prompt=shared.prompt, kind=shared.kind),)
-
-
-def _choose_prompt() -> str:
-    texts = {name: text for text, name in _presets_by_text().items()}
-    first = next(iter(texts))
-    for key, value in (("compare_preset", first), ("compare_prompt", texts[first])):
-        st.session_state.setdefault(_returning(key), value)
-
-    def fill() -> None:
-        chosen = st.session_state["compare_preset"]
-        if chosen in texts:
-            st.session_state["compare_prompt"] = texts[chosen]
-
-    def own() -> None:
-        if st.session_state["compare_prompt"] not in texts.values():
-            st.session_state["compare_preset"] = _OWN
-
-    st.selectbox("Prompt", [*texts, _OWN], key="compare_preset", on_change=fill)
-    prompt = st.text_area(
-        "Prompt text", key="compare_prompt", height=110, label_visibility="collapsed",
-        on_change=own,
-    )  # fmt: skip
-    _keep("compare_preset", "compare_prompt")
-    return prompt
-
-
-def _presets_by_text() -> dict[str, str]:
-    return {each.text: f"{each.kind} · {each.title}" for each in read_presets()}
 
 
 def _uploaded() -> tuple[SuiteItem, ...]:

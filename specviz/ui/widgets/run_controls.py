@@ -13,18 +13,14 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import Chosen
-from specviz.record.prompts import kind_of, read_presets
+from specviz.record.limits import CONTROLS
+from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
+from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
-_OWN = "my own words"
-_KEPT = "prompt kept"
-# How far the controls of numbers reach; a run of the command line may lie beyond.
-_REACH: dict[str, tuple[Any, Any]] = {
-    "gamma": (1, 16), "temperature": (0.0, 2.0), "length": (8, 2000), "top_k": (0, 100_000),
-    "top_p": (0.05, 1.0), "seed": (0, 2**31), "epsilon": (0.0, 1.0),
-}  # fmt: skip
+_PROMPT = PromptBoxes(linked=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +34,13 @@ class Choices:
 
 def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls where the caller stands, and read them."""
-    prompt = _choose_prompt()
+    prompt = _PROMPT.choose(_ask_restart)
     gamma = st.slider(
-        "Draft tokens a round, γ", *_REACH["gamma"], 5, key="gamma", bind=_LINKED,
+        "Draft tokens a round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
         on_change=_ask_restart,
     )  # fmt: skip
     temperature = st.slider(
-        "Temperature", *_REACH["temperature"], 0.7, 0.05, key="temperature", bind=_LINKED,
+        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", bind=_LINKED,
         on_change=_ask_restart,
         help="0 is greedy: both models put everything on their likeliest token.",
     )  # fmt: skip
@@ -65,35 +61,9 @@ def restart_is_settled() -> None:
     st.session_state[_RESTART] = False
 
 
-def _choose_prompt() -> str:
-    texts = _preset_texts()
-
-    def fill() -> None:
-        chosen = st.session_state["preset"]
-        if chosen in texts:
-            st.session_state["prompt"] = texts[chosen]
-        _ask_restart()
-
-    def own() -> None:
-        if st.session_state["prompt"] != texts.get(st.session_state["preset"]):
-            st.session_state["preset"] = _OWN
-        _ask_restart()
-
-    st.selectbox("Prompt", [*texts, _OWN], key="preset", on_change=fill)
-    prompt = st.text_area(
-        "Prompt text", key="prompt", height=110, label_visibility="collapsed", on_change=own
-    )
-    _keep_prompt()
-    return prompt
-
-
-def _preset_texts() -> dict[str, str]:
-    return {f"{each.kind} · {each.title}": each.text for each in read_presets()}
-
-
 def chosen_so_far(*, has_chat: bool) -> Chosen:
     """What the controls say, before they are drawn: as they stand, else as the link has them."""
-    prompt = _settle_prompt()
+    prompt = _PROMPT.settle()
     values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
     values["chat"] = values["chat"] and has_chat
     if values["rule"] == "lossless":
@@ -125,48 +95,24 @@ def _value(key: str, first: Any) -> Any:
         return first
 
 
-def _settle_prompt() -> str:
-    """The prompt before its boxes are drawn: as it was when the page was left, else the link's."""
-    if "preset" not in st.session_state or "prompt" not in st.session_state:
-        preset, prompt = st.session_state.get(_KEPT) or _linked_prompt()
-        st.session_state["preset"], st.session_state["prompt"] = preset, prompt
-    return st.session_state["prompt"]
-
-
-def _linked_prompt() -> tuple[str, str]:
-    texts = _preset_texts()
-    prompt = st.query_params.get("prompt")
-    if prompt is not None:
-        return _OWN, prompt
-    preset = st.query_params.get("preset", "")
-    return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
-
-
-def _keep_prompt() -> None:
-    """Streamlit forgets both boxes when another page is opened. A preset stands in the link."""
-    preset, prompt = st.session_state["preset"], st.session_state["prompt"]
-    st.session_state[_KEPT] = preset, prompt
-    if preset in (_OWN, next(iter(_preset_texts()))):
-        st.query_params.pop("preset", None)
-    elif st.query_params.get("preset") != preset:
-        st.query_params["preset"] = preset
-
-
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
-        "Length, tokens", *_REACH["length"], 128, 8, key="length", bind=_LINKED,
-        on_change=_ask_restart, help="A run ends earlier where the models' context is full.",
+        "Length, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8, key="length",
+        bind=_LINKED, on_change=_ask_restart,
+        help="A run ends earlier where the models' context is full.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k", *_REACH["top_k"], 0, key="top_k", bind=_LINKED, on_change=_ask_restart,
+        "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", bind=_LINKED,
+        on_change=_ask_restart,
         help="Only the k likeliest tokens of each model. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
-        "Top-p", *_REACH["top_p"], 1.0, 0.05, key="top_p", bind=_LINKED, on_change=_ask_restart,
+        "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", bind=_LINKED,
+        on_change=_ask_restart,
         help="Only the likeliest tokens that together reach this mass. 1 is off.",
     )  # fmt: skip
     seed = st.number_input(
-        "Seed", *_REACH["seed"], 0, key="seed", bind=_LINKED, on_change=_ask_restart
+        "Seed", *CONTROLS["seed"].whole_ends, 0, key="seed", bind=_LINKED, on_change=_ask_restart
     )
     settings: dict[str, Any] = {
         "max_new_tokens": length,
@@ -207,7 +153,7 @@ def _choose_rule() -> dict[str, Any]:
     if rule == "lossless":
         return {"rule": rule}
     epsilon = st.slider(
-        "ε, added to the target", *_REACH["epsilon"], 0.1, 0.01, key="epsilon", bind=_LINKED,
+        "ε, added to the target", *CONTROLS["epsilon"].ends, 0.1, 0.01, key="epsilon", bind=_LINKED,
         on_change=_ask_restart,
         help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
     )  # fmt: skip
@@ -221,17 +167,18 @@ def _choose_rule() -> dict[str, Any]:
 def take_over(prompt: str, config: RunConfig) -> None:
     """Set the controls, before they are drawn, to what a run was asked for. Starts nothing."""
     assert not out_of_reach(config)
-    titles = {text: title for title, text in _preset_texts().items()}
-    st.session_state["preset"], st.session_state["prompt"] = titles.get(prompt, _OWN), prompt
+    _PROMPT.put(prompt)
     for name, value in _values_of(config).items():
         st.session_state[name] = value
 
 
 def out_of_reach(config: RunConfig) -> tuple[str, ...]:
     """The settings of a run that no control can show."""
-    values = _values_of(config)
-    numbers = {name: values[name] for name in _REACH if name in values}
-    beyond = [name for name, at in numbers.items() if not _REACH[name][0] <= at <= _REACH[name][1]]
+    beyond = [
+        "length" if name == "max_new_tokens" else name
+        for name, reach in CONTROLS.items()
+        if getattr(config, name) not in reach
+    ]
     return (*beyond, *(["stop strings"] if config.stop else []))
 
 

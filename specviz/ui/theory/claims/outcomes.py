@@ -14,9 +14,10 @@ import numpy as np
 
 from specviz.record import theorem_checks
 from specviz.record.cost_doubts import costs_doubt
+from specviz.record.limits import MAX_GAMMA
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
-from specviz.record.trace import MAX_GAMMA, Trace
+from specviz.record.trace import Trace
 from specviz.record.verdict_words import verdict_sentence
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from specviz.record.limits import MAX_GAMMA
 from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.theory.papers import (
     CHINCHILLA,
@@ -45,7 +46,6 @@ from specviz.ui.theory.speed.points import (
 )
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 
-MAX_GAMMA = 64
 _AXIS = 24  # the charts end there, or at the γ they mark
 _MAP, _POINT = "speed_map", "speed_point"
 

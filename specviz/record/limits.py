@@ -1,0 +1,58 @@
+"""How far the settings of a run reach: one table, which checks, controls and help read.
+
+A run may be asked for all that ``LIMITS`` says. The controls of the pages end where a person
+would stop looking (``CONTROLS``, and ``COMPARED`` where lanes stand side by side): a run of the
+command line may lie beyond them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_GAMMA = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Both ends belong to it; of a setting that is a whole number they are whole."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:,} to {self.high:,}"
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def whole_ends(self) -> tuple[int, int]:
+        return int(self.low), int(self.high)
+
+    def nearest(self, value: float) -> float:
+        return min(self.high, max(self.low, value))
+
+
+LIMITS = {
+    "gamma": Reach(1, MAX_GAMMA),
+    "temperature": Reach(0.0, 100.0),
+    "top_k": Reach(0, 10_000_000),  # more than any vocabulary
+    "top_p": Reach(0.0, 1.0),  # 0 itself is refused: it would leave no token
+    "max_new_tokens": Reach(1, 1_000_000),
+    "seed": Reach(0, 2**63 - 1),
+    "epsilon": Reach(0.0, 1.0),
+}
+CONTROLS = LIMITS | {
+    "gamma": Reach(1, 16),
+    "temperature": Reach(0.0, 2.0),
+    "top_p": Reach(0.05, 1.0),
+    "max_new_tokens": Reach(8, 2000),
+    "seed": Reach(0, 2**31),
+}
+COMPARED = CONTROLS | {
+    "max_new_tokens": Reach(8, 512),  # what the race of four lanes shows well
+}

@@ -1,0 +1,101 @@
+"""The prompt of a page: a preset, or words of one's own, in two boxes that follow each other.
+
+Streamlit forgets both when another page is opened; here they come back as they were left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from specviz.record.prompts import read_presets
+
+_OWN = "my own words"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBoxes:
+    """``prefix`` sets the boxes of one page apart from another's.
+
+    Linked boxes begin as the link says, and a preset that is chosen stands in it. A prompt of
+    one's own never does: it is for its writer to share.
+    """
+
+    prefix: str = ""
+    linked: bool = False
+
+    @property
+    def _preset(self) -> str:
+        return f"{self.prefix}preset"
+
+    @property
+    def _prompt(self) -> str:
+        return f"{self.prefix}prompt"
+
+    @property
+    def _kept(self) -> str:
+        return f"{self.prefix}prompt kept"
+
+    def choose(self, changed: Callable[[], None] = lambda: None) -> str:
+        """Draw the boxes where the caller stands, and read them; ``changed`` hears of it."""
+        self.settle()
+        texts = _preset_texts()
+
+        def fill() -> None:
+            chosen = st.session_state[self._preset]
+            if chosen in texts:
+                st.session_state[self._prompt] = texts[chosen]
+            changed()
+
+        def own() -> None:
+            if st.session_state[self._prompt] != texts.get(st.session_state[self._preset]):
+                st.session_state[self._preset] = _OWN
+            changed()
+
+        st.selectbox("Prompt", [*texts, _OWN], key=self._preset, on_change=fill)
+        prompt = st.text_area(
+            "Prompt text", key=self._prompt, height=110, label_visibility="collapsed",
+            on_change=own,
+        )  # fmt: skip
+        self._keep()
+        return prompt
+
+    def settle(self) -> str:
+        """The prompt before its boxes are drawn: as it was when the page was left, else the
+        link's, else the first preset."""
+        state = st.session_state
+        if self._preset not in state or self._prompt not in state:
+            state[self._preset], state[self._prompt] = state.get(self._kept) or self._first()
+        return state[self._prompt]
+
+    def put(self, prompt: str) -> None:
+        """Into the boxes, before they are drawn."""
+        titles = {text: title for title, text in _preset_texts().items()}
+        st.session_state[self._preset] = titles.get(prompt, _OWN)
+        st.session_state[self._prompt] = prompt
+
+    def _first(self) -> tuple[str, str]:
+        texts = _preset_texts()
+        if not self.linked:
+            return next(iter(texts.items()))
+        prompt = st.query_params.get("prompt")
+        if prompt is not None:
+            return _OWN, prompt
+        preset = st.query_params.get("preset", "")
+        return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
+
+    def _keep(self) -> None:
+        preset, prompt = st.session_state[self._preset], st.session_state[self._prompt]
+        st.session_state[self._kept] = preset, prompt
+        if not self.linked:
+            return
+        if preset in (_OWN, next(iter(_preset_texts()))):
+            st.query_params.pop("preset", None)
+        elif st.query_params.get("preset") != preset:
+            st.query_params["preset"] = preset
+
+
+def _preset_texts() -> dict[str, str]:
+    return {f"{each.kind} · {each.title}": each.text for each in read_presets()}
