@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.engine.loading import compatibility, hardware, sources
-from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
 from specviz.engine.loading.opening import (
     DRAFT,
@@ -64,12 +64,18 @@ def load_pair(
     with quiet_libraries():
         opened = open_pair(spec, needs_draft, tell)
         files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
+        stamps = stamps_of(  # before they are read: what changes meanwhile is read again
+            file
+            for side in opened.sides
+            for file in sources.telling_files(side.source, files[side.role])
+        )
         candidates = [threads] if threads else hardware.thread_candidates(_largest(opened))
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, device, tell)
     bodies, notices = _prove(opened, models, step, tell)
     pair = _assemble(opened, models, files, bodies)
+    pair.stamps = stamps
     pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)

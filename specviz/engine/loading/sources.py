@@ -19,6 +19,8 @@ from specviz.engine.loading.model_config import read_config, read_object
 from specviz.errors import PairError
 from specviz.record.pairs import DEFAULT_PAIR, Tell, pairs_folder
 
+_SINGLE = "model.safetensors"
+_SMALL_FILES = ("config.json", "tokenizer.json")
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
 
@@ -141,6 +143,11 @@ def weight_files(source: Source) -> tuple[Path, ...]:
     return files
 
 
+def telling_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What decides which model a folder holds; some need not be there."""
+    return (*weights, *(source.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
+
+
 def require_tokenizer_files(source: Source) -> None:
     """Transformers would make up an empty tokenizer for a folder that holds none."""
     if not any(any(source.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
@@ -162,7 +169,7 @@ def _has_weights(source: Source) -> bool:
 
 
 def _named_weights(source: Source) -> tuple[Path, ...]:
-    single, index = source.folder / "model.safetensors", source.folder / _INDEX
+    single, index = source.folder / _SINGLE, source.folder / _INDEX
     if single.is_file():
         return (single,)
     if not index.is_file():
