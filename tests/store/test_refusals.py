@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from specviz import store
-from specviz.errors import TraceError
+from specviz.engine.loading.sources import choose
+from specviz.errors import ConfigError, TraceError
+from specviz.record.trace import RunConfig
 from tests.traces import full_trace, make_trace
 
 
@@ -193,3 +195,29 @@ def test_no_field_without_a_default_may_be_missing() -> None:
         del place[last]
         said = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
         assert f"lacks the field '{last}'" in said
+
+
+@pytest.mark.parametrize("place", ["prompt.text", "pair.name", "environment.versions", "token"])
+def test_half_a_character_is_no_text(place: str) -> None:
+    record = json.loads(store.trace_to_json(full_trace()))
+    half = "one \ud83d two"
+    match place:
+        case "prompt.text":
+            record["prompt"]["text"] = half
+        case "pair.name":
+            record["pair"]["name"] = half
+        case "environment.versions":
+            record["environment"]["versions"][half] = "1"
+        case _:
+            record["rounds"][0]["candidates"][0]["text"] = half
+    said = refusal(lambda: store.trace_from_json(json.dumps(record)))
+    assert "is not a whole text" in said
+    said.encode()
+
+
+def test_what_is_written_has_whole_characters_only() -> None:
+    chosen = choose(None, "drafts/\udcff", "targets/\udcff", needs_draft=True)
+    assert (chosen.target_name, chosen.draft_name) == ("targets/?", "drafts/?")
+    assert (chosen.name, chosen.target) == ("targets/? + drafts/?", "targets/\udcff")
+    with pytest.raises(ConfigError, match="A stop string is not UTF-8"):
+        RunConfig(stop=("\udcff",))

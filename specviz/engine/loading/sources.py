@@ -71,8 +71,19 @@ def choose(name: str | None, draft: str | None, target: str | None, needs_draft:
             remedy="Name a draft of the same family, or use the prompt-lookup drafter.",
         )
     draft = draft if needs_draft else None
-    label = target if draft is None else f"{target} + {draft}"
-    return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
+    names = [_as_text(place) for place in (target, draft) if place is not None]
+    return Chosen(
+        name=" + ".join(names),
+        target=target,
+        draft=draft,
+        target_name=names[0],
+        draft_name=names[1] if draft is not None else None,
+    )
+
+
+def _as_text(place: str) -> str:
+    """A folder's name may be no UTF-8; the record of a run must be."""
+    return place.encode("utf-8", "replace").decode()
 
 
 def _embedded(name: str, needs_draft: bool) -> Chosen:
