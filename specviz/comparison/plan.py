@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -25,6 +26,7 @@ __all__ = [
     "Order",
     "Plan",
     "SuiteItem",
+    "escaped",
     "lane_labels",
     "order_that_fits",
     "parse_lane",
@@ -40,6 +42,8 @@ MIN_LANES, MAX_LANES = 2, 4
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
 MAX_NAME = 60
+_ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
+_ESCAPE = re.compile("|".join(_ESCAPED))
 SHARED = ("seed", "max_new_tokens", "ignore_eos", "stop", "chat", "record")
 
 
@@ -211,7 +215,8 @@ def parse_lane(text: str, default: Lane) -> Lane:
     """A lane from ``key=value,…``; what it leaves out is the default's.
 
     ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own, and a
-    ``draft`` alone stands beside the default's target, the embedded pair's too.
+    ``draft`` alone stands beside the default's target, the embedded pair's too. In a value
+    ``%2C`` is a comma, and ``%25`` a per cent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
@@ -236,8 +241,13 @@ def _typed(text: str) -> dict[str, str]:
                 f"Lane {_short(text)} is not key=value,… with each key once.",
                 remedy="Write it like gamma=8,temperature=0.7.",
             )
-        made[key] = value.strip()
+        made[key] = _ESCAPE.sub(lambda code: _ESCAPED[code[0]], value.strip())
     return made
+
+
+def escaped(value: str) -> str:
+    """A value as a lane is written with it: ``parse_lane`` reads the same again."""
+    return value.replace("%", "%25").replace(",", "%2C")
 
 
 def _settings(typed: dict[str, str]) -> dict[str, Any]:

@@ -6,11 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specviz.comparison.plan import (
+    MAX_NAME,
     Lane,
     Plan,
     SuiteItem,
+    escaped,
     lane_labels,
     order_that_fits,
     parse_lane,
@@ -197,3 +201,24 @@ def test_pairs_are_interleaved_only_where_they_fit_together() -> None:
     assert room == 2 * gib * 13 // 10 + gib
     assert order_that_fits([gib, gib], room) == "interleaved"
     assert order_that_fits([gib, gib], room - 1) == "blocks"
+
+
+# Lanes written and read again
+
+
+PRINTABLE = st.text(
+    st.characters(exclude_categories=("C", "Z")) | st.sampled_from("%,=2C5 "), min_size=1
+)
+WRITTEN = PRINTABLE.map(str.strip).filter(bool)
+
+
+@given(WRITTEN, WRITTEN, WRITTEN.map(lambda text: text[:MAX_NAME].strip()), WRITTEN)
+def test_any_text_comes_back_from_a_lane(target: str, draft: str, name: str, stop: str) -> None:
+    values = {"target": target, "draft": draft, "name": name, "stop": stop}
+    text = ",".join(f"{key}={escaped(value)}" for key, value in values.items())
+    spec = PairSpec(target=target, draft=draft)
+    assert parse_lane(text, DEFAULT) == Lane(spec=spec, config=RunConfig(stop=(stop,)), name=name)
+
+
+def test_a_per_cent_sign_that_begins_no_code_stays_itself() -> None:
+    assert parse_lane("name=100% of 2%20b", DEFAULT).name == "100% of 2%20b"
