@@ -121,7 +121,7 @@ def _fit_plain(value: object, kind: Any, where: str) -> object:
         raise MisfitError(where, f"is {short(value)}, not {_NAMES[kind]}")
     if isinstance(value, str):
         return _whole_text(value, where)
-    if isinstance(value, int | float) and abs(value) > _limit(kind):
+    if abs(value) > _limit(kind):
         raise MisfitError(where, f"is out of range ({short(value)})")
     return float(cast("float", value)) if kind is float else value
 
