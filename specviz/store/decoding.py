@@ -10,7 +10,7 @@ import typing
 from typing import Any, Literal, TypeVar, cast
 
 from specviz.errors import ConfigError
-from specviz.store.soundness import problem_of
+from specviz.store.soundness import problem_of, too_long
 
 _LARGEST = 1e15  # nothing a run measures comes near; beyond it sums could overflow
 
@@ -50,6 +50,8 @@ def _fit_dataclass(value: object, kind: type[object], where: str) -> object:
         raise MisfitError(where, f"has a field {short(unknown[0])} that is not known")
     if missing := sorted(_required(kind) - given.keys()):
         raise MisfitError(where, f"lacks the field {missing[0]!r}")
+    if longest := too_long(kind, given):
+        raise MisfitError(_inside(where, longest), "is too long a list")
     fields = {name: _fit(each, wanted[name], _inside(where, name)) for name, each in given.items()}
     try:
         made = kind(**fields)

@@ -15,7 +15,7 @@ import pytest
 from specviz import store
 from specviz.engine.loading.sources import choose
 from specviz.errors import ConfigError, TraceError
-from specviz.record.trace import RunConfig
+from specviz.record.trace import MAX_GAMMA, TOP_ALTERNATIVES, RunConfig
 from tests.traces import full_trace, make_trace
 
 
@@ -221,3 +221,27 @@ def test_what_is_written_has_whole_characters_only() -> None:
     assert (chosen.name, chosen.target) == ("targets/? + drafts/?", "targets/\udcff")
     with pytest.raises(ConfigError, match="A stop string is not UTF-8"):
         RunConfig(stop=("\udcff",))
+
+
+def test_no_list_is_longer_than_any_that_is_written() -> None:
+    def said(edit: Callable[[dict[str, Any]], None]) -> str:
+        record = json.loads(store.trace_to_json(full_trace()))
+        edit(record["rounds"][0])
+        return refusal(lambda: store.trace_from_json(json.dumps(record)))
+
+    def many_candidates(entry: dict[str, Any]) -> None:
+        entry["candidates"] = entry["candidates"][:1] * (MAX_GAMMA + 1)
+
+    def top(count: int) -> dict[str, object]:
+        return {"token_ids": [1] * count, "texts": ["a"] * count, "probs": [0.01] * count}
+
+    def many_alternatives(entry: dict[str, Any]) -> None:
+        entry["candidates"][0]["insight"] = {
+            **dict.fromkeys(("draft_prob", "target_prob", "draft_entropy", "target_entropy"), 0.5),
+            **dict.fromkeys(("target_top", "residual_top"), top(1)),
+            "draft_top": top(TOP_ALTERNATIVES + 1),
+        }
+
+    assert "rounds[0].candidates is too long a list" in said(many_candidates)
+    assert "draft_top.token_ids is too long a list" in said(many_alternatives)
+    assert "rounds[0].emitted is" in said(lambda entry: entry.update(emitted=[1] * 66))
