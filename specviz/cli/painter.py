@@ -142,8 +142,14 @@ def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 
 def _merged(characters: list[Piece]) -> list[Piece]:
-    runs = itertools.groupby(characters, key=lambda piece: piece[1])
-    return [("".join(char for char, _ in run), style) for style, run in runs]
+    merged: list[Piece] = []
+    for style, run in itertools.groupby(characters, key=_style):
+        merged.append(("".join(char for char, _ in run), style))
+    return merged
+
+
+def _style(piece: Piece) -> Style:
+    return piece[1]
 
 
 def _chunks(text: str, width: int) -> Iterator[str]:
