@@ -42,6 +42,7 @@ RuleName = Literal["lossless", "over-accept"]
 ResidualName = Literal["leftover", "target", "draft"]
 
 MAX_GAMMA = 64
+MAX_SEED = 2**63 - 1
 TOP_ALTERNATIVES = 10
 ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
 NOISE_LIMIT = 0.05  # a machine on which the same work drifts by more is called noisy
@@ -74,7 +75,7 @@ class RunConfig:
         if self.top_p == 0.0:
             raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
         _whole("max_new_tokens", self.max_new_tokens, 1, 1_000_000)
-        _whole("seed", self.seed, 0, 2**63 - 1)
+        _whole("seed", self.seed, 0, MAX_SEED)
         _real("epsilon", self.epsilon, 0.0, 1.0)
         _one_of("drafter", self.drafter, ("model", "prompt-lookup"))
         _one_of("rule", self.rule, ("lossless", "over-accept"))
