@@ -6,6 +6,8 @@ it is printed: no control, bidi or zero-width character reaches the terminal raw
 
 from __future__ import annotations
 
+import functools
+import itertools
 import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -112,16 +114,19 @@ def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
     """Running text in lines of at most ``width`` columns, broken at spaces where it has any."""
     lines: list[list[Piece]] = []
     line: list[Piece] = []
+    used = 0
     for char, style in _characters(pieces):
         if char == "\n":
-            lines.append(line)
-            line = []
+            lines.append(_merged(line))
+            line, used = [], 0
             continue
         line.append((char, style))
-        if sum(_columns(each) for each, _ in line) > width:
+        used += _columns(char)
+        if used > width:
             whole, line = _break(line)
-            lines.append(whole)
-    return [_merged(each) for each in [*lines, line]]
+            lines.append(_merged(whole))
+            used = sum(_columns(each) for each, _ in line)
+    return [*lines, _merged(line)]
 
 
 def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -138,12 +143,13 @@ def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 def _merged(characters: list[Piece]) -> list[Piece]:
     merged: list[Piece] = []
-    for char, style in characters:
-        if merged and merged[-1][1] == style:
-            merged[-1] = (merged[-1][0] + char, style)
-        else:
-            merged.append((char, style))
+    for style, run in itertools.groupby(characters, key=_style):
+        merged.append(("".join(char for char, _ in run), style))
     return merged
+
+
+def _style(piece: Piece) -> Style:
+    return piece[1]
 
 
 def _chunks(text: str, width: int) -> Iterator[str]:
@@ -157,10 +163,12 @@ def _chunks(text: str, width: int) -> Iterator[str]:
     yield chunk
 
 
+@functools.cache
 def _marks(char: str) -> bool:
     return unicodedata.category(char) in ("Mn", "Me")
 
 
+@functools.cache
 def _columns(char: str) -> int:
     if _marks(char):
         return 0

@@ -16,6 +16,8 @@ from specviz.cli.report import report, to_json
 from specviz.cli.saving import save_text
 from specviz.record.trace import Trace
 
+_LONGEST_PAUSE = 10.0  # seconds a round, whatever a file says
+
 
 def command(options: argparse.Namespace) -> int:
     from specviz.store import load_trace
@@ -63,5 +65,5 @@ def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:
     print(render_heading(painter, trace.config), flush=True)
     for entry in trace.rounds:
         if pace:
-            time.sleep(entry.times.decode)
+            time.sleep(min(entry.times.decode, _LONGEST_PAUSE))
         print(render_round(painter, entry), flush=pace)

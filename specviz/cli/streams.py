@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from specviz.errors import PromptError, SpecvizError
+from specviz.record.suites import MAX_SUITE_BYTES
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -70,16 +71,22 @@ def let_go_of_output() -> None:
 
 
 def read_input() -> bytes:
-    """All of standard input; raises PromptError where it cannot be read."""
+    """All of standard input; raises PromptError where it cannot be read, or has no end."""
     if sys.stdin is None:
         raise PromptError("Standard input is closed.", remedy="Give the prompt as an argument.")
     try:
-        return sys.stdin.buffer.read()
+        text = sys.stdin.buffer.read(MAX_SUITE_BYTES + 1)
     except OSError as error:
         raise PromptError(
             f"Standard input cannot be read: {error.strerror}.",
             remedy="Give the prompt as an argument, or through a pipe.",
         ) from None
+    if len(text) > MAX_SUITE_BYTES:
+        raise PromptError(
+            f"Standard input is larger than {MAX_SUITE_BYTES // 2**20} MiB.",
+            remedy="Give a shorter prompt.",
+        )
+    return text
 
 
 def _fill_gaps() -> None:

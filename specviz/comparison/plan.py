@@ -10,14 +10,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from specviz.errors import ConfigError
+from specviz.record.limits import LIMITS
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
 from specviz.record.suites import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
+from specviz.store.decoding import MisfitError, decode
 
 __all__ = [
     "Job",
@@ -25,6 +28,7 @@ __all__ = [
     "Order",
     "Plan",
     "SuiteItem",
+    "escaped",
     "lane_labels",
     "order_that_fits",
     "parse_lane",
@@ -35,11 +39,14 @@ __all__ = [
 ]
 
 Order = Literal["interleaved", "blocks"]
+T = TypeVar("T")
 
 MIN_LANES, MAX_LANES = 2, 4
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
 MAX_NAME = 60
+_ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
+_ESCAPE = re.compile("|".join(_ESCAPED))
 SHARED = ("seed", "max_new_tokens", "ignore_eos", "stop", "chat", "record")
 
 
@@ -101,6 +108,7 @@ class Plan:
                 f"order is {self.order!r}.", remedy=f"Choose one of {', '.join(get_args(Order))}."
             )
         _check_shared([lane.config for lane in self.lanes])
+        _check_seeds(self.lanes[0].config.seed, self.repeats)
 
     @property
     def key(self) -> str:
@@ -211,7 +219,8 @@ def parse_lane(text: str, default: Lane) -> Lane:
     """A lane from ``key=value,…``; what it leaves out is the default's.
 
     ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own, and a
-    ``draft`` alone stands beside the default's target, the embedded pair's too.
+    ``draft`` alone stands beside the default's target, the embedded pair's too. In a value
+    ``%2C`` is a comma, and ``%25`` a per cent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
@@ -236,8 +245,13 @@ def _typed(text: str) -> dict[str, str]:
                 f"Lane {_short(text)} is not key=value,… with each key once.",
                 remedy="Write it like gamma=8,temperature=0.7.",
             )
-        made[key] = value.strip()
+        made[key] = _ESCAPE.sub(lambda code: _ESCAPED[code[0]], value.strip())
     return made
+
+
+def escaped(value: str) -> str:
+    """A value as a lane is written with it: ``parse_lane`` reads the same again."""
+    return value.replace("%", "%25").replace(",", "%2C")
 
 
 def _settings(typed: dict[str, str]) -> dict[str, Any]:
@@ -303,26 +317,29 @@ def plan_from_json(text: str) -> Plan:
     """Raises ConfigError for what is no plan."""
     try:
         return _plan_of(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MisfitError):
         raise ConfigError("This is no saved plan.", remedy="Compare again.") from None
 
 
 def _plan_of(plain: dict[str, Any]) -> Plan:
     return Plan(
         lanes=tuple(_lane_of(each) for each in plain["lanes"]),
-        items=tuple(SuiteItem(**each) for each in plain["items"]),
+        items=tuple(_value_of(each, SuiteItem) for each in plain["items"]),
         repeats=plain["repeats"],
-        baseline=plain["baseline"],
+        baseline=decode(plain["baseline"], bool),
         order=plain["order"],
     )
 
 
 def _lane_of(plain: dict[str, Any]) -> Lane:
-    settings = dict(plain["settings"])
-    settings["stop"] = tuple(settings.get("stop", ()))
-    return Lane(
-        spec=PairSpec(**plain["pair"]), config=RunConfig(**settings), name=plain.get("name", "")
-    )
+    spec, config = _value_of(plain["pair"], PairSpec), _value_of(plain["settings"], RunConfig)
+    return Lane(spec=spec, config=config, name=decode(plain.get("name", ""), str))
+
+
+def _value_of(plain: dict[str, Any], kind: type[T]) -> T:
+    """Numbers stay as they were written, 1 and not 1.0, for a plan's key is made of them."""
+    decode(plain, kind)
+    return kind(**{k: tuple(each) if isinstance(each, list) else each for k, each in plain.items()})
 
 
 def _plan_plain(plan: Plan) -> dict[str, Any]:
@@ -363,3 +380,12 @@ def _check_shared(configs: Sequence[RunConfig]) -> None:
             raise ConfigError(
                 f"The lanes differ in {name}.", remedy="Give all lanes the same, or leave it out."
             )
+
+
+def _check_seeds(seed: int, repeats: int) -> None:
+    _, most = LIMITS["seed"].whole_ends
+    if seed + repeats - 1 > most:
+        raise ConfigError(
+            f"The seed {seed} leaves no room for {repeats} repeats, each with the next seed.",
+            remedy=f"Give a seed of at most {most - repeats + 1}.",
+        )

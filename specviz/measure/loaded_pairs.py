@@ -2,7 +2,7 @@
 
 A pair fits if 1.3 times its weights and a gigabyte to work in are free, on its device, before it is
 loaded. Where nobody can say what is free, one pair is kept at a time. What a run takes of the
-memory is measured here too.
+memory is measured here too. A pair whose files are no longer those that were read is read anew.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ class KeptPairs:
         return len(self._pairs)
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """The pair, if it is loaded; its thread count is set anew, for that is the process's."""
+        """The pair, if it is loaded from the files that are there now.
+
+        Its thread count is set anew, for that is the process's.
+        """
         pair = self._pairs.get(spec)
-        if pair is not None:
-            _restore_threads(pair)
+        if pair is None or not pair.is_current:
+            return None
+        _restore_threads(pair)
         return pair
 
     def load(self, spec: PairSpec, tell: Tell) -> Pair:
@@ -42,6 +46,7 @@ class KeptPairs:
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
             return pair
+        self._pairs.pop(spec, None)  # one whose files have changed
         self._make_room(spec, tell)
         self._pairs[spec] = pair = self._loaded(spec, tell)
         return pair

@@ -78,6 +78,8 @@ class RunConfig:
         _one_of("residual", self.residual, ("leftover", "target", "draft"))
         if any(not text for text in self.stop):
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
+        if any(not _is_whole(text) for text in self.stop):
+            raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
 
     @property
     def greedy(self) -> bool:
@@ -363,6 +365,11 @@ def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
         if x <= right:
             return low + (high - low) * (x - left) / (right - left)
     return ys[-1]
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it has no half of a character, as bytes that are no UTF-8 become."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _whole(name: str, value: object) -> None:

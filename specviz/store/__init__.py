@@ -1,6 +1,6 @@
 """What is kept: traces as versioned JSON, small values between runs, and the run library."""
 
-from specviz.store.files import MAX_BYTES
+from specviz.store.files import MAX_BYTES, parsed
 from specviz.store.kept_values import data_folder, load_value, save_value
 from specviz.store.library import Library
 from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary, SortKey
@@ -10,6 +10,7 @@ from specviz.store.traces import (
     load_trace,
     save_trace,
     trace_from_json,
+    trace_from_record,
     trace_to_json,
 )
 
@@ -27,8 +28,10 @@ __all__ = [
     "data_folder",
     "load_trace",
     "load_value",
+    "parsed",
     "save_trace",
     "save_value",
     "trace_from_json",
+    "trace_from_record",
     "trace_to_json",
 ]

@@ -10,7 +10,7 @@ import typing
 from typing import Any, Literal, TypeVar, cast
 
 from specviz.errors import ConfigError
-from specviz.store.soundness import problem_of
+from specviz.store.soundness import problem_of, too_long
 
 _LARGEST = 1e15  # nothing a run measures comes near; beyond it sums could overflow
 
@@ -50,6 +50,8 @@ def _fit_dataclass(value: object, kind: type[object], where: str) -> object:
         raise MisfitError(where, f"has a field {short(unknown[0])} that is not known")
     if missing := sorted(_required(kind) - given.keys()):
         raise MisfitError(where, f"lacks the field {missing[0]!r}")
+    if longest := too_long(kind, given):
+        raise MisfitError(_inside(where, longest), "is too long a list")
     fields = {name: _fit(each, wanted[name], _inside(where, name)) for name, each in given.items()}
     try:
         made = kind(**fields)
@@ -103,7 +105,10 @@ def _fit_tuple(value: object, kind: Any, where: str) -> object:
 def _fit_dict(value: object, kind: Any, where: str) -> object:
     _, each_kind = typing.get_args(kind)  # JSON's keys are texts
     given = _expect_object(value, where)
-    return {key: _fit(each, each_kind, f"{where}[{short(key)}]") for key, each in given.items()}
+    return {
+        _whole_text(key, where): _fit(each, each_kind, f"{where}[{short(key)}]")
+        for key, each in given.items()
+    }
 
 
 def _expect_object(value: object, where: str) -> dict[str, object]:
@@ -116,9 +121,20 @@ def _fit_plain(value: object, kind: Any, where: str) -> object:
     assert kind in (str, int, float, bool), kind
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise MisfitError(where, f"is {short(value)}, not {_NAMES[kind]}")
-    if isinstance(value, int | float) and abs(value) > _limit(kind):
+    if isinstance(value, str):
+        return _whole_text(value, where)
+    if abs(value) > _limit(kind):
         raise MisfitError(where, f"is out of range ({short(value)})")
     return float(cast("float", value)) if kind is float else value
+
+
+def _whole_text(text: str, where: str) -> str:
+    """JSON can escape half of a character, which no page, file or database takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MisfitError(where, "is not a whole text") from None
+    return text
 
 
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

@@ -6,14 +6,20 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
+from types import UnionType
 from typing import Any
 
+from specviz.errors import StoreError
 from specviz.store.rows import Facets, Query, RunRow, RunSummary, SortKey
 
 _SUMMARY = tuple(each.name for each in fields(RunSummary))
 _TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
 COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
            "memory_bytes", "trace_bytes")  # fmt: skip
+_TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "drafter", "rule", "finish",
+          "id", "name", "note")  # fmt: skip
+_NUMBERS = ("gamma", "temperature", "tokens", "trace_bytes")
+_MAYBE_TEXTS = ("kind", "comparison")
 # Each sort key's column is written here, so that no text of a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -27,6 +33,12 @@ _SORTED: dict[SortKey, str] = {
     "tau": "tau",
     "tokens_per_second": "tokens_per_second",
     "speedup": "speedup",
+}
+_KINDS: dict[str, type | UnionType] = {
+    **dict.fromkeys(COLUMNS, int | float | None),
+    **dict.fromkeys(_NUMBERS, int | float),
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys(_MAYBE_TEXTS, str | None),
 }
 
 Condition = tuple[str, list[Any]]
@@ -60,7 +72,13 @@ def one(condition: str) -> str:
 
 
 def row_of(found: Sequence[Any]) -> RunRow:
+    """SQLite keeps any type in any column; what is of another than was written is refused."""
     given = dict(zip(COLUMNS, found, strict=False))
+    if not all(isinstance(given[each], kinds) for each, kinds in _KINDS.items()):
+        raise StoreError(
+            "A run of the library is damaged: its columns do not hold what was written.",
+            remedy="Move the library away, or take it back from a copy.",
+        )
     job = (given["lane"], given["item"], given["repeat"])
     return RunRow(
         id=given["id"],

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
-from specviz.record.trace import Alternatives, Baseline, Candidate, RoundTimes, StepCosts, Trace
+from specviz.record.limits import MAX_GAMMA
+from specviz.record.trace import (
+    TOP_ALTERNATIVES,
+    Alternatives,
+    Baseline,
+    Candidate,
+    Round,
+    RoundTimes,
+    StepCosts,
+    Trace,
+)
 
 _HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # a float32 probability may end a hair above 1
+
+
+def too_long(kind: type, fields: Mapping[str, object]) -> str | None:
+    """The field whose list is longer than any that is written, told before it is looked through."""
+    for name, most in _LONGEST.get(kind, {}).items():
+        entries = fields.get(name)
+        if isinstance(entries, list) and len(cast("list[object]", entries)) > most:
+            return name
+    return None
 
 
 def problem_of(made: object) -> str | None:
@@ -68,6 +87,11 @@ def _trace(made: Trace) -> str | None:
         return "has pieces that are not bytes in hex"
     return None
 
+
+_LONGEST: dict[type, dict[str, int]] = {
+    Alternatives: dict.fromkeys(("token_ids", "texts", "probs"), TOP_ALTERNATIVES),
+    Round: {"candidates": MAX_GAMMA, "emitted": MAX_GAMMA + 1},
+}
 
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Alternatives: _alternatives,

@@ -37,7 +37,11 @@ def _older_costs(costs: StepCosts) -> dict[str, object]:
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
     """``source`` is what the errors call the text."""
-    record = parsed(text, source)
+    return trace_from_record(parsed(text, source), source)
+
+
+def trace_from_record(record: object, source: str = "The trace") -> Trace:
+    """From JSON that is parsed already."""
     if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
         refuse(f"{source} is not a specviz trace.")
     fields = cast("dict[str, object]", record)

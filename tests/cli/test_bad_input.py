@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specviz.__main__ import start
 from specviz.cli import main
 from specviz.cli.options import build_parser
 from specviz.store import save_trace, trace_to_json
@@ -211,6 +213,19 @@ def test_the_module_runs_as_a_program() -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error: gamma is 0.")
     assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(types.ModuleType):
+        @property
+        def main(self) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "specviz.cli", Interrupted("specviz.cli"))
+    assert start() == 130
+    assert capsys.readouterr().err == "\ninterrupted\n"
 
 
 def test_a_reader_who_leaves_is_no_error(tmp_path: Path) -> None:

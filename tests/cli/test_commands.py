@@ -355,6 +355,18 @@ def test_show_json_is_the_object_of_run(saved: Path, capsys: pytest.CaptureFixtu
     assert record["metrics"]["num_accepted"] == 4
 
 
+def test_no_pause_is_longer_than_one_can_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = make_trace(["ard"])
+    times = replace(trace.rounds[0].times, draft=1e10)
+    save_trace(replace(trace, rounds=(replace(trace.rounds[0], times=times),)), tmp_path / "t")
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    assert main(["show", str(tmp_path / "t"), "--pace"]) == 0
+    assert pauses == [10.0]
+
+
 def test_pace_waits_as_long_as_each_round_took(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

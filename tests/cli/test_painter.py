@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import unicodedata
 
 import pytest
@@ -137,3 +138,10 @@ def test_wrapped_text_keeps_the_width_and_every_word_character(text: str, width:
 
 def plain(line: list[Piece]) -> str:
     return "".join(text for text, _ in line)
+
+
+def test_a_line_of_characters_without_width_takes_no_time() -> None:
+    marks = "\u0301" * 20_000
+    began = time.perf_counter()
+    assert wrap_text([(marks, "plain")], 80) == [[(marks, "plain")]]
+    assert time.perf_counter() - began < 5

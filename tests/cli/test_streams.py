@@ -169,6 +169,12 @@ def test_a_standard_input_that_cannot_be_read_is_one_line(tmp_path: Path) -> Non
     assert said.startswith("Standard input cannot be read: Bad file descriptor.")
 
 
+def test_a_standard_input_without_an_end_is_one_line() -> None:
+    with open("/dev/zero", "rb") as endless:
+        said = one_line(called(["run", "-"], stdin=endless))
+    assert said.startswith("Standard input is larger than 4 MiB.")
+
+
 # Places
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specviz.comparison.plan import (
+    MAX_NAME,
     Lane,
     Plan,
     SuiteItem,
+    escaped,
     lane_labels,
     order_that_fits,
     parse_lane,
@@ -168,6 +174,34 @@ def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "places",
+    [
+        ("items", 0, "prompt"), ("items", 0, "kind"), ("lanes", 0, "name"), ("baseline",),
+        ("lanes", 0, "pair", "target"), ("lanes", 0, "settings", "chat"),
+        ("lanes", 0, "settings", "stop"), ("repeats",), ("order",),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("value", [7, [7], {"a": 7}])
+def test_a_saved_plan_with_another_type_of_value_is_refused(
+    places: tuple[str | int, ...], value: object
+) -> None:
+    record = json.loads(plan_to_json(Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)))
+    spot: Any = record
+    for place in places[:-1]:
+        spot = spot[place]
+    spot[places[-1]] = value
+    if (places, value) != (("repeats",), 7):
+        with pytest.raises(ConfigError, match=r"no saved plan|number of repeats|order is"):
+            plan_from_json(json.dumps(record))
+
+
+def test_a_plan_read_again_keeps_its_key() -> None:
+    whole = [replace(lane, config=replace(lane.config, temperature=1)) for lane in lanes("gamma=2")]
+    plan = Plan(lanes=(*whole, *whole), items=ONE)
+    assert plan_from_json(plan_to_json(plan)).key == plan.key
+
+
+@pytest.mark.parametrize(
     ("changes", "culprit"),
     [
         ({"lanes": lanes("gamma=2")}, "number of lanes is 1"),
@@ -181,10 +215,11 @@ def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
         ({"lanes": lanes("seed=1", "seed=2")}, "differ in seed"),
         ({"lanes": lanes("gamma=2", "max-new-tokens=5")}, "differ in max_new_tokens"),
         ({"lanes": lanes("gamma=2", "chat=yes")}, "differ in chat"),
+        ({"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])}, "no room for 6"),
     ],
 )
 def test_a_plan_that_cannot_be_compared_is_refused(changes: dict, culprit: str) -> None:
-    plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
+    plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE, repeats=6)
     with pytest.raises(ConfigError, match=culprit):
         replace(plan, **changes)
 
@@ -197,3 +232,24 @@ def test_pairs_are_interleaved_only_where_they_fit_together() -> None:
     assert room == 2 * gib * 13 // 10 + gib
     assert order_that_fits([gib, gib], room) == "interleaved"
     assert order_that_fits([gib, gib], room - 1) == "blocks"
+
+
+# Lanes written and read again
+
+
+PRINTABLE = st.text(
+    st.characters(exclude_categories=("C", "Z")) | st.sampled_from("%,=2C5 "), min_size=1
+)
+WRITTEN = PRINTABLE.map(str.strip).filter(bool)
+
+
+@given(WRITTEN, WRITTEN, WRITTEN.map(lambda text: text[:MAX_NAME].strip()), WRITTEN)
+def test_any_text_comes_back_from_a_lane(target: str, draft: str, name: str, stop: str) -> None:
+    values = {"target": target, "draft": draft, "name": name, "stop": stop}
+    text = ",".join(f"{key}={escaped(value)}" for key, value in values.items())
+    spec = PairSpec(target=target, draft=draft)
+    assert parse_lane(text, DEFAULT) == Lane(spec=spec, config=RunConfig(stop=(stop,)), name=name)
+
+
+def test_a_per_cent_sign_that_begins_no_code_stays_itself() -> None:
+    assert parse_lane("name=100% of 2%20b", DEFAULT).name == "100% of 2%20b"

@@ -313,3 +313,16 @@ def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
     assert caught.value.remedy.startswith("Delete this run")
     assert library.open(good) == trace
     assert library.count() == 2
+
+
+@pytest.mark.parametrize(("column", "value"), [("id", b"\xff"), ("gamma", "many"), ("kind", b"k")])
+def test_a_row_that_holds_what_was_never_written_is_refused(
+    path: Path, column: str, value: object
+) -> None:
+    library = Library(path)
+    keep(library, full_trace(), name="a")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"UPDATE runs SET {column} = ?", (value,))
+        db.commit()
+    with pytest.raises(StoreError, match="A run of the library is damaged"):
+        library.find()

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 from specviz import store
-from specviz.errors import TraceError
+from specviz.engine.loading.sources import choose
+from specviz.errors import ConfigError, TraceError
+from specviz.record.limits import MAX_GAMMA
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import TOP_ALTERNATIVES, RunConfig
 from tests.traces import full_trace, make_trace
 
 
@@ -193,3 +197,53 @@ def test_no_field_without_a_default_may_be_missing() -> None:
         del place[last]
         said = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
         assert f"lacks the field '{last}'" in said
+
+
+@pytest.mark.parametrize("place", ["prompt.text", "pair.name", "environment.versions", "token"])
+def test_half_a_character_is_no_text(place: str) -> None:
+    record = json.loads(store.trace_to_json(full_trace()))
+    half = "one \ud83d two"
+    match place:
+        case "prompt.text":
+            record["prompt"]["text"] = half
+        case "pair.name":
+            record["pair"]["name"] = half
+        case "environment.versions":
+            record["environment"]["versions"][half] = "1"
+        case _:
+            record["rounds"][0]["candidates"][0]["text"] = half
+    said = refusal(lambda: store.trace_from_json(json.dumps(record)))
+    assert "is not a whole text" in said
+    said.encode()
+
+
+def test_what_is_written_has_whole_characters_only() -> None:
+    chosen = choose(PairSpec(draft="drafts/\udcff", target="targets/\udcff"))
+    assert (chosen.target_name, chosen.draft_name) == ("targets/?", "drafts/?")
+    assert (chosen.name, chosen.target) == ("targets/? + drafts/?", "targets/\udcff")
+    with pytest.raises(ConfigError, match="A stop string is not UTF-8"):
+        RunConfig(stop=("\udcff",))
+
+
+def test_no_list_is_longer_than_any_that_is_written() -> None:
+    def said(edit: Callable[[dict[str, Any]], None]) -> str:
+        record = json.loads(store.trace_to_json(full_trace()))
+        edit(record["rounds"][0])
+        return refusal(lambda: store.trace_from_json(json.dumps(record)))
+
+    def many_candidates(entry: dict[str, Any]) -> None:
+        entry["candidates"] = entry["candidates"][:1] * (MAX_GAMMA + 1)
+
+    def top(count: int) -> dict[str, object]:
+        return {"token_ids": [1] * count, "texts": ["a"] * count, "probs": [0.01] * count}
+
+    def many_alternatives(entry: dict[str, Any]) -> None:
+        entry["candidates"][0]["insight"] = {
+            **dict.fromkeys(("draft_prob", "target_prob", "draft_entropy", "target_entropy"), 0.5),
+            **dict.fromkeys(("target_top", "residual_top"), top(1)),
+            "draft_top": top(TOP_ALTERNATIVES + 1),
+        }
+
+    assert "rounds[0].candidates is too long a list" in said(many_candidates)
+    assert "draft_top.token_ids is too long a list" in said(many_alternatives)
+    assert "rounds[0].emitted is" in said(lambda entry: entry.update(emitted=[1] * 66))

@@ -110,6 +110,12 @@ def test_a_lane_survives_its_text(lane: Lane) -> None:
     assert parse_lane(lane_text(lane), DEFAULT) == lane
 
 
+def test_a_folder_with_commas_comes_back_from_the_link() -> None:
+    spec = PairSpec(target="/models/a,gamma=9", draft="/models/50%2C,b=c")
+    lane = Lane(spec=spec, config=RunConfig(gamma=2), name="a, b = 100%")
+    assert parse_lane(lane_text(lane), DEFAULT) == lane
+
+
 def test_bad_lanes_of_the_link_are_said_and_left_out() -> None:
     app = compare_page("gamma=6", "![x](//evil.example/x.png)=1", "colour=red", "gamma=0")
     assert len(app.warning) == 3

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,36 @@ def test_a_file_of_another_kind_is_told_as_what_it_is(library: Library) -> None:
         "b.json: It is not a specviz trace. Choose a file written by specviz.",
         "c.json: It is damaged: it ends in the middle. Save the run again, or take another copy.",
     )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 800_000, b"[" + b"[]," * 800_000 + b"1]", b"[" + b"1," * 5_000_000 + b"1]"],
+    ids=["nested", "lists", "numbers"],
+)
+def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(
+    library: Library, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.runs.importing.parsed", None)
+    done = import_files(library, [("a.json", content)])
+    assert done.refused == (
+        "a.json: It has too many parts for a trace. Choose a file written by specviz.",
+    )
+
+
+def test_a_file_of_another_kind_is_parsed_once(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsings: list[str] = []
+    loads = json.loads
+
+    def counted(text: str, **more: Any) -> object:
+        parsings.append(text)
+        return loads(text, **more)
+
+    monkeypatch.setattr(json, "loads", counted)
+    assert len(import_files(library, [("a.json", b'{"kind": "x"}')]).refused) == 1
+    assert len(parsings) == 1
 
 
 def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from specviz.worker.messages import Event
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.worker.messages import Event, RunRequest
 from specviz.worker.parent.link import Link
 
 IN_MID_MESSAGE = """#!{python}
@@ -22,13 +25,23 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+NEVER_READS = """#!{python}
+import time
+
+time.sleep(600)
+"""
+
+
+def put_in_its_place(program: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.write_text(text.format(python=sys.executable))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
 def test_killed_in_mid_message_it_has_ended_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = tmp_path / "python"
-    program.write_text(IN_MID_MESSAGE.format(python=sys.executable))
-    program.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(program))
+    put_in_its_place(tmp_path / "python", IN_MID_MESSAGE, monkeypatch)
     events: list[Event] = []
     codes: list[int | None] = []
     over = threading.Event()
@@ -41,3 +54,30 @@ def test_killed_in_mid_message_it_has_ended_and_nothing_else_is_said(
     assert over.wait(60)
     assert (events, codes) == ([], [-signal.SIGKILL])
     assert capsys.readouterr().err == ""
+
+
+def test_sending_does_not_wait_for_a_process_that_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_its_place(tmp_path / "python", NEVER_READS, monkeypatch)
+    monkeypatch.setattr("specviz.worker.parent.link._SECONDS_TO_END", 0.5)
+    codes: list[int | None] = []
+    link = Link(lambda _link, _event: None, lambda _link, code: codes.append(code))
+    request = RunRequest(
+        id="1", spec=PairSpec(), prompt="a" * 2**21, config=RunConfig(), baseline=False, kind=None
+    )
+
+    def send() -> None:
+        for _ in range(4):
+            link.send(request)
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(10)
+    sent = not sending.is_alive()
+    link.close()
+    deadline = time.monotonic() + 10
+    while not codes and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert sent
+    assert codes == [-signal.SIGKILL]

@@ -1,10 +1,18 @@
-"""A digest of a model's weights, so that a trace names exactly what it was run with."""
+"""A digest of a model's weights, so that a trace names exactly what it was run with.
+
+And stamps of a model's files, which tell in a few calls whether they are still those that
+were read.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
+
+Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
 
 CHUNK = 1 << 20
 WHOLE_LIMIT = 256 * CHUNK
@@ -28,6 +36,16 @@ def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> 
         for piece in _samples(file, size) if large else _whole(file):
             digest.update(piece)
     return (SAMPLED_MARK if sampled else "") + digest.hexdigest()
+
+
+def stamps_of(files: Iterable[Path]) -> Stamps:
+    """Size, time of the last change and number of each file; None for one that is not there."""
+    stamps: Stamps = dict.fromkeys(files)
+    for file in stamps:
+        with suppress(OSError):
+            found = file.stat()
+            stamps[file] = found.st_size, found.st_mtime_ns, found.st_ino
+    return stamps
 
 
 def _whole(file: Path) -> Iterator[bytes]:

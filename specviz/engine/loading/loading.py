@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.engine.loading import compatibility, hardware, sources
-from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
 from specviz.engine.loading.opening import (
     DRAFT,
@@ -44,6 +44,11 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
     with quiet_libraries():
         opened = open_pair(spec, tell)
         files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
+        stamps = stamps_of(  # before they are read: what changes meanwhile is read again
+            file
+            for side in opened.sides
+            for file in sources.telling_files(side.source, files[side.role])
+        )
         candidates = (
             [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))
         )
@@ -52,6 +57,7 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
         models = _load_models(opened, spec.device, tell)
     bodies, notices = _prove(opened, models, spec.step, tell)
     pair = _assemble(opened, models, files, bodies)
+    pair.stamps = stamps
     pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)

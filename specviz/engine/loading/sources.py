@@ -19,6 +19,8 @@ from specviz.engine.loading.model_config import read_config, read_object
 from specviz.errors import PairError
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, Tell, pairs_folder
 
+_SINGLE = "model.safetensors"
+_SMALL_FILES = ("config.json", "tokenizer.json")
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
 
@@ -64,8 +66,19 @@ def choose(spec: PairSpec) -> Chosen:
         raise PairError(
             f"Both the pair {spec.name!r} and the target {target!r} are given.", remedy="Give one."
         )
-    label = target if draft is None else f"{target} + {draft}"
-    return Chosen(name=label, target=target, draft=draft, target_name=target, draft_name=draft)
+    names = [_as_text(place) for place in (target, draft) if place is not None]
+    return Chosen(
+        name=" + ".join(names),
+        target=target,
+        draft=draft,
+        target_name=names[0],
+        draft_name=names[1] if draft is not None else None,
+    )
+
+
+def _as_text(place: str) -> str:
+    """A folder's name may be no UTF-8; the record of a run must be."""
+    return place.encode("utf-8", "replace").decode()
 
 
 def _embedded(name: str) -> Chosen:
@@ -136,6 +149,11 @@ def weight_files(source: Source) -> tuple[Path, ...]:
     return files
 
 
+def telling_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What decides which model a folder holds; some need not be there."""
+    return (*weights, *(source.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
+
+
 def require_tokenizer_files(source: Source) -> None:
     """Transformers would make up an empty tokenizer for a folder that holds none."""
     if not any(any(source.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
@@ -157,7 +175,7 @@ def _has_weights(source: Source) -> bool:
 
 
 def _named_weights(source: Source) -> tuple[Path, ...]:
-    single, index = source.folder / "model.safetensors", source.folder / _INDEX
+    single, index = source.folder / _SINGLE, source.folder / _INDEX
     if single.is_file():
         return (single,)
     if not index.is_file():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from transformers import PreTrainedModel
 
+from specviz.engine.loading.fingerprint import Stamps, stamps_of
 from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.text import TokenTable
@@ -36,8 +38,14 @@ class Pair:
     info: PairInfo
     environment: Environment
     notices: tuple[str, ...] = ()
+    stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the files it came from
     target_body: Body = field(repr=False)
     draft_body: Body | None = field(default=None, repr=False)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the files that it was read from are still the same."""
+        return stamps_of(self.stamps) == self.stamps
 
     def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
         """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""

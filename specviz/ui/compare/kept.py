@@ -27,8 +27,8 @@ _USE = "Its lanes and settings are put into the controls; nothing is run."
 
 def show_kept(*, busy: bool) -> None:
     """What is wrong with the library, or with one comparison of it, is said here."""
-    library = the_keeper().library
     try:
+        library = the_keeper().library
         rows = {row.key: row for row in library.comparisons() if row.num_runs}
         chosen = _choose(rows)
         if chosen is not None:

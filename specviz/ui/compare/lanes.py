@@ -19,6 +19,7 @@ from specviz.comparison.plan import (
     MIN_LANES,
     SHARED,
     Lane,
+    escaped,
     lane_labels,
     parse_lane,
 )
@@ -129,14 +130,14 @@ def lane_text(lane: Lane) -> str:
     """A lane as the link and the command line write it: what is not the default."""
     spec, config = lane.spec, lane.config
     named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
-    parts = [f"{key}={value}" for key, value in named.items() if value]
+    parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
     parts += [
         f"{each.name}={getattr(config, each.name)}"
         for each in fields(config)
         if each.name not in SHARED and getattr(config, each.name) != each.default
     ]
     if name := _nameable(lane.name):
-        parts.append(f"name={name}")
+        parts.append(f"name={escaped(name)}")
     return ",".join(parts) or f"gamma={config.gamma}"
 
 
@@ -211,8 +212,8 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
 
 
 def _nameable(text: str) -> str:
-    """Without what a link could not hold."""
-    return "".join(each for each in text if each.isprintable() and each not in ",=").strip()
+    """Without what a lane's name may not hold."""
+    return "".join(each for each in text if each.isprintable()).strip()
 
 
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:

@@ -63,13 +63,12 @@ def _words_of(plan: Callable[[], Plan]) -> str:
 
 
 def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
-    """Begin a comparison; what cannot be compared is told where it was asked for."""
+    """Begin a comparison; what cannot be compared, or kept, is told where it was asked for."""
     try:
-        wanted = plan()
+        start(name, plan(), fresh=fresh)
     except SpecvizError as error:
         show_error(error)
         return
-    start(name, wanted, fresh=fresh)
     st.rerun()  # the controls rest meanwhile
 
 

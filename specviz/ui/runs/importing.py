@@ -7,11 +7,11 @@ is deleted, stays the one it is.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import cast
 
 import streamlit as st
 
@@ -22,11 +22,16 @@ from specviz.player.replay import script_json
 from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store import KIND as TRACE
-from specviz.store import Library, trace_from_json
+from specviz.store import Library, parsed, trace_from_record
 from specviz.store.keeping import keep
 
 MOST_FILES = 50
-MOST_BYTES = 70 * 10**6
+MOST_BYTES = 32 * 10**6  # some 14,000 tokens with all that is recorded
+# JSON is parsed at one go, with every other tab waiting. A trace of the largest size with all
+# that is recorded has 0.35 million lists and objects and 2.5 million values.
+MOST_PARTS = 750_000
+MOST_VALUES = 4_000_000
+_OPENING = (b"[", b"{")
 MOST_ROUNDS = 200_000
 _ANOTHER = "Choose a file written by specviz."
 _DONE = "runs imported"
@@ -74,23 +79,25 @@ def _read(content: bytes) -> Trace:
         raise TraceError(
             f"It is larger than {SIZE.shown(MOST_BYTES)}.", remedy="Import a trace of one run."
         )
+    if sum(content.count(each) for each in _OPENING) > MOST_PARTS or (
+        content.count(b",") > MOST_VALUES
+    ):
+        raise TraceError("It has too many parts for a trace.", remedy=_ANOTHER)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TraceError("It is not JSON.", remedy=_ANOTHER) from None
+    record = parsed(text, "It")
+    del text
     try:
-        return trace_from_json(text, source="It")
+        return trace_from_record(record, "It")
     except TraceError as error:
-        raise _of_a_choice(error, text) from None
+        raise _of_a_choice(error, record) from None
 
 
-def _of_a_choice(error: TraceError, text: str) -> TraceError:
+def _of_a_choice(error: TraceError, record: object) -> TraceError:
     """A sound file of another kind, in the words of one who chose it and did not name it."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return error
-    kind = record.get("kind") if isinstance(record, dict) else None
+    kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
         return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
     return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)

@@ -24,8 +24,8 @@ def open_linked(history: History) -> SpecvizError | None:
     history.opened = None
     if wanted is None:
         return None
-    library = the_keeper().library
     try:
+        library = the_keeper().library
         history.open(wanted, library.row(wanted).name, library.open(wanted))
     except SpecvizError as error:
         return error

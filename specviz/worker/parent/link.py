@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from threading import Lock, Thread
+from queue import SimpleQueue
+from threading import Thread
 
 from specviz import ROOT
 from specviz.worker.messages import Event, Request, Signal
@@ -22,7 +23,11 @@ _SECONDS_TO_END = 5.0
 
 
 class Link:
-    """Calls back from a thread of its own: each event, and last of all the exit code."""
+    """Calls back from a thread of its own: each event, and last of all the exit code.
+
+    Another thread sends, so that nobody waits for a process that takes nothing: a large prompt
+    does not fit into a socket that is not read.
+    """
 
     def __init__(
         self,
@@ -33,9 +38,11 @@ class Link:
         self._on_end = on_end
         self._ours, self._theirs = socket.socketpair()
         self._connection = Connection(os.dup(self._ours.fileno()))
-        self._sending = Lock()
+        self._to_send: SimpleQueue[Request | Signal | None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = Thread(target=self._live, name="worker link", daemon=True)
+        self._sender = Thread(target=self._send_all, name="worker link sender", daemon=True)
+        self._sender.start()
         self._thread.start()
 
     @property
@@ -43,9 +50,11 @@ class Link:
         return self._process.pid if self._process else None
 
     def send(self, message: Request | Signal) -> None:
-        """To a process that has just died it goes nowhere: its end is told in any case."""
-        with self._sending, suppress(OSError):
-            self._connection.send(message)
+        """After what was sent before, without waiting.
+
+        To a process that has just died it goes nowhere: its end is told in any case.
+        """
+        self._to_send.put(message)
 
     def close(self) -> None:
         """End the process, and wait until it is gone."""
@@ -62,9 +71,19 @@ class Link:
             print(f"The worker process cannot be started: {error}", file=sys.stderr)  # noqa: T201
         finally:
             code = self._wait()
+            with suppress(OSError):  # a sending that is under way ends
+                self._ours.shutdown(socket.SHUT_RDWR)
+            self._to_send.put(None)
+            self._sender.join()
             self._connection.close()
             self._ours.close()
             self._on_end(self, code)
+
+    def _send_all(self) -> None:
+        """In the order given, until the link ends."""
+        while (message := self._to_send.get()) is not None:
+            with suppress(OSError):
+                self._connection.send(message)
 
     def _hear(self) -> None:
         while True:

@@ -1,0 +1,42 @@
+"""Pairs that stay loaded, and when they are read anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specviz.measure.loaded_pairs import KeptPairs
+from specviz.record.pairs import PairSpec
+
+
+@pytest.fixture
+def own_folder(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "pair"))
+
+
+def test_a_pair_whose_weights_are_replaced_is_read_anew(own_folder: Path) -> None:
+    spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
+    pairs = KeptPairs()
+    first = pairs.load(spec, lambda _: None)
+    assert pairs.get(spec) is pairs.load(spec, lambda _: None) is first
+    weights = own_folder / "target" / "model.safetensors"
+    tensors = load_file(weights)
+    weights.unlink()
+    save_file({name: torch.zeros_like(each) for name, each in tensors.items()}, weights)
+    assert pairs.get(spec) is None
+    second = pairs.load(spec, lambda _: None)
+    assert second.info.target.weights_sha256 != first.info.target.weights_sha256
+    assert pairs.get(spec) is second
+    assert len(pairs) == 1
+
+
+def test_a_file_that_joins_the_weights_counts_as_a_change(own_folder: Path) -> None:
+    spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
+    pairs = KeptPairs()
+    pairs.load(spec, lambda _: None)
+    (own_folder / "draft" / "model.safetensors.index.json").write_text("{}")
+    assert pairs.get(spec) is None

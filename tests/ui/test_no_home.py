@@ -1,0 +1,39 @@
+"""On a machine with no home folder the library's absence is told, and no page breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+OPENED = """
+from specviz.ui.session.history import History
+from specviz.ui.watch.opened import open_linked
+from specviz.ui.widgets.plain_text import show_error
+show_error(open_linked(History()))
+"""
+KEPT = """
+from specviz.ui.compare.kept import show_kept
+show_kept(busy=False)
+"""
+STARTED = """
+from specviz.ui.compare import running
+running._start("prompt", lambda: None, fresh=False)
+"""
+
+
+@pytest.mark.parametrize("script", [OPENED, KEPT, STARTED], ids=["opened", "kept", "started"])
+def test_without_a_home_folder_the_page_says_so(
+    script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("specviz.store.library.data_folder", none)
+    monkeypatch.setattr("specviz.ui.session.work.maker", lambda: None)
+    app = AppTest.from_string(script)
+    app.query_params["run"] = "some run"
+    app.run(timeout=60)
+    assert not app.exception
+    assert "no home folder" in " ".join(str(each.value) for each in app.error)
