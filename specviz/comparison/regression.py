@@ -18,6 +18,7 @@ from typing import Any
 
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError
+from specviz.record.figures import CATALOGUE
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store.text_files import read_text
@@ -25,6 +26,7 @@ from specviz.store.text_files import read_text
 DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
 _PLACE = ("device", "device_name", "cpu", "threads", "dtype")
+_FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
 _MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
 
 
@@ -106,9 +108,10 @@ def _row(lane: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any], allowance: Allowance) -> str:
-    name = "tokens/s" if allowance.figure == "tokens_per_second" else allowance.figure
-    now = "–" if row["now"] is None else f"{row['now']:.3f}"
-    words = f"{row['label']}: {name} {now}, saved {row['saved']:.3f}, ratio {row['ratio']:.3f}"
+    figure = CATALOGUE[_FIGURES[allowance.figure]]
+    now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
+    # Three digits, for a share is held against a limit that may have as many.
+    words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
     limit = f"{allowance.share:g}"
     return f"{words}: below {limit}" if row["below"] else f"{words}: at least {limit}"
 

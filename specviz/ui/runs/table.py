@@ -167,7 +167,7 @@ def head_of(row: RunRow) -> str:
     return head if len(head) <= 60 else f"{head[:59]}…"
 
 
-def head_of_figure(name: str) -> str:
+def _figure_head(name: str) -> str:
     return titled(CATALOGUE[name].head)
 
 
@@ -181,10 +181,10 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Kind": summary.kind or OWN_WORDS,
         "γ": summary.gamma,
         "T": summary.temperature,
-        head_of_figure("alpha_expected"): summary.alpha,
-        head_of_figure("tau"): summary.tau,
-        head_of_figure("tokens_per_second"): summary.tokens_per_second,
-        head_of_figure("speedup_observed"): summary.speedup,
+        _figure_head("alpha_expected"): summary.alpha,
+        _figure_head("tau"): summary.tau,
+        _figure_head("tokens_per_second"): summary.tokens_per_second,
+        _figure_head("speedup_observed"): summary.speedup,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
         "Drafter": summary.drafter,
@@ -204,7 +204,7 @@ def _columns() -> dict[str, Any]:
         "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
-            head_of_figure(name): column.NumberColumn(
+            _figure_head(name): column.NumberColumn(
                 help=f"{titled(CATALOGUE[name].label)}: {CATALOGUE[name].definition}.",
                 format=CATALOGUE[name].quantity.column,
                 width=width,

@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.record.figures import TIMES_THE_TARGET
+from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch
 from specviz.theory.runtime import RoundsLaw
@@ -45,7 +46,7 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
         made,
         STICKINESS,
         [formula] * len(STICKINESS),
-        name=f"formula at α {text.mean_alpha:.2f}",
+        name=f"formula at α {PROBABILITY.bare(text.mean_alpha)}",
         colour=COLOURS.rejected,
         dash="dash",
     )
@@ -135,7 +136,7 @@ def over_batch(
         _line(speeds, batches, gains, name, colour, symbol=shown)
     tau = expected_tokens(alpha, gamma)
     edge = {"color": COLOURS.muted, "dash": "dash"}
-    speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {tau:.2f} at every batch"})
+    speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {TOKENS.bare(tau)} at every batch"})
     speeds.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     for made in (costs, speeds):
         made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])

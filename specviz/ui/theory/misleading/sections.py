@@ -84,9 +84,9 @@ def show_clustering() -> None:
     exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
     formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
     st.markdown(
-        f"The mean α is {mean:.2f} at every stickiness. At γ {gamma} the formula promises "
-        f"**{formula:.2f}** tokens a round; with stickiness {text.stickiness:.2f} there are "
-        f"**{exact:.2f}**, {fewer(exact, formula)}."
+        f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma} the formula "
+        f"promises **{TOKENS.bare(formula)}** tokens a round; with stickiness "
+        f"{text.stickiness:.2f} there are **{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
@@ -99,7 +99,7 @@ def show_clustering() -> None:
     st.markdown(
         f"With γ without end both agree, at {_number(endless)}: rejections know only the mean "
         "(Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard in these shares, "
-        f"there would be {whole:.2f}, {compared(whole, formula)} (Jensen)."
+        f"there would be {TOKENS.bare(whole)}, {compared(whole, formula)} (Jensen)."
     )
     show_law(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
@@ -257,11 +257,14 @@ def show_temperature() -> None:
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the target there and the draft at {own:.2f} it would be **{greatest:.3f}**."
+        f"With the target there and the draft at {own:.2f} it would be "
+        f"**{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
         else "No other temperature of the draft would give more."
     )
-    st.markdown(f"At temperature {temperature:.2f} for both, α is **{alpha:.3f}**. {better}")
+    st.markdown(
+        f"At temperature {temperature:.2f} for both, α is **{PROBABILITY.bare(alpha)}**. {better}"
+    )
     show_chart(
         alpha_over_temperature(draft, target, temperature),
         "Overlap of the two laws at one position of five tokens. It need not fall as "
@@ -311,8 +314,8 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     )
     st.caption(
         f"With {figures.num_tested} tested candidates Hoeffding's bound is "
-        f"± {hoeffding_half_width(figures.num_tested):.3f}. It too takes them to be independent, "
-        "but not alike."
+        f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It too takes them to "
+        "be independent, but not alike."
     )
     show_law(
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
@@ -369,4 +372,4 @@ def _estimates(shown: Shown, share: float, observed: float) -> list[Estimate]:
 
 
 def _number(value: float) -> str:
-    return "infinity" if math.isinf(value) else f"{value:.2f}"
+    return "infinity" if math.isinf(value) else TOKENS.bare(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.record.numbers import PERCENT, RATIO, TOKENS
+from specviz.record.numbers import COST, PERCENT, RATIO, STEPS, TOKENS
 from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsLaw
 from specviz.theory.speed import expected_tokens
@@ -62,11 +62,13 @@ def _best(speeds: Sequence[tuple[int, float]]) -> int | None:
 
 def batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
     best, value = place.best_gamma(alpha)
-    advice = "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {value:.2f}"
+    advice = (
+        "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {RATIO.bare(value)}"
+    )
     return (
         f"On the {place.gpu.name}, batch {place.batch}, {place.context:,} tokens each: "
         f"verification costs v "
-        f"{place.verify_cost(gamma):.2f} and a draft step c {place.draft_cost:.3f}. "
-        f"τ stays {expected_tokens(alpha, gamma):.2f}, but the speedup at γ {gamma} is "
-        f"**{place.speedup(alpha, gamma):.2f}**; {advice}."
+        f"{STEPS.bare(place.verify_cost(gamma))} and a draft step c {COST.bare(place.draft_cost)}. "
+        f"τ stays {TOKENS.bare(expected_tokens(alpha, gamma))}, but the speedup at γ {gamma} is "
+        f"**{RATIO.bare(place.speedup(alpha, gamma))}**; {advice}."
     )

@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.record.figures import TIMES_THE_TARGET
-from specviz.record.numbers import COST, PROBABILITY, RATIO
+from specviz.record.numbers import COST, PROBABILITY, RATIO, STEPS, TOKENS
 from specviz.theory.papers import SpecBenchRow
 from specviz.theory.speed import (
     best_gamma,
@@ -56,7 +56,7 @@ def speedup_over_gamma(
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     curves = (
-        (f"verification at v {verify_cost:.2f}", verify_cost, COLOURS.exact, "solid"),
+        (f"verification at v {STEPS.bare(verify_cost)}", verify_cost, COLOURS.exact, "solid"),
         ("ideal, v 1", 1.0, COLOURS.muted, "dash"),
     )
     for name, cost, colour, dash in curves:
@@ -123,7 +123,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
         y=[expected_tokens(alpha, each) for each in gammas],
         name="tokens a round",
         marker={"color": [COLOURS.exact if each == gamma else COLOURS.muted for each in gammas]},
-        hovertemplate="γ %{x}: %{y:.3f} tokens<extra></extra>",
+        hovertemplate=f"γ %{{x}}: {TOKENS.hover()} tokens<extra></extra>",
     )
     if alpha < 1.0:
         ceiling = 1.0 / (1.0 - alpha)
@@ -131,7 +131,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
             made.add_hline(
                 y=ceiling,
                 line={"color": COLOURS.exact, "dash": "dot"},
-                annotation={"text": f"γ → ∞: {ceiling:.2f}", "yanchor": "bottom"},
+                annotation={"text": f"γ → ∞: {TOKENS.bare(ceiling)}", "yanchor": "bottom"},
             )
     made.update_layout(showlegend=False)
     return made
@@ -158,7 +158,8 @@ def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
         mode="markers",
         name="papers (reported)",
         marker={"color": COLOURS.draft, "size": 10},
-        hovertemplate="%{text}<br>expected %{x:.2f}, measured %{y:.2f}<extra></extra>",
+        hovertemplate=f"%{{text}}<br>expected {RATIO.hover('x')}, measured {RATIO.hover()}"
+        "<extra></extra>",
     )
     return made
 

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from specviz.record.limits import MAX_GAMMA
-from specviz.record.numbers import RATIO, TOKENS, times
+from specviz.record.numbers import PROBABILITY, RATIO, STEPS, TOKENS, times
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_SOURCE,
@@ -84,10 +84,14 @@ def speed_sentence(chosen: Setting) -> str:
     if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         return _endless_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
-    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f}"
+    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}"
     if best == 0:
         needed = _pays_above(chosen)
-        when = "at no α" if needed is None or math.isclose(needed, 1) else f"above α {needed:.3f}"
+        when = (
+            "at no α"
+            if needed is None or math.isclose(needed, 1)
+            else f"above α {PROBABILITY.bare(needed)}"
+        )
         return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     told = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
@@ -117,9 +121,9 @@ def _endless_sentence(chosen: Setting) -> str:
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
     return (
-        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {chosen.v:.2f} {why}, so **no γ is "
-        f"best**: the speedup rises with γ towards **{limit}**. The chosen γ {chosen.gamma} gives "
-        f"{times(here)}."
+        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)} {why}, so "
+        f"**no γ is best**: the speedup rises with γ towards **{limit}**. The chosen γ "
+        f"{chosen.gamma} gives {times(here)}."
     )
 
 
@@ -182,14 +186,15 @@ def _show_key_figures(chosen: Setting) -> None:
     alpha, c, v, gamma = chosen.alpha, chosen.c, chosen.v, chosen.gamma
     needed = _pays_above(chosen)
     at_gamma = break_even_alpha(c, v, gamma=gamma) if gamma else None
-    for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else f'{at_gamma:.3f}'}."
+    for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else PROBABILITY.bare(at_gamma)}."
     with st.container(horizontal=True):
         st.metric(
             "Tokens a round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
             help="Accepted candidates and the one token the target adds.",
         )  # fmt: skip
         st.metric(
-            "Breaks even at α", "never" if needed is None else f"{needed:.3f}", border=True,
+            "Breaks even at α", "never" if needed is None else PROBABILITY.bare(needed),
+            border=True,
             help=f"The least α at which some γ pays. With v 1 it is c.{for_gamma}",
         )  # fmt: skip
         st.metric(
@@ -208,9 +213,9 @@ def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
-        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {chosen.v:.2f}. Points stand at "
-        "their own α (Chinchilla: implied by its speedup) and c, or at the edge nearest to it; "
-        "click one to open it.",
+        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points "
+        "stand at their own α (Chinchilla: implied by its speedup) and c, or at the edge nearest "
+        "to it; click one to open it.",
         "exact",
         "measured",
         "reported",
@@ -248,7 +253,7 @@ def show_recursion(chosen: Setting) -> None:
     alpha, gamma = chosen.alpha, chosen.gamma
     show_chart(
         tokens_over_gamma(alpha, gamma, max(_AXIS, gamma)),
-        f"At γ {gamma} a round yields {expected_tokens(alpha, gamma):.3f} tokens.",
+        f"At γ {gamma} a round yields {TOKENS.bare(expected_tokens(alpha, gamma))} tokens.",
         "exact",
         key="speed_tokens",
         alt="Tokens a round over the number of candidates.",
