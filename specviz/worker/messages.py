@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
-from specviz.record.trace import Environment, PairInfo, Round, RunConfig, Trace
+from specviz.record.trace import Round, RunConfig, Trace
 
 # Requests
 
@@ -100,11 +100,7 @@ class PairLoading:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReady:
     spec: PairSpec
-    info: PairInfo
-    environment: Environment
-    max_context: int | None
     has_chat: bool
-    notices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairCheck, PairSpec, Progress
-from specviz.record.trace import Environment, PairInfo
 
 PairState = Literal["none", "loading", "ready", "failed"]
 
@@ -27,9 +26,5 @@ class PairStatus:
     progress: Progress | None = None
     error: SpecvizError | None = None
     memory_bytes: int | None = None
-    info: PairInfo | None = None
-    environment: Environment | None = None
-    max_context: int | None = None
     has_chat: bool = False
-    notices: tuple[str, ...] = ()
     check: PairCheck | None = None

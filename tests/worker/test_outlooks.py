@@ -37,12 +37,13 @@ def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: Pa
     second = worker.submit("a", spec, LISTS[0], replace(CONFIG, gamma=5), baseline=False)
     wait_until(lambda: second.rounds)
     assert second.outlook == first.outlook
-    assert finish(second).trace is not None
+    trace = finish(second).trace
+    assert trace is not None
+    assert trace.forecast is not None
     assert second.outlook is not None
-    assert second.forecast is not None
-    assert second.outlook.speedups[4] == second.forecast.speedup
-    assert second.outlook.taus[4] == second.forecast.tau
-    assert (second.outlook.kind, second.outlook.num_texts) == ("list", second.forecast.num_texts)
+    assert second.outlook.speedups[4] == trace.forecast.speedup
+    assert second.outlook.taus[4] == trace.forecast.tau
+    assert (second.outlook.kind, second.outlook.num_texts) == ("list", trace.forecast.num_texts)
 
 
 def test_it_is_the_forecast_at_every_gamma(worker: Worker, spec: PairSpec, pair: Pair) -> None:

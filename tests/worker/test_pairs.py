@@ -34,9 +34,8 @@ def test_another_pair_takes_the_place_of_the_first(
         assert (run.state, run.error) == ("done", None)
         status = worker.status()
         assert (status.state, status.spec) == ("ready", asked)
-        assert status.info == run.pair
-        assert status.info is not None
-        assert status.info.name == asked.label
+        assert run.trace is not None
+        assert run.trace.pair.name == asked.label
         assert status.memory_bytes is not None
         assert status.memory_bytes > 10**8
 
@@ -57,7 +56,7 @@ def test_unloading_lets_go_and_the_next_run_loads_again(worker: Worker, spec: Pa
     finish(worker.submit("a", spec, PROMPT, SHORT))
     worker.unload()
     wait_until(lambda: worker.status().state == "none")
-    assert (worker.status().spec, worker.status().info) == (None, None)
+    assert worker.status().spec is None
     assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
 
 

@@ -62,8 +62,8 @@ def test_the_trace_is_whole(worker: Worker, spec: PairSpec, pair: Pair, tmp_path
     assert load_trace(tmp_path / "trace.json") == trace
     assert trace.rounds == tuple(run.rounds)
     assert (trace.config, trace.finish, trace.pair) == (CONFIG, "length", pair.info)
-    assert (trace.prompt, trace.prefill) == (run.prompt, run.prefill)
-    assert (trace.environment, trace.step_costs) == (run.environment, make_costs())
+    assert trace.prompt == run.prompt
+    assert (trace.environment.threads, trace.step_costs) == (1, make_costs())
     assert trace.baseline is not None
     assert [len(block.seconds) for block in trace.baseline.blocks] == [
         48,
@@ -86,11 +86,10 @@ def test_what_is_known_before_the_first_round(worker: Worker, spec: PairSpec) ->
     assert (run.state, run.place, run.trace) == ("running", 0, None)
     assert run.prompt is not None
     assert run.prompt.text == PROMPT
-    assert run.prefill is not None
-    assert run.pair is not None
-    assert run.environment is not None
-    assert run.environment.threads == 1
-    assert run.step_costs == make_costs()
+    known = run.so_far()
+    assert known is not None
+    assert known.environment.threads == 1
+    assert known.step_costs == make_costs()
 
 
 def test_a_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> None:

@@ -64,14 +64,8 @@ class Resident:
 
 
 def _ready(spec: PairSpec, pair: Pair) -> PairReady:
-    return PairReady(
-        spec=spec,
-        info=pair.info,
-        environment=pair.environment,
-        max_context=pair.max_context,
-        has_chat=bool(getattr(pair.tokenizer, "chat_template", None)),
-        notices=pair.notices,
-    )
+    has_chat = bool(getattr(pair.tokenizer, "chat_template", None))
+    return PairReady(spec=spec, has_chat=has_chat)
 
 
 def _memory_bytes(pair: Pair | None) -> int:

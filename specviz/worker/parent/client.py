@@ -316,11 +316,7 @@ class Worker:
                     state="ready",
                     spec=event.spec,
                     memory_bytes=memory,
-                    info=event.info,
-                    environment=event.environment,
-                    max_context=event.max_context,
                     has_chat=event.has_chat,
-                    notices=event.notices,
                 )
             case PairGone():
                 self._status = PairStatus(memory_bytes=memory)

@@ -18,14 +18,9 @@ from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.throughput import Outlook
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import (
-    Environment,
-    Forecast,
-    PairInfo,
-    Prefill,
     Prompt,
     Round,
     RunConfig,
-    StepCosts,
     Trace,
 )
 
@@ -79,26 +74,6 @@ class Run:
     @property
     def prompt(self) -> Prompt | None:
         return self._record.prompt if self._record else None
-
-    @property
-    def prefill(self) -> Prefill | None:
-        return self._record.prefill if self._record else None
-
-    @property
-    def environment(self) -> Environment | None:
-        return self._record.environment if self._record else None
-
-    @property
-    def pair(self) -> PairInfo | None:
-        return self._record.pair if self._record else None
-
-    @property
-    def step_costs(self) -> StepCosts | None:
-        return self._record.step_costs if self._record else None
-
-    @property
-    def forecast(self) -> Forecast | None:
-        return self._record.forecast if self._record else None
 
     def so_far(self) -> Trace | None:
         """The record with the rounds there are by now; None before the first."""
