@@ -171,7 +171,7 @@ def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
 
 
 def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...]) -> str:
-    """What more than half of the lanes share goes without saying."""
+    """A label leaves out what more than half of the lanes have in common."""
     if not apart:
         return own[0]
     telling = [own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)]

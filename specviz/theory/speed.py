@@ -306,7 +306,7 @@ def _check_chance(alpha: float) -> None:
 
 def _check_chances(alphas: Sequence[float] | NDArray[np.float64]) -> None:
     found = np.asarray(alphas, dtype=np.float64)
-    if found.size:  # a number that is none is both least and greatest
+    if found.size:  # of an array that holds NaN both are NaN, which is refused
         _check_chance(float(found.min()))
         _check_chance(float(found.max()))
 

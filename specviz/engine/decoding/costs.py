@@ -190,8 +190,8 @@ class _Column:
         """A draft phase and a verification, in turn; each kind of phase meets each verification.
 
         A run verifies the same number again and again. So does each row here, and its first
-        turn, which finds the caches as another number left them, is not counted. The same holds
-        of the plain steps, which come last.
+        turn is not counted: it finds in the processor's caches what verifying another number of
+        tokens left there. The same holds of the plain steps, which come last.
         """
         for turn in range(turns + 1):
             self._turn(tokens, counts=turn > 0)

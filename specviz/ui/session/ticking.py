@@ -1,7 +1,8 @@
 """A part of the page that is drawn again and again while something is under way.
 
-One look decides both what is drawn and whether it ticks. Of two looks the second may see what
-the first did not, and then stand on the page for ever.
+What is drawn and whether it goes on ticking follow from the same look at the state. If they
+followed from two looks, something could change between them: the page could then stop ticking with
+an old state on it.
 """
 
 from __future__ import annotations

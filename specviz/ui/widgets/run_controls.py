@@ -57,7 +57,10 @@ def _ask_restart() -> None:
 
 
 def restart_is_settled() -> None:
-    """It is asked for until the page has come to it: the script may be broken off before."""
+    """The page has acted on the wish to restart.
+
+    Until then the wish is kept: Streamlit may break a script off before it gets that far.
+    """
     st.session_state[_RESTART] = False
 
 

@@ -162,7 +162,7 @@ class Worker:
                 self._cancel(self._active)
 
     def keep(self, session: str) -> None:
-        """The tab lives."""
+        """The tab is still open: it is not released, though that was announced."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
