@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from specviz.errors import ConfigError
 from specviz.record.limits import LIMITS
@@ -73,9 +73,9 @@ class RunConfig:
             _real(name, getattr(self, name))
         if self.top_p == 0.0:
             raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
-        _one_of("drafter", self.drafter, ("model", "prompt-lookup"))
-        _one_of("rule", self.rule, ("lossless", "over-accept"))
-        _one_of("residual", self.residual, ("leftover", "target", "draft"))
+        _one_of("drafter", self.drafter, get_args(DrafterName))
+        _one_of("rule", self.rule, get_args(RuleName))
+        _one_of("residual", self.residual, get_args(ResidualName))
         if any(not text for text in self.stop):
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
         if any(not _is_whole(text) for text in self.stop):

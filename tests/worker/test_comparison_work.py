@@ -244,6 +244,20 @@ def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) 
     assert queue.find(first.id) is first
 
 
+def test_who_closes_the_queue_does_not_count_as_one_who_stopped_the_work(
+    worker: Worker, spec: PairSpec
+) -> None:
+    ended: list[str] = []
+    queue = WorkQueue(lambda work: ended.append(work.id))
+    work = runs_work(worker, orders(spec, 1, max_new_tokens=1000))
+    queue.start(work)
+    wait_until(lambda: work.doing.endswith("seed 1"))
+    queue.close()
+    assert work.wait(60)
+    wait_until(lambda: queue._thread is None)
+    assert (work.state, ended) == ("stopped", [])
+
+
 def test_a_failure_ends_a_work_and_says_why(worker: Worker, spec: PairSpec) -> None:
     seen: list[object] = []
     bad = replace(orders(spec, 2)[0], prompt="")

@@ -11,12 +11,17 @@ _REMEMBERED = 8  # works that are over
 
 
 class WorkQueue:
-    """Safe to call from any thread. ``on_over`` hears of each work that has ended."""
+    """Safe to call from any thread.
+
+    ``on_over`` hears of each work that has ended, but not of one that ends because the queue is
+    closed: nobody wanted that one to end.
+    """
 
     def __init__(self, on_over: Callable[[Work], object] = lambda _work: None) -> None:
         self._on_over = on_over
         self._works: list[Work] = []
         self._thread: Thread | None = None
+        self._closed = False
         self._lock = RLock()
 
     @property
@@ -48,13 +53,15 @@ class WorkQueue:
 
     def close(self) -> None:
         """Stop all of it, as when the server ends."""
+        self._closed = True
         for work in reversed(self.going):
             work.stop()
 
     def _carry_out(self) -> None:
         while (work := self._next()) is not None:
             work.carry_out()
-            self._on_over(work)
+            if not self._closed:
+                self._on_over(work)
 
     def _next(self) -> Work | None:
         with self._lock:
