@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from specviz.errors import PromptError, SpecvizError
+from specviz.record.numbers import SIZE
 from specviz.record.suites import MAX_SUITE_BYTES
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def read_input() -> bytes:
         ) from None
     if len(text) > MAX_SUITE_BYTES:
         raise PromptError(
-            f"Standard input is larger than {MAX_SUITE_BYTES // 2**20} MiB.",
+            f"Standard input is larger than {SIZE.shown(MAX_SUITE_BYTES)}.",
             remedy="Give a shorter prompt.",
         )
     return text

@@ -46,8 +46,8 @@ def few_presets() -> tuple[Preset, ...]:
 def small() -> Iterator[None]:
     """Fewer prompts and a smaller grid; all else is as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("bench", "forecast", "judgement"):
-            patch.setattr(f"specviz.lab.{module}.read_presets", few_presets)
+        for module in ("bench.bench", "bench.judgement", "measure.forecast"):
+            patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
         yield
 

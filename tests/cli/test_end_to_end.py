@@ -149,7 +149,7 @@ def test_show_gives_the_same_object(
     assert main(["show", str(out)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     figures = record["metrics"]
-    assert f"{figures['tau']:.2f} tokens a round" in shown
+    assert f"τ, tokens a round {figures['tau']:.2f}" in shown
     assert f"α observed {figures['alpha_observed']:.3f}" in shown
     assert f"40 tokens in {figures['num_rounds']} rounds, length limit" in shown
 

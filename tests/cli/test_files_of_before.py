@@ -59,6 +59,7 @@ def test_a_comparison_is_what_it_was(library: Library) -> None:
     found = compare(plan, runs)
     before = written("compare.json")
     before.pop("runs")
+    before["verdict"].pop("text")  # a sentence, whose numbers may be written with other digits
     still(before, json.loads(json.dumps(comparison_to_json(found))))
     assert json.dumps("γ 2")[1:-1] in comparison_html(found, runs)
 

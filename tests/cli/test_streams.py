@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
+from specviz.record.numbers import SIZE
+from specviz.record.suites import MAX_SUITE_BYTES
 from specviz.store import Library, load_trace, save_trace
 from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
@@ -172,7 +174,7 @@ def test_a_standard_input_that_cannot_be_read_is_one_line(tmp_path: Path) -> Non
 def test_a_standard_input_without_an_end_is_one_line() -> None:
     with open("/dev/zero", "rb") as endless:
         said = one_line(called(["run", "-"], stdin=endless))
-    assert said.startswith("Standard input is larger than 4 MiB.")
+    assert said.startswith(f"Standard input is larger than {SIZE.shown(MAX_SUITE_BYTES)}.")
 
 
 # Places

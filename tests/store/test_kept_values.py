@@ -44,7 +44,7 @@ def test_a_value_is_kept(home: Path) -> None:
 
 
 def test_values_of_any_dataclass_by_kind_and_key(home: Path) -> None:
-    first, second = Profile(rates=(0.1, 1 / 3)), Profile(rates=(), note="\ud800")
+    first, second = Profile(rates=(0.1, 1 / 3)), Profile(rates=(), note="\U0001f642")
     store.save_value("profile", "one", first)
     store.save_value("profile", "\ud800 two", second)
     assert store.load_value("profile", "one", Profile) == first

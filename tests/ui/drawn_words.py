@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from specviz.record import numbers
 from tests.ui.syntax import (
     Function,
     Module,
@@ -56,10 +57,12 @@ _COUNTS = {"len", "round", "int", "float", "abs", "sum", "bool", "range", "ord",
 _CARRY = {"str", "list", "tuple", "dict", "sorted", "reversed", "next", "iter", "zip", "enumerate",
           "min", "max", "set", "map"}  # fmt: skip
 _OF_TEXTS = {"join", "lower", "upper", "capitalize", "strip", "removeprefix", "removesuffix",
-             "replace", "format", "items", "values", "keys", "get", "split", "rstrip"}  # fmt: skip
+             "replace", "format", "items", "values", "keys", "get", "split", "rstrip",
+             "partition"}  # fmt: skip
 _MADE_OF = {"fromkeys", "from_dict"}
 _CHOICES = {"pills", "segmented_control", "selectbox", "multiselect", "radio"}
 _NUMBER_BOXES = {"slider", "number_input"}
+_WRITERS = {"bare", "shown", "span", "between", "spread"}  # of a Quantity: they write numbers
 _ARITHMETIC = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 
 
@@ -167,7 +170,8 @@ class Reader:
 
     def _suspects_of_call(self, node: ast.Call, scope: Scope) -> Iterator[ast.expr]:
         name, function = called(node), node.func
-        if name == ESCAPED or (isinstance(function, ast.Name) and name in _COUNTS):
+        counts = isinstance(function, ast.Name) and name in _COUNTS
+        if name == ESCAPED or counts or _writes_a_number(node):
             return
         given = [*node.args, *(each.value for each in node.keywords)]
         if isinstance(function, ast.Name) and name == "map" and self._escapes(node.args[0]):
@@ -342,3 +346,13 @@ def _annotations(modules: Iterable[Module]) -> dict[str, set[str]]:
                 elif isinstance(each, Function):
                     found[each.name].add(written(each.returns) or "?")
     return found
+
+
+def _writes_a_number(node: ast.Call) -> bool:
+    """A method of a quantity: one that ``record/numbers.py`` defines, or a figure's own."""
+    if not (isinstance(node.func, ast.Attribute) and node.func.attr in _WRITERS):
+        return False
+    owner = node.func.value
+    if isinstance(owner, ast.Name):
+        return isinstance(getattr(numbers, owner.id, None), numbers.Quantity)
+    return isinstance(owner, ast.Attribute) and owner.attr == "quantity"

@@ -130,7 +130,7 @@ def test_the_charts_of_counts_are_at_the_flip() -> None:
     app = opened_by(next(each for each in CLAIMS if each.id == "rejections-and-time"))
     assert "At γ 28 a round yields" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "counted-acceptance"))
-    assert "At γ 1 a round yields 1.600 tokens" in words(app)
+    assert "At γ 1 a round yields 1.60 tokens" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "grounded-tasks"))
     bars = charts(app)["speed_tasks"]["data"]
     shown = {(each["name"], task): y for each in bars for task, y in zip(each["x"], each["y"])}  # noqa: B905
