@@ -20,6 +20,7 @@ OWN = {
     "specviz.ui.compare.running: work.progress": "two numbers",
     "specviz.ui.compare.running: work.found": "a number",
     "specviz.ui.compare.results: alpha.label": "of the catalogue of figures",
+    "specviz.ui.theory.speed.points: each.label": "of the catalogue of figures",
     "specviz.ui.theory.speed.points: each.definition": "of the catalogue of figures",
     "specviz.ui.theory.speed.points: each.shown(figures)": "a number with its unit",
     "specviz.ui.theory.misleading.words: place.gpu.name": "of the GPUs that the theory knows",
