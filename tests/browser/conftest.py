@@ -178,7 +178,7 @@ def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
     )
 
 
-def wait_for_pair(page: Any, seconds: float = 150) -> None:
+def wait_for_pair(page: Any, seconds: float = 220) -> None:
     """Until the models are warm and nothing is measured any more."""
     from playwright.sync_api import expect
 

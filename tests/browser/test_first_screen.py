@@ -73,7 +73,7 @@ def test_the_player_is_in_view_without_scrolling(
     server: Server, open_page: Callable[..., Any], width: int, height: int
 ) -> None:
     page = open_page(server.url, width=width, height=height)
-    page.wait_for_selector('[data-testid="round"]')
+    page.wait_for_selector('[data-testid="round"]', timeout=90_000)
     for part in ("text-pane", "play"):
         box = page.locator(f'[data-testid="{part}"]').bounding_box()
         assert box["y"] >= 0
