@@ -44,7 +44,7 @@ def moving_seconds(page: Any, url: str) -> float:
 
 def test_the_recorded_run_goes_on(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(server.url)
-    page.wait_for_selector('[data-testid="round"]')
+    page.wait_for_selector('[data-testid="round"]', timeout=90_000)
     before = int(page.input_value('[data-testid="seek"]'))
     page.wait_for_function(
         f"() => Number(document.querySelector('[data-testid=\"seek\"]').value) > {before + 3}"
