@@ -23,9 +23,8 @@ from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
-from specviz.store.refusals import refusal
 from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
-from specviz.store.schema import connect
+from specviz.store.schema import connect, store_error
 from specviz.store.selecting import facet_values, one, ordered, row_of, where
 from specviz.store.traces import trace_from_json, trace_to_json
 
@@ -233,7 +232,7 @@ class Library:
         except sqlite3.IntegrityError:
             raise  # a bug of ours: an id twice, or a comparison that was not begun
         except (sqlite3.Error, OSError) as error:
-            raise refusal(error, self.path) from error
+            raise store_error(error, self.path) from error
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from specviz.errors import StoreError
 
 BUSY_SECONDS = 10.0
+_SAFE = "What was kept before is still there."
 
 _FIRST = """
 CREATE TABLE runs (
@@ -169,7 +170,38 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def damaged(path: Path) -> StoreError:
+def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+    """What SQLite or the system says of the file, in the user's words."""
+    if isinstance(error, sqlite3.Error):
+        # Errors of the Python module itself have no code, nor has what is no database at all.
+        return _of_database(getattr(error, "sqlite_errorname", ""), error, path)
+    reason = error.strerror or str(error)
+    return StoreError(f"{path} cannot be used: {reason}.", remedy=_elsewhere())
+
+
+def _of_database(name: str, error: sqlite3.Error, path: Path) -> StoreError:
+    if name.startswith("SQLITE_FULL"):
+        return StoreError(f"There is no room left for {path}.", remedy=f"Free some. {_SAFE}")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreError(
+            f"{path} is held by another program.", remedy=f"End that program, then retry. {_SAFE}"
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StoreError(f"{path} cannot be written.", remedy=_elsewhere())
+    if name.startswith("SQLITE_IOERR"):
+        return StoreError(
+            f"{path}: the disk does not answer, or is full.", remedy=f"Check the disk. {_SAFE}"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
+        return _damaged(path)
+    return StoreError(f"{path} cannot be used: {error}.", remedy=_elsewhere())
+
+
+def _elsewhere() -> str:
+    return "Check its permissions, or set SPECVIZ_HOME to a folder of yours."
+
+
+def _damaged(path: Path) -> StoreError:
     return StoreError(
         f"{path} is damaged, or no run library.",
         remedy="Move it away: a new one is made. Runs saved as files are not in it.",
