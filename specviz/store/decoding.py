@@ -10,7 +10,7 @@ import typing
 from typing import Any, Literal, TypeVar, cast
 
 from specviz.errors import ConfigError
-from specviz.store.soundness import problem_of, too_long
+from specviz.store.trace_checks import problem_of, too_long
 
 _LARGEST = 1e15  # nothing a run measures comes near; beyond it sums could overflow
 
