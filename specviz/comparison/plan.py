@@ -20,7 +20,7 @@ from specviz.record.limits import LIMITS
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
 from specviz.record.suites import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
-from specviz.store.decoding import MisfitError, decode
+from specviz.store.dataclass_json import MisfitError, fit_to_type
 
 __all__ = [
     "Job",
@@ -326,19 +326,19 @@ def _plan_of(plain: dict[str, Any]) -> Plan:
         lanes=tuple(_lane_of(each) for each in plain["lanes"]),
         items=tuple(_value_of(each, SuiteItem) for each in plain["items"]),
         repeats=plain["repeats"],
-        baseline=decode(plain["baseline"], bool),
+        baseline=fit_to_type(plain["baseline"], bool),
         order=plain["order"],
     )
 
 
 def _lane_of(plain: dict[str, Any]) -> Lane:
     spec, config = _value_of(plain["pair"], PairSpec), _value_of(plain["settings"], RunConfig)
-    return Lane(spec=spec, config=config, name=decode(plain.get("name", ""), str))
+    return Lane(spec=spec, config=config, name=fit_to_type(plain.get("name", ""), str))
 
 
 def _value_of(plain: dict[str, Any], kind: type[T]) -> T:
     """Numbers stay as they were written, 1 and not 1.0, for a plan's key is made of them."""
-    decode(plain, kind)
+    fit_to_type(plain, kind)
     return kind(**{k: tuple(each) if isinstance(each, list) else each for k, each in plain.items()})
 
 

@@ -17,7 +17,7 @@ from typing import Any, Never
 
 from specviz.errors import TraceError
 from specviz.record.numbers import SIZE
-from specviz.store.decoding import MisfitError
+from specviz.store.dataclass_json import MisfitError
 
 MAX_BYTES = 270 * 10**6
 

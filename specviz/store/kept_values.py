@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import platformdirs
 
 from specviz.errors import SpecvizError
-from specviz.store.decoding import MisfitError, decode
+from specviz.store.dataclass_json import MisfitError, fit_to_type
 from specviz.store.files import no_number, read_file, to_json, write_file
 
 SCHEMA = 1
@@ -54,7 +54,7 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
         fields = cast("dict[str, Any]", record)
         if (fields.get("schema"), fields.get("kind"), fields.get("key")) != (SCHEMA, kind, key):
             return None
-        return decode(fields.get("value"), value_type)
+        return fit_to_type(fields.get("value"), value_type)
     except (OSError, ValueError, RuntimeError, SpecvizError, MisfitError):
         return None  # RuntimeError: nested too deeply, or no home folder
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from specviz.errors import TraceError
 from specviz.record.trace import StepCosts, Trace
-from specviz.store.decoding import MisfitError, decode, short
+from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
 SCHEMA = 3  # 1 had no pieces, 2 no step costs that were cut short; written still where they do
@@ -47,7 +47,9 @@ def trace_from_record(record: object, source: str = "The trace") -> Trace:
     fields = cast("dict[str, object]", record)
     _check_schema(fields.get("schema"), source)
     try:
-        return decode({name: fields[name] for name in fields.keys() - {"schema", "kind"}}, Trace)
+        return fit_to_type(
+            {name: fields[name] for name in fields.keys() - {"schema", "kind"}}, Trace
+        )
     except MisfitError as misfit:
         raise damaged(source, str(misfit)) from None
 

@@ -24,7 +24,7 @@ class MisfitError(Exception):
         super().__init__(f"{where or 'it'} {problem}")
 
 
-def decode(value: object, kind: type[T]) -> T:
+def fit_to_type(value: object, kind: type[T]) -> T:
     return cast("T", _fit(value, kind, ""))
 
 
@@ -40,7 +40,7 @@ def _fit(value: object, kind: Any, where: str) -> object:
         return _fit_tuple(value, kind, where)
     if origin is dict:
         return _fit_dict(value, kind, where)
-    return _fit_plain(value, kind, where)
+    return _fit_scalar(value, kind, where)
 
 
 def _fit_dataclass(value: object, kind: type[object], where: str) -> object:
@@ -117,7 +117,7 @@ def _expect_object(value: object, where: str) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
-def _fit_plain(value: object, kind: Any, where: str) -> object:
+def _fit_scalar(value: object, kind: Any, where: str) -> object:
     assert kind in (str, int, float, bool), kind
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise MisfitError(where, f"is {short(value)}, not {_NAMES[kind]}")
