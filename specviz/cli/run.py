@@ -123,12 +123,12 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
 def _keep(trace: Trace) -> None:
     """In the run library; a failure there is told, and costs nothing else."""
     from specviz.store import Library
-    from specviz.store.keeping import keep
+    from specviz.store.saving import save_run
 
     if not trace.rounds:
         return
     try:
-        keep(Library(), trace)
+        save_run(Library(), trace)
     except SpecvizError as error:
         print(f"not kept in the run library: {one_line(str(error))}", file=sys.stderr)
 

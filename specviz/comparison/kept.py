@@ -17,7 +17,7 @@ from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
 from specviz.record.trace import Environment, PairInfo, Trace
 from specviz.store import Library
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """Which newest generation is gone on with: any; one with runs to make; one such, unless it is
@@ -88,7 +88,7 @@ class KeptRuns:
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
             self._begun = True
-        keep(
+        save_run(
             self._library,
             run.trace,
             run_id=run_id,

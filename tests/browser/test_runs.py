@@ -11,7 +11,7 @@ import pytest
 
 from specviz.record.metrics import metrics
 from specviz.store import Library, load_trace, save_trace, trace_from_json
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.store.tables import rounds_csv
 from tests.browser.conftest import ROOT, Server
 from tests.browser.reading import STATUS, figure, state_of
@@ -30,8 +30,8 @@ _ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     library = Library(folder / "runs.db")
-    keep(library, replace(FIRST, created="2026-01-02T03:04:05+00:00"), name="the first run")
-    strange = keep(library, strange_traces()["scripts"], name=f"{SCRIPT}{MARKUP}")
+    save_run(library, replace(FIRST, created="2026-01-02T03:04:05+00:00"), name="the first run")
+    strange = save_run(library, strange_traces()["scripts"], name=f"{SCRIPT}{MARKUP}")
     library.annotate(strange, tags=[SCRIPT[:40]])
     library.annotate(strange, note=SCRIPT + MARKUP)
     return folder

@@ -18,7 +18,7 @@ from specviz.errors import StoreError
 from specviz.record.metrics import metrics
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, RunSummary, trace_to_json
-from specviz.store.keeping import keep, summary_of
+from specviz.store.saving import save_run, summary_of
 from tests.traces import full_trace, make_trace
 
 STATED_MS = 300
@@ -34,7 +34,7 @@ def ids(library: Library, **query: object) -> list[str]:
 
 
 def test_a_run_comes_back_equal(library: Library) -> None:
-    run_id = keep(library, full_trace(), name="first")
+    run_id = save_run(library, full_trace(), name="first")
     assert library.open(run_id) == full_trace()
     (row,) = library.find()
     assert (row.id, row.name, row.tags, row.note) == (run_id, "first", (), "")
@@ -54,7 +54,7 @@ def test_the_light_columns_are_the_figures_of_the_run() -> None:
 
 def test_it_lies_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "else"))
-    keep(Library(), make_trace())
+    save_run(Library(), make_trace())
     assert os.listdir(tmp_path / "else") == ["runs.db"]  # the log is folded in at the close
 
 
@@ -85,18 +85,18 @@ def test_a_run_that_could_not_be_opened_again_is_not_kept(
     size = len(trace_to_json(full_trace()))
     monkeypatch.setattr("specviz.store.library.MAX_BYTES", size - 1)
     with pytest.raises(StoreError, match="too long for the library"):
-        keep(library, full_trace())
+        save_run(library, full_trace())
     assert library.count() == 0
     monkeypatch.setattr("specviz.store.library.MAX_BYTES", size)
-    assert library.open(keep(library, full_trace())) == full_trace()
+    assert library.open(save_run(library, full_trace())) == full_trace()
 
 
 # Finding
 
 
 def test_every_word_of_a_search_must_occur(library: Library) -> None:
-    one = keep(library, make_trace(), name="Größe ÄPFEL")
-    two = keep(library, make_trace(), name="pears")
+    one = save_run(library, make_trace(), name="Größe ÄPFEL")
+    two = save_run(library, make_trace(), name="pears")
     library.annotate(two, note="sweet, 100% ripe_")
     library.annotate(two, tags=["fruit"])
     assert ids(library, search="äpfel") == [one]
@@ -111,9 +111,11 @@ def test_every_word_of_a_search_must_occur(library: Library) -> None:
 
 
 def test_filters_and_facets(library: Library) -> None:
-    plain = keep(library, make_trace())
+    plain = save_run(library, make_trace())
     trace = make_trace(config=RunConfig(rule="over-accept", epsilon=0.1))
-    own = keep(library, replace(trace, prompt=replace(trace.prompt, kind=None), finish="stopped"))
+    own = save_run(
+        library, replace(trace, prompt=replace(trace.prompt, kind=None), finish="stopped")
+    )
     library.annotate(own, tags=["b", "a"])
     library.annotate(plain, tags=["a"])
     assert ids(library, kinds=(None,)) == [own]
@@ -123,7 +125,7 @@ def test_filters_and_facets(library: Library) -> None:
     assert ids(library, finishes=("stopped",)) == [own]
     assert ids(library, tags=("a", "b")) == [own]
     assert ids(library, pairs=("no such",)) == []
-    warm = keep(library, make_trace(config=RunConfig(gamma=7, temperature=0.3)))
+    warm = save_run(library, make_trace(config=RunConfig(gamma=7, temperature=0.3)))
     assert ids(library, gammas=(7,)) == ids(library, temperatures=(0.3,)) == [warm]
     assert ids(library, gammas=(7,), temperatures=(0.4,)) == []
     facets = library.facets()
@@ -148,7 +150,7 @@ def test_sorting_and_paging(library: Library) -> None:
 
 
 def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
-    run_id = keep(library, make_trace())
+    run_id = save_run(library, make_trace())
     library.annotate(run_id, tags=[" two  words ", "x", "x", ""])
     assert library.row(run_id).tags == ("two words", "x")
     library.annotate(run_id, tags=[])
@@ -157,7 +159,7 @@ def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
 
 
 def test_limits_of_what_one_may_write(library: Library) -> None:
-    run_id = keep(library, make_trace())
+    run_id = save_run(library, make_trace())
     for act in (
         lambda: library.annotate(run_id, name="n" * 201),
         lambda: library.annotate(run_id, tags=["t" * 41]),
@@ -174,7 +176,7 @@ def test_limits_of_what_one_may_write(library: Library) -> None:
 def test_what_is_written_to_a_run_is_kept_whole_or_not_at_all(
     library: Library, refused: dict[str, Any]
 ) -> None:
-    run_id = keep(library, make_trace())
+    run_id = save_run(library, make_trace())
     library.annotate(run_id, name="first", tags=["one"], note="a note")
     before = library.row(run_id)
     with pytest.raises(StoreError):
@@ -186,7 +188,7 @@ def test_what_is_written_to_a_run_is_kept_whole_or_not_at_all(
 
 
 def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> None:
-    keep_it, lose_it = keep(library, make_trace()), keep(library, full_trace())
+    keep_it, lose_it = save_run(library, make_trace()), save_run(library, full_trace())
     library.annotate(lose_it, tags=["gone"])
     library.delete([lose_it])
     assert ids(library) == [keep_it]
@@ -211,10 +213,10 @@ def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> N
 def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> None:
     library.begin_comparison("key", '{"lanes": 2}', "γ 2 against γ 8")
     library.begin_comparison("key", "{}", "again")
-    first = keep(library, make_trace(), comparison="key", job=(0, 0, 0), memory_bytes=10)
-    other = keep(library, make_trace(), comparison="key", job=(1, 0, 0))
-    anew = keep(library, make_trace(), comparison="key", job=(0, 0, 0))
-    keep(library, make_trace())
+    first = save_run(library, make_trace(), comparison="key", job=(0, 0, 0), memory_bytes=10)
+    other = save_run(library, make_trace(), comparison="key", job=(1, 0, 0))
+    anew = save_run(library, make_trace(), comparison="key", job=(0, 0, 0))
+    save_run(library, make_trace())
     assert library.comparison_jobs("key") == {(0, 0, 0): anew, (1, 0, 0): other}
     assert library.comparison_jobs("another") == {}
     assert (library.row(first).job, library.row(first).memory_bytes) == ((0, 0, 0), 10)
@@ -227,7 +229,7 @@ def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> N
 
 def test_a_comparison_must_have_begun(library: Library) -> None:
     with pytest.raises(sqlite3.IntegrityError):
-        keep(library, make_trace(), comparison="never", job=(0, 0, 0))
+        save_run(library, make_trace(), comparison="never", job=(0, 0, 0))
     assert library.count() == 0
 
 
@@ -236,8 +238,8 @@ def test_two_may_keep_the_same_run(library: Library, order: tuple[int, int]) -> 
     library.begin_comparison("key", "{}", "")
     trace = make_trace()
     acts = [
-        lambda: keep(library, trace, run_id="same"),
-        lambda: keep(library, trace, run_id="same", name="n", comparison="key", job=(2, 1, 0)),
+        lambda: save_run(library, trace, run_id="same"),
+        lambda: save_run(library, trace, run_id="same", name="n", comparison="key", job=(2, 1, 0)),
     ]
     assert [acts[place]() for place in order] == ["same", "same"]
     (row,) = library.find()
@@ -250,7 +252,7 @@ def test_two_may_keep_the_same_run(library: Library, order: tuple[int, int]) -> 
 
 def test_threads_write_and_read_at_once(library: Library) -> None:
     def work(number: int) -> str:
-        made = keep(library, make_trace(), name=f"run {number}")
+        made = save_run(library, make_trace(), name=f"run {number}")
         assert library.row(made).name == f"run {number}"
         return made
 
@@ -263,7 +265,7 @@ def test_threads_write_and_read_at_once(library: Library) -> None:
 def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Rows as ``add`` makes them, copied within the database; each has 20 kB of trace."""
     library = Library(tmp_path_factory.mktemp("many") / "runs.db")
-    first = keep(library, _long_text(full_trace()), name="run")
+    first = save_run(library, _long_text(full_trace()), name="run")
     library.annotate(first, tags=["t0"])
     columns = [each for each in RunSummary.__dataclass_fields__ if each not in ("gamma", "kind")]
     listed = ", ".join([*columns, "trace_bytes"])

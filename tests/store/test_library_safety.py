@@ -19,7 +19,7 @@ import pytest
 from specviz.errors import StoreError
 from specviz.record.trace import Trace
 from specviz.store import Library, Query, save_trace, schema
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from tests.traces import full_trace, make_trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -125,7 +125,7 @@ def _write_until_killed(path: Path, trace: Trace, writer: int) -> None:
     try:
         library = Library(path)
         while True:
-            os.write(writer, f"{keep(library, trace)}\n".encode())
+            os.write(writer, f"{save_run(library, trace)}\n".encode())
     finally:
         os._exit(1)
 
@@ -153,7 +153,7 @@ def _fill(library: Library, trace: Trace) -> tuple[list[str], StoreError]:
     made: list[str] = []
     for _ in range(2000):
         try:
-            made.append(keep(library, trace))
+            made.append(save_run(library, trace))
         except StoreError as error:
             return made, error
     raise AssertionError("it never filled up")
@@ -174,7 +174,7 @@ def test_a_full_disk_keeps_what_was_kept(small_disk: Path, trace: Trace) -> None
     assert "no room" in error.culprit or "full" in error.culprit
     (small_disk / "ballast").unlink()
     _check_full(library, trace, made)
-    keep(library, trace)  # with room again
+    save_run(library, trace)  # with room again
 
 
 def test_a_full_database_keeps_what_was_kept(
@@ -198,15 +198,15 @@ def test_a_full_database_keeps_what_was_kept(
 
 
 def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
-    keep(Library(tmp_path / "runs.db"), full_trace())
+    save_run(Library(tmp_path / "runs.db"), full_trace())
     before = (tmp_path / "runs.db").read_bytes()
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from specviz.store.keeping import keep; from specviz.store import Library\n"
+        "from specviz.store.saving import save_run; from specviz.store import Library\n"
         "from specviz.errors import StoreError; from tests.traces import full_trace\n"
         "trace = full_trace(); path = Path(sys.argv[1])\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: keep(Library(path), trace)\n"
+        "try: save_run(Library(path), trace)\n"
         "except StoreError as error: print(error)\n"
     )
     if os.getuid() != 0:
@@ -225,14 +225,14 @@ def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file")
     with pytest.raises(StoreError, match="cannot be used"):
-        keep(Library(tmp_path / "plain" / "runs.db"), make_trace())
+        save_run(Library(tmp_path / "plain" / "runs.db"), make_trace())
     assert os.listdir(tmp_path) == ["plain"]
 
 
 def test_a_look_at_the_library_drops_no_lock_of_the_process(path: Path, trace: Trace) -> None:
     """A writer whose lock was gone would find its log unlinked by the next to leave."""
     library = Library(path)
-    keep(library, trace)
+    save_run(library, trace)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("UPDATE runs SET note = 'by the writer'")
@@ -257,21 +257,21 @@ except sqlite3.OperationalError as error:
 def test_a_library_that_another_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz.store.schema.BUSY_SECONDS", 0.1)
     library = Library(path)
-    keep(library, make_trace())
+    save_run(library, make_trace())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="held by another program"):
-            keep(library, make_trace())
+            save_run(library, make_trace())
         assert library.count() == 1  # reading goes on
         db.execute("ROLLBACK")
-    keep(library, make_trace())
+    save_run(library, make_trace())
     assert library.count() == 2
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0", b"\0" * 5000])
 def test_a_file_that_is_no_database_stays_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    for act in (lambda: Library(path).find(), lambda: keep(Library(path), make_trace())):
+    for act in (lambda: Library(path).find(), lambda: save_run(Library(path), make_trace())):
         with pytest.raises(StoreError, match="is damaged"):
             act()
     assert path.read_bytes() == content
@@ -286,7 +286,7 @@ def test_a_folder_in_its_place(path: Path) -> None:
 
 def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:
     library = Library(path)
-    made = [keep(library, trace) for _ in range(20)]
+    made = [save_run(library, trace) for _ in range(20)]
     content = bytearray(path.read_bytes())
     chance = random.Random(1)
     for start in range(8192, len(content), 4096):
@@ -305,7 +305,7 @@ def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:
 
 def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
     library = Library(path)
-    bad, good = keep(library, trace), keep(library, trace)
+    bad, good = save_run(library, trace), save_run(library, trace)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("UPDATE traces SET body = substr(body, 1, 50) WHERE run = 1")
     with pytest.raises(StoreError, match="damaged") as caught:
@@ -320,7 +320,7 @@ def test_a_row_that_holds_what_was_never_written_is_refused(
     path: Path, column: str, value: object
 ) -> None:
     library = Library(path)
-    keep(library, full_trace(), name="a")
+    save_run(library, full_trace(), name="a")
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"UPDATE runs SET {column} = ?", (value,))
         db.commit()

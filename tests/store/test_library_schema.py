@@ -11,7 +11,7 @@ import pytest
 
 from specviz.errors import StoreError
 from specviz.store import Library, Query
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.store.schema import MIGRATIONS, VERSION
 from tests.traces import full_trace, make_trace
 
@@ -29,7 +29,7 @@ def version_of(path: Path) -> int:
 def write_first_schema(path: Path) -> str:
     """A library as its first version made it, with a run and a tag."""
     newer = Library(path.parent / "newer.db")
-    run_id = keep(newer, full_trace(), name="old")
+    run_id = save_run(newer, full_trace(), name="old")
     newer.annotate(run_id, tags=["kept"])
     with closing(sqlite3.connect(path)) as db:
         db.executescript(MIGRATIONS[0])
@@ -51,7 +51,7 @@ def test_a_library_of_the_first_schema_is_brought_up_to_date(path: Path) -> None
     assert library.open(run_id) == full_trace()
     assert version_of(path) == VERSION
     library.begin_comparison("key", "{}", "new in this schema")
-    keep(library, make_trace(), comparison="key", job=(0, 0, 0))
+    save_run(library, make_trace(), comparison="key", job=(0, 0, 0))
     assert len(library.comparison_jobs("key")) == 1
 
 
@@ -69,14 +69,14 @@ def test_a_migration_that_fails_leaves_the_old_schema(
 
 
 def test_each_version_is_one_migration(path: Path) -> None:
-    keep(Library(path), make_trace())
+    save_run(Library(path), make_trace())
     assert version_of(path) == len(MIGRATIONS) == VERSION
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
 ACTS = {
-    "add": lambda library: keep(library, make_trace()),
+    "add": lambda library: save_run(library, make_trace()),
     "find": lambda library: library.find(),
     "open": lambda library: library.open("x"),
     "delete": lambda library: library.delete(["x"]),
@@ -87,7 +87,7 @@ ACTS = {
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("in_log", [False, True], ids=["in the file", "in the log"])
 def test_a_newer_schema_is_refused_and_nothing_changes(path: Path, act: str, in_log: bool) -> None:
-    keep(Library(path), make_trace())
+    save_run(Library(path), make_trace())
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {VERSION + 1}")
         if in_log:  # as while the newer program runs: the log is not folded in yet
@@ -116,5 +116,5 @@ def test_a_database_of_another_program_is_refused(path: Path) -> None:
         db.commit()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="belongs to another program"):
-        keep(Library(path), make_trace())
+        save_run(Library(path), make_trace())
     assert path.read_bytes() == before

@@ -15,7 +15,7 @@ from specviz.errors import ConfigError, StoreError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from tests.traces import make_trace
 
 PLAN = Plan(
@@ -34,7 +34,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def hold(library: Library, job: tuple[int, int, int], trace: Trace | None = None) -> str:
-    return keep(library, trace or make_trace(), comparison="key", job=job)
+    return save_run(library, trace or make_trace(), comparison="key", job=job)
 
 
 def test_what_is_whole_comes_back_in_the_order_of_the_plan(library: Library) -> None:

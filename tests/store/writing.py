@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 from specviz.store import Library, load_trace
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 
 
 def write(library: Library, trace_file: Path, count: int) -> None:
     trace = load_trace(trace_file)
     for number in range(count):
-        made = keep(library, trace, name=f"run {number}")
+        made = save_run(library, trace, name=f"run {number}")
         sys.stdout.write(f"{made}\n")
         sys.stdout.flush()
 

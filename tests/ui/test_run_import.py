@@ -13,7 +13,7 @@ import pytest
 from specviz.comparison import compare, comparison_to_json
 from specviz.player.replay import replay_html, script_json
 from specviz.store import Library, trace_to_json
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.ui.runs.importing import MOST_FILES, Imported, import_files
 from tests.comparison.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
@@ -110,7 +110,7 @@ def test_the_same_file_twice_is_one_run(library: Library) -> None:
 
 
 def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> None:
-    mine = keep(library, full_trace())
+    mine = save_run(library, full_trace())
     other = trace_to_json(make_trace()).encode()
     exported = trace_to_json(library.open(mine)).encode()
     done = import_files(library, [("mine.json", exported), ("other.json", other)])

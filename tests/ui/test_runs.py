@@ -16,7 +16,7 @@ from specviz.record.frames import rounds_frame
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, load_trace
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
 from specviz.ui.runs.table import PAGE_ROWS
@@ -72,7 +72,7 @@ def test_an_empty_library_says_what_to_do() -> None:
 
 
 def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
-    run_id = keep(library, full_trace(), name="mine")
+    run_id = save_run(library, full_trace(), name="mine")
     summary = library.row(run_id).summary
     (row,) = table(runs_page()).to_dict("records")
     assert row["Run"] == "mine"
@@ -83,7 +83,7 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
 def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> None:
     trace = make_trace()
     for text in ("The red\nfox", "x" * 70):  # as the runs of one lane are named
-        keep(library, replace(trace, prompt=replace(trace.prompt, text=text)), name="γ 2")
+        save_run(library, replace(trace, prompt=replace(trace.prompt, text=text)), name="γ 2")
     app = runs_page()
     assert list(table(app)["Run"]) == ["γ 2", "γ 2"]
     assert list(table(app)["Prompt"]) == ["x" * 59 + "…", "The red fox"]
@@ -93,7 +93,7 @@ def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> N
 def test_search_filter_order_and_pages(library: Library) -> None:
     for number in range(PAGE_ROWS + 3):
         config = RunConfig(gamma=1 + number % 2)
-        keep(library, make_trace(config=config), name=f"run {number:02}")
+        save_run(library, make_trace(config=config), name=f"run {number:02}")
     app = runs_page()
     assert len(table(app)) == PAGE_ROWS
     sound(app.button(key="runs_on").click().run())
@@ -103,7 +103,7 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     sound(app.text_input(key="runs_search").set_value("RUN 17").run())
     assert list(table(app)["Run"]) == ["run 17"]
     sound(app.text_input(key="runs_search").set_value("").run())
-    keep(library, replace(make_trace(), finish="stopped"), name="broken off")
+    save_run(library, replace(make_trace(), finish="stopped"), name="broken off")
     sound(app.run())
     sound(app.multiselect(key="runs_finishes").set_value(["stopped"]).run())
     assert list(table(app)["Run"]) == ["broken off"]
@@ -114,17 +114,17 @@ def test_search_filter_order_and_pages(library: Library) -> None:
 
 def test_a_search_stands_in_the_link(library: Library) -> None:
     for name in ("pears", "plums"):
-        keep(library, make_trace(), name=name)
+        save_run(library, make_trace(), name=name)
     assert list(table(runs_page(runs_search="plum"))["Run"]) == ["plums"]
 
 
 def test_an_order_that_is_none_is_the_first(library: Library) -> None:
-    keep(library, make_trace(), name="mine")
+    save_run(library, make_trace(), name="mine")
     assert len(table(runs_page(runs_order="; DROP TABLE runs", runs_page="-3"))) == 1
 
 
 def test_name_tags_and_note_are_written(library: Library) -> None:
-    run_id = keep(library, make_trace())
+    run_id = save_run(library, make_trace())
     app = choose(runs_page(), 0)
     app.text_input[1].set_value("A name")
     app.text_input[2].set_value("one, two")
@@ -135,7 +135,7 @@ def test_name_tags_and_note_are_written(library: Library) -> None:
 
 
 def test_too_many_tags_are_refused_in_words(library: Library) -> None:
-    keep(library, make_trace())
+    save_run(library, make_trace())
     app = choose(runs_page(), 0)
     app.text_input[2].set_value(",".join(map(str, range(30))))
     sound(next(each for each in app.button if each.label == "Save").click().run())
@@ -144,7 +144,7 @@ def test_too_many_tags_are_refused_in_words(library: Library) -> None:
 
 def test_delete_and_undo(library: Library) -> None:
     for name in ("a", "b", "c"):
-        keep(library, make_trace(), name=name)
+        save_run(library, make_trace(), name=name)
     app = choose(runs_page(), 0, 2)
     sound(app.button(key="runs_delete").click().run())
     assert list(table(app)["Run"]) == ["b"]
@@ -154,7 +154,7 @@ def test_delete_and_undo(library: Library) -> None:
 
 
 def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
-    keep(library, make_trace(), name="only")
+    save_run(library, make_trace(), name="only")
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_delete").click().run())
     assert "No run yet" in words(app)
@@ -165,7 +165,7 @@ def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
 def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> None:
     gammas = (2, 8, 2, 3, 4, 5)
     for gamma in gammas:
-        keep(library, make_trace(config=RunConfig(gamma=gamma, temperature=0.5)))
+        save_run(library, make_trace(config=RunConfig(gamma=gamma, temperature=0.5)))
     app = choose(runs_page(), *range(6))
     sound(app.button(key="runs_compare").click().run())
     lanes = app.session_state["compare_lanes"]
@@ -180,8 +180,8 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
 
 def test_the_runs_of_one_comparison_are_found_by_its_link(library: Library) -> None:
     library.begin_comparison("key", "{}", "one")
-    keep(library, make_trace(), name="of it", comparison="key", job=(0, 0, 0))
-    keep(library, make_trace(), name="another")
+    save_run(library, make_trace(), name="of it", comparison="key", job=(0, 0, 0))
+    save_run(library, make_trace(), name="another")
     app = runs_page(comparison="key")
     assert list(table(app)["Run"]) == ["of it"]
     assert "The runs of one comparison." in words(app)
@@ -207,7 +207,7 @@ def test_a_lane_names_the_pair_of_the_run() -> None:
 
 def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
     trace = load_trace(FIRST)
-    run_id = keep(library, trace, name="mine")
+    run_id = save_run(library, trace, name="mine")
     app = opened(run=run_id)
     data = sent(app)
     assert (data["run"]["id"], data["run"]["state"]) == (run_id, "done")
@@ -225,7 +225,7 @@ def test_the_controls_take_over_what_an_opened_run_was_asked_for(library: Librar
     )  # fmt: skip
     trace = make_trace(config=config)
     trace = replace(trace, prompt=replace(trace.prompt, text="The red fox"))
-    app = opened(run=keep(library, trace), gamma="9")
+    app = opened(run=save_run(library, trace), gamma="9")
     sound(app.button(key="use_opened").click().run())
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "epsilon",
              "residual")  # fmt: skip
@@ -238,7 +238,7 @@ def test_the_controls_take_over_what_an_opened_run_was_asked_for(library: Librar
 
 
 def test_what_the_controls_cannot_show_is_not_taken_over(library: Library) -> None:
-    app = opened(run=keep(library, make_trace(config=RunConfig(gamma=20, stop=("x",)))))
+    app = opened(run=save_run(library, make_trace(config=RunConfig(gamma=20, stop=("x",)))))
     button = app.button(key="use_opened")
     assert button.disabled
     assert "gamma, stop strings" in button.help
@@ -252,7 +252,7 @@ def test_a_link_to_no_run_says_so(library: Library) -> None:
 
 
 def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:
-    run_id = keep(library, replace(make_trace(), finish="stopped"))
+    run_id = save_run(library, replace(make_trace(), finish="stopped"))
     data = sent(opened(run=run_id))
     assert data["run"]["state"] == "stopped"
     assert "no verdict" in data["summary"]["sentence"]
@@ -309,7 +309,7 @@ def test_a_library_that_is_none_is_told_on_the_page(home: Path) -> None:
 
 
 def test_tables_come_back_from_parquet(library: Library) -> None:
-    traces = {keep(library, each): each for each in (full_trace(), make_trace())}
+    traces = {save_run(library, each): each for each in (full_trace(), make_trace())}
     rows = library.find()
     runs = pd.read_parquet(io.BytesIO(parquet(runs_frame(rows))))
     assert list(runs["id"]) == [row.id for row in rows]
@@ -329,7 +329,7 @@ def test_a_rerun_over_ten_thousand_takes_less_than_twice_the_stated_time(
 ) -> None:
     import sqlite3
 
-    keep(library, make_trace(), name="run")
+    save_run(library, make_trace(), name="run")
     with sqlite3.connect(library.path) as db:
         columns = [each[1] for each in db.execute("PRAGMA table_info(runs)")]
         copied = ", ".join(each for each in columns if each not in ("run", "id"))

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.record.trace import RunConfig
 from specviz.store import Library
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from tests.traces import make_trace
 from tests.ui.paging import opened, sound
 
@@ -44,7 +44,7 @@ def at_page(app: AppTest, name: str) -> AppTest:
 
 
 def test_settings_that_go_from_page_to_page(heard: list[str]) -> None:
-    kept = keep(Library(), make_trace(config=RunConfig(gamma=3, max_new_tokens=40)))
+    kept = save_run(Library(), make_trace(config=RunConfig(gamma=3, max_new_tokens=40)))
     app = opened(run=kept)
     sound(app.button(key="use_opened").click().run())  # Runs to Watch
     assert app.slider(key="length").value == 40

@@ -14,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig
 from specviz.store import Library
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
@@ -62,7 +62,7 @@ class ReadyWorker:
         run.conclude(replace(trace, rounds=(), baseline=blocks), 100)
         run.end("done")
         if not settings["warm_up"] and run.trace is not None:
-            keep(Library(), run.trace, run_id=run.id)
+            save_run(Library(), run.trace, run_id=run.id)
         return run
 
 

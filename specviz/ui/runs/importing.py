@@ -23,7 +23,7 @@ from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store import KIND as TRACE
 from specviz.store import Library, parsed, trace_from_record
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 
 MOST_FILES = 50
 MOST_BYTES = 32 * 10**6  # some 14,000 tokens with all that is recorded
@@ -71,7 +71,7 @@ def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
     if there is not None:
         library.restore([there])
         return there, True
-    return keep(library, trace, name=PurePosixPath(_shown(name)).stem), False
+    return save_run(library, trace, name=PurePosixPath(_shown(name)).stem), False
 
 
 def _read(content: bytes) -> Trace:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.store import Library
-from specviz.store.keeping import keep
+from specviz.store.saving import save_run
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
@@ -25,7 +25,7 @@ class Keeper:
     def keep(self, run: Run) -> None:
         assert run.trace is not None
         try:
-            keep(self.library, run.trace, run_id=run.id)
+            save_run(self.library, run.trace, run_id=run.id)
         except SpecvizError as error:
             self.failure = error
         else:

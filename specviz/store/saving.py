@@ -34,7 +34,7 @@ def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
     )
 
 
-def keep(
+def save_run(
     library: Library,
     trace: Trace,
     *,
