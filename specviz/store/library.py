@@ -23,9 +23,9 @@ from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
+from specviz.store.queries import facet_values, row_of, select_run, select_runs, where_clause
 from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
-from specviz.store.selecting import facet_values, one, ordered, row_of, where
 from specviz.store.traces import trace_from_json, trace_to_json
 
 MAX_NAME = 200
@@ -83,13 +83,13 @@ class Library:
 
     def find(self, query: Query | None = None) -> tuple[RunRow, ...]:
         query = query or Query()
-        condition, values = where(query)
+        condition, values = where_clause(query)
         with self._reading() as db:
-            found = db.execute(ordered(condition, query), values).fetchall()
+            found = db.execute(select_runs(condition, query), values).fetchall()
         return tuple(row_of(each) for each in found)
 
     def count(self, query: Query | None = None) -> int:
-        condition, values = where(query or Query())
+        condition, values = where_clause(query or Query())
         with self._reading() as db:
             return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
 
@@ -97,7 +97,7 @@ class Library:
         """Raises StoreError if there is no such run, or it was deleted."""
         with self._reading() as db:
             found = db.execute(
-                one("WHERE id = ? AND deleted_at IS NULL"), (_storable(run_id),)
+                select_run("WHERE id = ? AND deleted_at IS NULL"), (_storable(run_id),)
             ).fetchone()
         if found is None:
             raise self._no_run()

@@ -314,12 +314,12 @@ def test_ten_thousand_runs_are_listed_in_less_than_twice_the_stated_time(
 
 def test_lists_read_no_trace(ten_thousand: Library) -> None:
     """SQLite is asked which tables its plan opens."""
-    from specviz.store.selecting import ordered, where
+    from specviz.store.queries import select_runs, where_clause
 
     query = Query(search="run", tags=("t1",), sort="tau", limit=50)
-    condition, values = where(query)
+    condition, values = where_clause(query)
     with sqlite3.connect(ten_thousand.path) as db:
-        plan = db.execute(f"EXPLAIN QUERY PLAN {ordered(condition, query)}", values).fetchall()
+        plan = db.execute(f"EXPLAIN QUERY PLAN {select_runs(condition, query)}", values).fetchall()
     said = json.dumps(plan)
     assert "runs" in said
     assert "traces" not in said

@@ -44,7 +44,7 @@ _KINDS: dict[str, type | UnionType] = {
 Condition = tuple[str, list[Any]]
 
 
-def where(query: Query) -> Condition:
+def where_clause(query: Query) -> Condition:
     """A WHERE clause and what it binds."""
     parts = [_deleted(query), *_searched(query), *_tagged(query)]
     parts += _among("pair", query.pairs) + _among("rule", query.rules)
@@ -57,7 +57,7 @@ def where(query: Query) -> Condition:
     return f"WHERE {clause}", [value for _, values in parts for value in values]
 
 
-def ordered(condition: str, query: Query) -> str:
+def select_runs(condition: str, query: Query) -> str:
     """What is not known comes last in either direction; equal ones newest first."""
     key, way = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else int(query.limit)
@@ -67,7 +67,7 @@ def ordered(condition: str, query: Query) -> str:
     )
 
 
-def one(condition: str) -> str:
+def select_run(condition: str) -> str:
     return f"SELECT {', '.join(COLUMNS)}, {_TAGS} FROM runs {condition}"
 
 
