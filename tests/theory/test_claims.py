@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specviz.errors import TheoryError
 from specviz.theory.chains import random_chains, steady_chains
-from specviz.theory.claims import Claim, Verdict, claims
+from specviz.theory.claims import Claim, ClaimVerdict, claims
 from specviz.theory.claims.batches import batch_bias, root_step
 from specviz.theory.claims.claim import crossing, first, judged, rounded_down, rounded_up
 from specviz.theory.speed import best_gamma, expected_tokens, speedup
@@ -55,7 +55,7 @@ REFERENCE: dict[str, list[float]] = {
     "one-probability": [3.2881, 3.0527],
 }
 
-VERDICTS: dict[Verdict, set[str]] = {
+VERDICTS: dict[ClaimVerdict, set[str]] = {
     "Holds": {
         "six-tokens", "exact-output", "bias-for-speed", "batch-scaling", "balance", "small-n",
     },

@@ -12,10 +12,10 @@ from specviz.theory.claims.claim import (
     OVERVIEW,
     Chart,
     Claim,
+    ClaimVerdict,
     Figure,
     RunName,
     Source,
-    Verdict,
 )
 from specviz.theory.claims.machines import machine_claims
 from specviz.theory.claims.rates import rate_claims
@@ -23,8 +23,16 @@ from specviz.theory.claims.rules import rule_claims
 from specviz.theory.claims.texts import text_claims
 
 __all__ = [
-    "GUIDE", "OPTIMIZATION", "OVERVIEW",
-    "Chart", "Claim", "Figure", "RunName", "Source", "Verdict", "claims",
+    "GUIDE",
+    "OPTIMIZATION",
+    "OVERVIEW",
+    "Chart",
+    "Claim",
+    "ClaimVerdict",
+    "Figure",
+    "RunName",
+    "Source",
+    "claims",
 ]  # fmt: skip
 
 

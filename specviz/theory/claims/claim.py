@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["Holds", "Holds within limits", "Does not hold"]
+ClaimVerdict = Literal["Holds", "Holds within limits", "Does not hold"]
 Source = Literal["Practical guide", "Overview of Yin et al.", "sd_optimization"]
 PageName = Literal["speed", "rejections", "bias", "misleading"]
 RunName = Literal[
@@ -65,7 +65,7 @@ class Claim:
     id: str
     source: Source
     quote: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     finding: str
     flip: str
     figures: tuple[Figure, ...]
@@ -85,7 +85,7 @@ def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
     return Chart(page="speed", label=label, settings=(("speed_tab", tab), ("speed_v", 1), *chosen))
 
 
-def judged(cases: Iterable[bool]) -> Verdict:
+def judged(cases: Iterable[bool]) -> ClaimVerdict:
     """From whether the claim is true in each of the cases that it should cover."""
     seen = tuple(cases)
     assert seen

@@ -11,7 +11,7 @@ import streamlit as st
 
 from specviz import ROOT
 from specviz.comparison.work import RunsWork
-from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
+from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
 from specviz.ui.session.work import stop
 from specviz.ui.theory.claims.outcomes import Outcome
 from specviz.ui.theory.claims.runs import ClaimRuns
@@ -20,7 +20,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 Start = Callable[[RunName, str], None]  # which runs, and who asked
 
-VERDICTS: dict[Verdict, str] = {
+VERDICTS: dict[ClaimVerdict, str] = {
     "Holds": ":green-badge[✓ Holds]",
     "Holds within limits": ":orange-badge[◐ Holds within limits]",
     "Does not hold": ":red-badge[✕ Does not hold]",
@@ -45,7 +45,7 @@ def tally(shown: Sequence[Claim]) -> str:
 def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
     """The filters, and what they leave; a claim whose runs are under way stays."""
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
-    verdicts: list[Verdict] = list(VERDICTS)
+    verdicts: list[ClaimVerdict] = list(VERDICTS)
     left, right = st.columns(2)
     with left:
         chosen = st.pills(
