@@ -98,7 +98,7 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rule:
+class ChainRule:
     """How candidates are judged, for every step and every token before.
 
     At the root of a round there are as many candidates as ``accept`` has layers, tried in turn;
@@ -110,7 +110,7 @@ class Rule:
     recover_at_root: Floats  # [horizon, size, size], the law after all candidates failed
 
 
-def lossless_rule(chains: Chains, num_drafts: int = 1) -> Rule:
+def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
     """Accept with min(1, target / draft), recover from what is left of the target.
 
     Leviathan et al. 2023 and Chen et al. 2023; with several drafts, Yin et al. 2024,
@@ -123,7 +123,7 @@ def lossless_rule(chains: Chains, num_drafts: int = 1) -> Rule:
     laws = [chains.target_kernels]
     for _ in range(num_drafts):
         laws.append(_residual(chains.draft_kernels, laws[-1]))
-    return Rule(
+    return ChainRule(
         accept=np.stack([_odds(chains.draft_kernels, law) for law in laws[:-1]]),
         recover=laws[1],
         recover_at_root=laws[-1],
@@ -132,7 +132,7 @@ def lossless_rule(chains: Chains, num_drafts: int = 1) -> Rule:
 
 def over_accepting_rule(
     chains: Chains, epsilon: float, recovery: Literal["residual", "target"]
-) -> Rule:
+) -> ChainRule:
     """Accept with min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2; biased.
 
     ``residual`` is their Decoding-OPT, whose law to recover from is the ordinary residual for
@@ -143,7 +143,7 @@ def over_accepting_rule(
     draft, target = chains.draft_kernels, chains.target_kernels
     recover = _residual(draft, target) if recovery == "residual" else target
     accept = _odds(draft, target + epsilon)
-    return Rule(accept=accept[None], recover=recover, recover_at_root=recover)
+    return ChainRule(accept=accept[None], recover=recover, recover_at_root=recover)
 
 
 class Simulator:
@@ -152,7 +152,7 @@ class Simulator:
     ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
     """
 
-    def __init__(self, chains: Chains, rule: Rule, gamma: int | None = None) -> None:
+    def __init__(self, chains: Chains, rule: ChainRule, gamma: int | None = None) -> None:
         if gamma is not None and gamma < 1:
             raise TheoryError(f"γ is {gamma}.", remedy="Draft at least 1 token.")
         self._horizon, self._size = chains.horizon, chains.size
