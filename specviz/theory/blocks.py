@@ -20,7 +20,7 @@ from specviz.theory.speed import expected_tokens
 from specviz.theory.tradeoff import Chances, Law, law, law_pair, leftover
 
 Kernel = Callable[[tuple[int, ...]], Chances]  # the tokens before -> the law of the next
-Rule = Literal["token", "block"]
+Verifier = Literal["token", "block"]
 
 _MAX_STATES = 300_000
 _SAME = 1e-12  # relative: weights this close are one weight
@@ -114,7 +114,7 @@ def block_weights(
 
 
 def emitted_law(
-    draft: Kernel, target: Kernel, gamma: int, vocabulary: int, rule: Rule
+    draft: Kernel, target: Kernel, gamma: int, vocabulary: int, verifier: Verifier
 ) -> dict[tuple[int, ...], float]:
     """The exact law of a round's tokens, by enumeration: for small instances, as a check.
 
@@ -130,7 +130,7 @@ def emitted_law(
         if chance == 0.0:
             continue
         wanted = [law(target(block[:place]), "target") for place in range(gamma + 1)]
-        for accepted, share, after in _outcomes(block, laws, wanted, rule):
+        for accepted, share, after in _outcomes(block, laws, wanted, verifier):
             for token, odds in enumerate(after):
                 key = (*block[:accepted], token)
                 emitted[key] = emitted.get(key, 0.0) + chance * share * float(odds)
@@ -138,10 +138,10 @@ def emitted_law(
 
 
 def _outcomes(
-    block: Sequence[int], draft: Sequence[Law], target: Sequence[Law], rule: Rule
+    block: Sequence[int], draft: Sequence[Law], target: Sequence[Law], verifier: Verifier
 ) -> list[tuple[int, float, Law]]:
     """Each number accepted, its chance, and the law of the token after."""
-    if rule == "block":
+    if verifier == "block":
         weights = block_weights(block, draft, target)
         passing = [_chance(weights, place, draft, target) for place in range(1, len(weights))]
         alive = [1.0, *passing]

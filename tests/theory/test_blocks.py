@@ -81,11 +81,11 @@ def words(vocabulary: int, length: int) -> list[tuple[int, ...]]:
     return list(itertools.product(range(vocabulary), repeat=length))
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("seed", range(4))
-def test_both_rules_emit_the_law_of_the_target(rule: blocks.Rule, seed: int) -> None:
+def test_both_rules_emit_the_law_of_the_target(verifier: blocks.Verifier, seed: int) -> None:
     draft, target = (tree(np.random.default_rng([seed, side])) for side in range(2))
-    emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, rule)
+    emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, verifier)
     for text in words(3, 4):
         got = sum(
             chance * along(target, text, start=len(key))
@@ -97,11 +97,11 @@ def test_both_rules_emit_the_law_of_the_target(rule: blocks.Rule, seed: int) -> 
 
 def test_in_context_block_accepts_more() -> None:
     means = {}
-    for rule in ("token", "block"):
+    for verifier in ("token", "block"):
         draft, target = (tree(np.random.default_rng([9, side])) for side in range(2))
-        emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, rule)
+        emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, verifier)
         assert sum(emitted.values()) == pytest.approx(1.0, abs=1e-12)
-        means[rule] = sum((len(key) - 1) * chance for key, chance in emitted.items())
+        means[verifier] = sum((len(key) - 1) * chance for key, chance in emitted.items())
     assert means["block"] > means["token"] + 0.01
 
 
