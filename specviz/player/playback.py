@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from specviz.record.token_text import Place, added_texts, alone, emitted_tokens
+from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
 from specviz.record.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
 
 Plain = dict[str, Any]
@@ -31,7 +31,7 @@ def round_items(trace: Trace, start: int = 0) -> list[Plain]:
     return items
 
 
-def _adds(trace: Trace) -> dict[Place, str]:
+def _adds(trace: Trace) -> dict[TokenIndex, str]:
     emitted = list(emitted_tokens(trace.rounds))
     texts = [token.text for _, token in emitted]
     adds = added_texts([token.token_id for _, token in emitted], texts, trace.pieces, trace.text)

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specviz.record.trace import Candidate, Extra, Round
 
-Place = tuple[int, int]  # of a round, and of a candidate in it; their number for the extra token
+TokenIndex = tuple[
+    int, int
+]  # of a round, and of a candidate in it; their number for the extra token
 _NO_CHARACTER = "\ufffd"
 _STRAY = re.compile("[\udc80-\udcff]+")
 
 
-def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[Place, Candidate | Extra]]:
+def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candidate | Extra]]:
     """The tokens that the text is made of."""
     for index, entry in enumerate(rounds):
         for place, candidate in enumerate(entry.candidates):
