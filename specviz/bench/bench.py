@@ -168,9 +168,9 @@ def _speculative(pair: Pair, ids: Sequence[int], config: RunConfig) -> _Written:
 
 
 def _plain(pair: Pair, ids: Sequence[int], config: RunConfig) -> _Written:
-    from specviz.engine import plain
+    from specviz.engine import decode_plainly
 
-    run = plain(pair, ids, config)
+    run = decode_plainly(pair, ids, config)
     began = time.perf_counter()
     tokens = tuple(run)
     return _Written(time.perf_counter() - began, tokens)

@@ -1,9 +1,9 @@
 """The engine: an exact draft/target pair that yields every round as a plain value."""
 
-from specviz.engine.decoding.plain import plain
+from specviz.engine.decoding.plain_decoding import decode_plainly
 from specviz.engine.decoding.speculation import Speculation, speculate
 from specviz.engine.loading.checkup import check_pair
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
 
-__all__ = ["Pair", "Speculation", "check_pair", "load_pair", "plain", "speculate"]
+__all__ = ["Pair", "Speculation", "check_pair", "decode_plainly", "load_pair", "speculate"]

@@ -54,7 +54,7 @@ def kept_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
     """Let the target write to every preset of the kind, and score the draft along the way."""
-    from specviz.engine import plain
+    from specviz.engine import decode_plainly
     from specviz.engine.decoding.scoring import text_odds
     from specviz.engine.model.chat import encode_prompt
 
@@ -64,7 +64,7 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
         if preset.kind != kind:
             continue
         prompt_ids = encode_prompt(pair, preset.text, chat=config.chat)
-        emitted = tuple(plain(pair, prompt_ids, dataclasses.replace(settings, chat=False)))
+        emitted = tuple(decode_plainly(pair, prompt_ids, dataclasses.replace(settings, chat=False)))
         odds = text_odds(pair, prompt_ids, emitted, settings)
         texts.append(TextOdds(prompt=preset.text, odds=odds))
     profile = Profile(kind=kind, texts=tuple(texts))

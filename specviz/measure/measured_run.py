@@ -157,7 +157,7 @@ def measure_baseline(pair: Pair, run: Speculation) -> Baseline:
 
 
 def _target_block(pair: Pair, run: Speculation) -> tuple[float, Block]:
-    from specviz.engine.decoding.plain import forced_seconds
+    from specviz.engine.decoding.plain_decoding import forced_seconds
 
     prefill, seconds = forced_seconds(pair, run.prompt.token_ids, run.emitted, run.config)
     return prefill, Block(lane="target", seconds=seconds)

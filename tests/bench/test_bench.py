@@ -15,7 +15,7 @@ from specviz.bench import bench
 from specviz.bench.bench_divergence import Divergence
 from specviz.bench.rivals import Assistance, RivalRun
 from specviz.cli.report import to_json
-from specviz.engine import plain
+from specviz.engine import decode_plainly
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
@@ -137,7 +137,7 @@ def margin_at(pair: Pair, text: str, position: int) -> float:
     ids = encode_prompt(pair, text, chat=False)
     settings = RunConfig(temperature=0.0, max_new_tokens=position, ignore_eos=True)
     with torch.inference_mode():
-        known = torch.tensor([ids + list(plain(pair, ids, settings))])
+        known = torch.tensor([ids + list(decode_plainly(pair, ids, settings))])
         best = pair.target(known).logits[0, -1].topk(2).values
     return float(best[0] - best[1])
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.bench.rivals import Assistance, RivalRun, assisted, generate
-from specviz.engine import plain, speculate
+from specviz.engine import decode_plainly, speculate
 from specviz.engine.model.pair import Pair
 from specviz.record.trace import RunConfig
 
@@ -33,7 +33,7 @@ def settings_of(pair: Pair) -> list[dict[str, Any]]:
 def test_generation_writes_our_tokens(pair: Pair, prompt: str) -> None:
     ids = encoded(pair, prompt)
     run = generate(pair, ids, LENGTH)
-    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert run.token_ids == tuple(decode_plainly(pair, ids, CONFIG))
     assert (len(run.token_ids), run.target_forwards) == (LENGTH, LENGTH)
     assert run.seconds > 0
 
@@ -55,7 +55,7 @@ def test_a_fixed_gamma_takes_as_many_passes_as_our_rounds(
 def test_any_assistance_writes_the_same_tokens(pair: Pair, assistance: Assistance) -> None:
     ids = encoded(pair, PROMPTS[0])
     run = assisted(pair, ids, LENGTH, assistance)
-    assert run.token_ids == tuple(plain(pair, ids, CONFIG))
+    assert run.token_ids == tuple(decode_plainly(pair, ids, CONFIG))
     assert 0 < run.target_forwards < LENGTH
 
 
@@ -66,7 +66,7 @@ def lanes(pair: Pair, ids: list[int]) -> list[RivalRun]:
 
 def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = encoded(pair, PROMPTS[0])
-    early = tuple(plain(pair, ids, CONFIG))[3]
+    early = tuple(decode_plainly(pair, ids, CONFIG))[3]
     assert pair.draft is not None
     for model in (pair.target, pair.draft):
         monkeypatch.setattr(model.generation_config, "eos_token_id", early)

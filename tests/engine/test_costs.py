@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import plain
+from specviz.engine import decode_plainly
 from specviz.engine.decoding.costs import MAX_TOKENS, _Column, _drift, measure_step_costs
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
@@ -43,14 +43,14 @@ def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperatu
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
     settings = RunConfig(temperature=temperature, max_new_tokens=10, ignore_eos=True)
-    before = list(plain(pair, (5, 6, 7), settings))
+    before = list(decode_plainly(pair, (5, 6, 7), settings))
     table = measured(pair, settings, contexts=CONTEXTS, repeats=2)
     assert table.contexts == CONTEXTS
     assert (len(table.draft), len(table.target)) == (2, MAX_TOKENS)
     for row in (*table.draft, table.draft_next, *table.target):
         assert len(row) == len(CONTEXTS)
         assert all(0.0 < seconds < 1.0 for seconds in row)
-    assert list(plain(pair, (5, 6, 7), settings)) == before
+    assert list(decode_plainly(pair, (5, 6, 7), settings)) == before
 
 
 def test_without_a_draft_there_are_no_draft_rows() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from specviz.engine import Pair, plain, speculate
+from specviz.engine import Pair, decode_plainly, speculate
 from specviz.errors import PromptError
 from specviz.record.trace import Round
 from tests.engine.models import noisy_copy, pair_of, tiny_model
@@ -152,7 +152,7 @@ def test_the_context_is_filled_to_its_last_token(length: int, gamma: int) -> Non
     assert run.finish == "context"
     assert rounds[-1].cut in ("context", None)
     settings = config(temperature=0.0, gamma=gamma, max_new_tokens=100)
-    alone = tuple(plain(short_context_pair(), prompt, settings))
+    alone = tuple(decode_plainly(short_context_pair(), prompt, settings))
     assert tokens(play(short_context_pair(), settings, prompt)) == alone
 
 
@@ -175,7 +175,7 @@ def test_a_prompt_beyond_the_context_is_refused(length: int) -> None:
     with pytest.raises(PromptError, match=f"{length} tokens; the pair's context holds 32"):
         speculate(short_context_pair(), (1,) * length, config())
     with pytest.raises(PromptError):
-        next(plain(short_context_pair(), (1,) * length, config()))
+        next(decode_plainly(short_context_pair(), (1,) * length, config()))
 
 
 # -- stop strings

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 
-from specviz.engine import Pair, plain, speculate
+from specviz.engine import Pair, decode_plainly, speculate
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import FAMILIES, WINDOW, noisy_copy, pair_of, stir, tiny_model
 
@@ -137,4 +137,4 @@ def check_greedy(family: str, step: str, gamma: int) -> None:
 def test_plain_decoding_writes_what_generate_writes(family: str, step: str) -> None:
     pair = family_pair(family, step)
     for prompt, text in zip(prompts(), generated(family), strict=True):
-        assert tuple(plain(pair, prompt, greedy(1))) == text
+        assert tuple(decode_plainly(pair, prompt, greedy(1))) == text

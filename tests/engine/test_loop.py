@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import Pair, Speculation, plain, speculate
+from specviz.engine import Pair, Speculation, decode_plainly, speculate
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.sampling import draft_slot, inverse_cdf
 from specviz.engine.decoding.verify import Lossless
@@ -122,7 +122,7 @@ def test_a_prompt_that_means_nothing_is_refused(pair: Pair, prompt: Any) -> None
 
 def test_a_prompt_of_one_token(pair: Pair) -> None:
     settings = config(temperature=0.0)
-    assert tokens(play(pair, settings, (7,))) == tuple(plain(pair, (7,), settings))
+    assert tokens(play(pair, settings, (7,))) == tuple(decode_plainly(pair, (7,), settings))
     with torch.inference_mode():
         first = int(pair.target(torch.tensor([[7]])).logits[0, -1].argmax())
     assert tokens(play(pair, settings, (7,)))[0] == first
@@ -166,7 +166,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one(pair: Pair) -> None:
 @pytest.mark.parametrize("gamma", [1, 4])
 def test_greedy_is_the_plain_text(step: str, gamma: int) -> None:
     pair, settings = llama_pair(step), config(temperature=0.0, gamma=gamma)
-    assert tokens(play(pair, settings)) == tuple(plain(pair, PROMPT, settings))
+    assert tokens(play(pair, settings)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
 # -- leaving early
@@ -272,7 +272,7 @@ def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
 def test_a_drafter_that_knows_nothing_changes_nothing_but_the_speed(pair: Pair) -> None:
     settings = config(temperature=0.0, gamma=3)
     run = Speculation(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
-    assert tokens(list(run)) == tuple(plain(pair, PROMPT, settings))
+    assert tokens(list(run)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
 def test_a_rule_of_ones_own_decides(pair: Pair) -> None:

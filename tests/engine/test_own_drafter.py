@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import Pair, plain, speculate
+from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.sampling import one_hot
 from specviz.record.trace import RunConfig
@@ -56,7 +56,7 @@ def test_a_drafter_is_handed_the_targets_last_hidden_states(llama: Path, step: s
     drafter = _HeadReader(pair)
     run = speculate(pair, PROMPT, GREEDY, drafter=drafter)
     rounds = list(run)
-    assert run.emitted == tuple(plain(pair, PROMPT, GREEDY))
+    assert run.emitted == tuple(decode_plainly(pair, PROMPT, GREEDY))
     assert len(drafter.seen) == len(rounds)
     config: Any = pair.target.config
     width = config.hidden_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.engine import Pair, plain, speculate
+from specviz.engine import Pair, decode_plainly, speculate
 from specviz.errors import PairError
 from tests.engine.models import pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
@@ -24,7 +24,7 @@ def test_prompt_lookup_writes_the_plain_text(
     pair: Pair, gamma: int, prompt: tuple[int, ...]
 ) -> None:
     settings = config(temperature=0.0, gamma=gamma, drafter="prompt-lookup", max_new_tokens=120)
-    assert tokens(play(pair, settings, prompt)) == tuple(plain(pair, prompt, settings))
+    assert tokens(play(pair, settings, prompt)) == tuple(decode_plainly(pair, prompt, settings))
 
 
 def test_prompt_lookup_proposes_what_followed_before_and_sometimes_nothing(pair: Pair) -> None:

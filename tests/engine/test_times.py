@@ -14,7 +14,7 @@ import torch
 from specviz.engine.decoding import costs, speculation
 from specviz.engine.decoding.clock import EventClock
 from specviz.engine.decoding.costs import measure_step_costs
-from specviz.engine.decoding.plain import forced_seconds
+from specviz.engine.decoding.plain_decoding import forced_seconds
 from specviz.engine.decoding.sampling import keyed_uniforms
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import RoundTimes

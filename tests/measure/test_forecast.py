@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.engine import plain
+from specviz.engine import decode_plainly
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import (
     Profile,
@@ -117,7 +117,7 @@ def library_logits(model: torch.nn.Module, ids: list[int], first: int) -> torch.
 def odds_by_library(pair: Pair, prompt: str, config: RunConfig) -> tuple[list[int], list[float]]:
     """The text that the target writes, and min(1, draft / target) at each of its tokens."""
     prompt_ids: list[int] = pair.tokenizer(prompt)["input_ids"]
-    emitted = list(plain(pair, prompt_ids, replace(config, max_new_tokens=128)))
+    emitted = list(decode_plainly(pair, prompt_ids, replace(config, max_new_tokens=128)))
     ids, first = prompt_ids + emitted, len(prompt_ids)
     assert pair.draft is not None
     own = []

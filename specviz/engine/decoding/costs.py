@@ -24,7 +24,7 @@ from statistics import median
 import torch
 
 from specviz.engine.decoding.drafting import ModelDrafter, Proposal
-from specviz.engine.decoding.plain import PlainLane
+from specviz.engine.decoding.plain_decoding import PlainLane
 from specviz.engine.decoding.sampling import Sampler, keyed_uniforms, one_hot
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import make_rule

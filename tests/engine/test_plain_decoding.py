@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy import stats
 
-from specviz.engine import Pair, plain
-from specviz.engine.decoding.plain import forced_seconds
+from specviz.engine import Pair, decode_plainly
+from specviz.engine.decoding.plain_decoding import forced_seconds
 from specviz.engine.model.steps import LibraryStep
 from specviz.record.trace import RunConfig
 from tests.engine.models import pair_of, tiny_model
@@ -31,33 +31,33 @@ def config(**changes: Any) -> RunConfig:
 
 
 def test_plain_ends_at_the_end_token(pair: Pair) -> None:
-    free = list(plain(pair, PROMPT, config()))
+    free = list(decode_plainly(pair, PROMPT, config()))
     assert len(free) == 40
     ending = replace(pair, eos_ids=frozenset({free[7]}))
     length = free.index(free[7]) + 1
-    assert list(plain(ending, PROMPT, config(ignore_eos=False))) == free[:length]
-    assert list(plain(ending, PROMPT, config())) == free
+    assert list(decode_plainly(ending, PROMPT, config(ignore_eos=False))) == free[:length]
+    assert list(decode_plainly(ending, PROMPT, config())) == free
 
 
 def test_plain_ends_with_a_stop_string(pair: Pair) -> None:
     pieces = [bytes([97 + i % 26]) for i in range(320)]
     pair = replace(pair, token_table=pair_of(pair.target, None, pieces=pieces).token_table)
-    free = list(plain(pair, PROMPT, config()))
+    free = list(decode_plainly(pair, PROMPT, config()))
     text = pair.token_table.join(free)
     length = text.find(text[10:13]) + 3
-    assert list(plain(pair, PROMPT, config(stop=(text[10:13],)))) == free[:length]
+    assert list(decode_plainly(pair, PROMPT, config(stop=(text[10:13],)))) == free[:length]
 
 
 def test_plain_meets_the_limits() -> None:
     short = pair_of(tiny_model("gpt2", n_positions=16), None, max_context=16)
-    assert len(list(plain(short, PROMPT, config()))) == 11
-    assert len(list(plain(short, PROMPT, config(max_new_tokens=1)))) == 1
-    assert len(list(plain(short, (3,) * 15, config()))) == 1
+    assert len(list(decode_plainly(short, PROMPT, config()))) == 11
+    assert len(list(decode_plainly(short, PROMPT, config(max_new_tokens=1)))) == 1
+    assert len(list(decode_plainly(short, (3,) * 15, config()))) == 1
 
 
 def test_the_same_seed_gives_the_same_text(pair: Pair) -> None:
     one, same, other = (
-        list(plain(pair, PROMPT, config(temperature=1.0, seed=seed))) for seed in (1, 1, 2)
+        list(decode_plainly(pair, PROMPT, config(temperature=1.0, seed=seed))) for seed in (1, 1, 2)
     )
     assert one == same != other
 
@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_text(pair: Pair) -> None:
 def test_plain_sampling_has_the_law_of_the_target() -> None:
     pair = pair_of(tiny_model("llama", vocabulary=7, sigma=0.3), None, step="lean")
     settings = [config(temperature=1.0, max_new_tokens=1, seed=seed) for seed in range(2_000)]
-    first = [next(iter(plain(pair, (3, 1, 4), one))) for one in settings]
+    first = [next(iter(decode_plainly(pair, (3, 1, 4), one))) for one in settings]
     with torch.inference_mode():
         law = pair.target(torch.tensor([[3, 1, 4]])).logits[0, -1].double().softmax(-1).numpy()
     counts = np.bincount(first, minlength=7)
@@ -77,7 +77,7 @@ def test_plain_sampling_has_the_law_of_the_target() -> None:
 def test_forced_decoding_takes_a_step_for_each_token(
     pair: Pair, prompt: tuple[int, ...], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    emitted = list(plain(pair, prompt, config(temperature=1.0, max_new_tokens=count)))
+    emitted = list(decode_plainly(pair, prompt, config(temperature=1.0, max_new_tokens=count)))
     notes = watch(monkeypatch)
     prefill, seconds = forced_seconds(pair, prompt, emitted, config(temperature=1.0))
     assert len(seconds) == count
@@ -94,14 +94,14 @@ def test_forced_decoding_at_the_end_of_the_context() -> None:
     short = pair_of(tiny_model("gpt2", n_positions=16), None, max_context=16)
     for length in (13, 14, 15):
         prompt = tuple(range(1, length + 1))
-        emitted = list(plain(short, prompt, config()))
+        emitted = list(decode_plainly(short, prompt, config()))
         _, seconds = forced_seconds(short, prompt, emitted, config())
         assert len(seconds) == len(emitted) == 16 - length
 
 
 def test_a_step_broken_off_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of(tiny_model("llama"), None)
-    run = plain(pair, PROMPT, config())
+    run = decode_plainly(pair, PROMPT, config())
     next(run)
 
     def failing(*_: object) -> torch.Tensor:

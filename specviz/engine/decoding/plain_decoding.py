@@ -48,7 +48,7 @@ class PlainRun(Iterator[int]):
         return token
 
 
-def plain(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
+def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
     """Plain decoding of a prompt by the target alone: an iterator of token ids."""
     return PlainRun(pair, prompt, config)
 
