@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.engine.decoding.drafting import Proposal
-from specviz.engine.decoding.target_pass import Checked, TargetPass
+from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 
@@ -60,7 +60,7 @@ class Notes:
 
     targets: list[StepSpy] = field(default_factory=list)
     drafts: list[StepSpy] = field(default_factory=list)
-    passes: list[tuple[Proposal, torch.Tensor, Checked]] = field(default_factory=list)
+    passes: list[tuple[Proposal, torch.Tensor, TargetPassResult]] = field(default_factory=list)
 
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
@@ -78,10 +78,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
 
     def spied_check(
         self: TargetPass, pending: int, proposal: Proposal, uniforms: torch.Tensor
-    ) -> Checked:
-        checked = check(self, pending, proposal, uniforms)
-        notes.passes.append((proposal, uniforms, checked))
-        return checked
+    ) -> TargetPassResult:
+        result = check(self, pending, proposal, uniforms)
+        notes.passes.append((proposal, uniforms, result))
+        return result
 
     monkeypatch.setattr(Pair, "target_step", spied_target)
     monkeypatch.setattr(Pair, "draft_step", spied_draft)

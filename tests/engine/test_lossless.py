@@ -143,7 +143,7 @@ def _play_round(
         texts[everyone, lengths + position] = sampler.draw(draft[row], drawn[position]).numpy()
     target_rows.append(target[row_of(texts, lengths + gamma)])
     candidates = texts[everyone[:, None], lengths[:, None] + np.arange(gamma)]
-    decision = verify(
+    found = verify(
         rule,
         sampler,
         torch.from_numpy(candidates),
@@ -152,8 +152,8 @@ def _play_round(
         drawn[gamma : 2 * gamma].T,
         drawn[2 * gamma],
     )
-    accepted = decision.num_accepted.numpy()
-    texts[everyone, lengths + accepted] = decision.extra.numpy()
+    accepted = found.num_accepted.numpy()
+    texts[everyone, lengths + accepted] = found.extra.numpy()
     return texts, lengths + accepted + 1
 
 

@@ -128,7 +128,7 @@ def test_over_acceptance_has_the_reference_losses_in_samples(
     target = torch.from_numpy(REF5_TARGET).float()
     uniforms = torch.from_numpy(rng.integers(2**24, size=(3, count)) * 2.0**-24).float()
     candidates = SAMPLED.draw(draft.expand(count, -1), uniforms[0])[:, None]
-    decision = verify(
+    found = verify(
         rule,
         SAMPLED,
         candidates,
@@ -137,12 +137,12 @@ def test_over_acceptance_has_the_reference_losses_in_samples(
         uniforms[1][:, None],
         uniforms[2],
     )
-    first = torch.where(decision.num_accepted > 0, candidates[:, 0], decision.extra)
+    first = torch.where(found.num_accepted > 0, candidates[:, 0], found.extra)
     law = np.bincount(first.numpy(), minlength=5) / count
     expected = oracle.emitted_law(REF5_DRAFT, REF5_TARGET, epsilon, source)
     deviation = np.sqrt(expected * (1 - expected) / count)
     assert (np.abs(law - expected) < 5 * deviation).all()
-    rejected = float((decision.num_accepted == 0).double().mean())
+    rejected = float((found.num_accepted == 0).double().mean())
     wanted = REF5[epsilon][0]
     assert abs(rejected - wanted) < 5 * np.sqrt(max(wanted * (1 - wanted), 1e-12) / count)
 

@@ -134,9 +134,9 @@ def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.Mon
     pair = pair_of(target, noisy_copy(target))
     settings = RunConfig(temperature=0.0, top_k=3, max_new_tokens=20, ignore_eos=True)
     for entry in speculate(pair, (5, 6, 7), settings):
-        proposal, _, checked = notes.passes[-1]
+        proposal, _, result = notes.passes[-1]
         assert proposal.logits is not None
-        draft, target_law = proposal.logits.softmax(-1), checked.logits.softmax(-1)
+        draft, target_law = proposal.logits.softmax(-1), result.logits.softmax(-1)
         for i, candidate in enumerate(entry.candidates):
             assert candidate.draft_prob == 1.0
             assert candidate.target_prob in (0.0, 1.0)
@@ -167,9 +167,9 @@ def test_a_lossy_rule_records_its_overlap_and_bias(
     settings = config(rule="over-accept", gamma=3, max_new_tokens=30, **sampling)
     biases: list[float] = []
     for entry in play(llama_pair("lean"), settings):
-        proposal, _, checked = notes.passes[entry.index]
+        proposal, _, result = notes.passes[entry.index]
         for i, candidate in enumerate(entry.candidates):
-            own, theirs = proposal.probs[i].double().numpy(), checked.probs[i].double().numpy()
+            own, theirs = proposal.probs[i].double().numpy(), result.probs[i].double().numpy()
             law = oracle.emitted_law(own, theirs, settings.epsilon, settings.residual)
             bias = oracle.total_variation(law, theirs)
             shared = float(np.minimum(own, theirs).sum())

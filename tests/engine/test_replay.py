@@ -41,8 +41,8 @@ def test_every_verdict_and_every_draw_can_be_replayed(
     settings = config(seed=5, gamma=3, max_new_tokens=160, **sampling)
     rounds = play(llama_pair("lean"), settings)
     assert len(rounds) > 40
-    for entry, (proposal, _, checked) in zip(rounds, notes.passes, strict=True):
-        replay(entry, settings, proposal.probs.numpy(), checked.probs.numpy())
+    for entry, (proposal, _, result) in zip(rounds, notes.passes, strict=True):
+        replay(entry, settings, proposal.probs.numpy(), result.probs.numpy())
     seen = {c.verdict for entry in rounds for c in entry.candidates}
     assert seen == {"accepted", "rejected", "discarded"}
 

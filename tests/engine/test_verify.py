@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.engine.decoding.sampling import Sampler
-from specviz.engine.decoding.verify import Decision, Lossless, Rule, verify
+from specviz.engine.decoding.verify import Lossless, Rule, Verification, verify
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
 from tests.engine.laws import LAST, UNIFORM, laws
@@ -39,7 +39,7 @@ def run_verify(
     rule: Rule | None = None,
     sampler: Sampler = SAMPLED,
     dtype: torch.dtype = torch.float32,
-) -> Decision:
+) -> Verification:
     return verify(
         rule or Lossless(),
         sampler,
@@ -121,14 +121,14 @@ def test_torch_agrees_with_the_oracle(
 ) -> None:
     draft, target, candidates, uniforms, extra = case
     probe = Probe()
-    decision = run_verify(draft, target, candidates, uniforms, extra, sampler=probe)
+    found = run_verify(draft, target, candidates, uniforms, extra, sampler=probe)
     # the recorded floats are the float32 values, exactly
     own = [float(np.float32(row[x])) for row, x in zip(draft, candidates, strict=True)]
     theirs = [float(np.float32(row[x])) for row, x in zip(target[:-1], candidates, strict=True)]
-    assert decision.draft_probs.tolist() == own
-    assert decision.target_probs.tolist() == theirs
+    assert found.draft_probs.tolist() == own
+    assert found.target_probs.tolist() == theirs
 
-    accepted = int(decision.num_accepted)
+    accepted = int(found.num_accepted)
     assert accepted == oracle.verdicts(uniforms, own, theirs)
 
     law = probe.law.double().numpy()
@@ -139,8 +139,8 @@ def test_torch_agrees_with_the_oracle(
             draft[accepted].astype(np.float32), target[accepted].astype(np.float32)
         )
     np.testing.assert_allclose(law, expected, atol=1e-6)
-    assert int(decision.extra) == oracle.draw(probe.law.double().tolist(), extra)
-    assert law[int(decision.extra)] > 0.0
+    assert int(found.extra) == oracle.draw(probe.law.double().tolist(), extra)
+    assert law[int(found.extra)] > 0.0
 
 
 @given(rounds())
@@ -151,11 +151,11 @@ def test_greedy_is_a_one_hot_through_the_same_function(
     size = draft.shape[-1]
     sharp = np.eye(size)[draft.argmax(-1)], np.eye(size)[target.argmax(-1)]
     drafted, wanted = draft.argmax(-1).tolist(), target.argmax(-1).tolist()
-    decision = run_verify(*sharp, drafted, uniforms, extra, sampler=GREEDY)
+    found = run_verify(*sharp, drafted, uniforms, extra, sampler=GREEDY)
     agree = [d == t for d, t in zip(drafted, wanted, strict=False)]
     expected = agree.index(False) if False in agree else len(agree)
-    assert int(decision.num_accepted) == expected
-    assert int(decision.extra) == wanted[expected]
+    assert int(found.num_accepted) == expected
+    assert int(found.extra) == wanted[expected]
 
 
 @given(laws(6), st.lists(UNIFORM, min_size=3, max_size=3), UNIFORM)
@@ -164,43 +164,43 @@ def test_equal_models_accept_everything(
 ) -> None:
     token = int(law.argmax())
     same = np.stack([law] * 4)
-    decision = run_verify(same[:3], same, [token] * 3, uniforms, extra)
-    assert int(decision.num_accepted) == 3
+    found = run_verify(same[:3], same, [token] * 3, uniforms, extra)
+    assert int(found.num_accepted) == 3
 
 
 def test_an_empty_residual_gives_the_target_and_never_nan() -> None:
     """A rejection where the two agree can only come of a candidate the draft never drew."""
     law = np.array([0.0, 0.25, 0.75])
     probe = Probe()
-    decision = run_verify(law[None], np.stack([law, law]), [0], [0.5], 0.9, sampler=probe)
-    assert int(decision.num_accepted) == 0
+    found = run_verify(law[None], np.stack([law, law]), [0], [0.5], 0.9, sampler=probe)
+    assert int(found.num_accepted) == 0
     assert probe.law.tolist() == law.tolist()
-    assert int(decision.extra) == 2
+    assert int(found.extra) == 2
 
 
 def test_no_candidates_draws_from_the_target() -> None:
     target = np.array([[0.25, 0.0, 0.75]])
     for extra, token in ((0.0, 0), (0.24, 0), (0.25, 2), (LAST, 2)):
-        decision = run_verify(np.empty((0, 3)), target, [], [], extra)
-        assert int(decision.num_accepted) == 0
-        assert int(decision.extra) == token
-        assert decision.draft_probs.shape == (0,)
+        found = run_verify(np.empty((0, 3)), target, [], [], extra)
+        assert int(found.num_accepted) == 0
+        assert int(found.extra) == token
+        assert found.draft_probs.shape == (0,)
 
 
 def test_a_candidate_the_target_rules_out_is_rejected_whatever_the_uniform() -> None:
     draft, target = np.array([[0.5, 0.5]]), np.array([[0.0, 1.0], [0.5, 0.5]])
     for uniform in (0.0, 2.0**-24, 0.5, LAST):
-        decision = run_verify(draft, target, [0], [uniform])
-        assert int(decision.num_accepted) == 0
-        assert int(decision.extra) == 1
+        found = run_verify(draft, target, [0], [uniform])
+        assert int(found.num_accepted) == 0
+        assert int(found.extra) == 1
 
 
 def test_nothing_after_the_first_rejection_counts() -> None:
     draft = np.full((3, 2), 0.5)
     target = np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]])
-    decision = run_verify(draft, target, [0, 0, 0], [0.1, 0.1, 0.1])
-    assert int(decision.num_accepted) == 1
-    assert int(decision.extra) == 1
+    found = run_verify(draft, target, [0, 0, 0], [0.1, 0.1, 0.1])
+    assert int(found.num_accepted) == 1
+    assert int(found.extra) == 1
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 3), (1, 1, 4)])

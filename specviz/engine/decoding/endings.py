@@ -13,7 +13,7 @@ _STOP_MARGIN = 4  # tokens looked back for each token of a stop string: a byte m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class RoundOutput:
     """What a round emits once the endings have had their say."""
 
     emitted: tuple[int, ...]
@@ -42,7 +42,7 @@ class Endings:
         num_accepted: int,
         extra_id: int,
         room: int,
-    ) -> Ending:
+    ) -> RoundOutput:
         """Accepted candidates and the extra token, up to the first ending among them."""
         full = (*token_ids[:num_accepted], extra_id)
         kept = full[:room]
@@ -50,7 +50,7 @@ class Endings:
         if reason is None and len(kept) == room:
             reason = self.limit_reason
         lost = length < len(full) and reason in ("eos", "stop")
-        return Ending(
+        return RoundOutput(
             emitted=kept[:length],
             num_accepted=min(num_accepted, length),
             has_extra=length == len(full),

@@ -42,9 +42,9 @@ class PlainRun(Iterator[int]):
         self._done = True  # should the step break off, its cache is half-way: never go on
         with memory_errors(self._device):
             token = self._lane.step(self._history[-1], length - self._first)
-        ending = self._endings.judge(self._history, (), 0, token, self._limit - length)
+        output = self._endings.judge(self._history, (), 0, token, self._limit - length)
         self._history.append(token)
-        self._done = ending.finish is not None
+        self._done = output.finish is not None
         return token
 
 

@@ -20,7 +20,7 @@ _COLUMNS_FROM = 512  # below this many, sorting a row at once is as fast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class CandidateRecord:
     """What the record adds to one candidate; nothing with the record off."""
 
     insight: Insight | None = None
@@ -40,20 +40,20 @@ class Recorder:
         self._space: torch.Tensor | None = None
 
     @torch.inference_mode()
-    def sights(
+    def records(
         self,
         rule: Rule,
         proposal: Proposal,
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
-    ) -> list[Sight]:
+    ) -> list[CandidateRecord]:
         """One a candidate; a lossy rule is held against the run's own distributions."""
         insights = self.insights(proposal, target_logits, target_probs)
         losses = _losses(rule, proposal.probs, target_probs[: len(insights)])
         if losses is None:
-            return [Sight(insight=each) for each in insights]
+            return [CandidateRecord(insight=each) for each in insights]
         return [
-            Sight(insight=insight, overlap=min(1.0, overlap), bias=bias)
+            CandidateRecord(insight=insight, overlap=min(1.0, overlap), bias=bias)
             for insight, overlap, bias in zip(insights, *losses, strict=True)
         ]
 

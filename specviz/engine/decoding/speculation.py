@@ -15,10 +15,10 @@ import torch
 
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, ModelDrafter, PromptLookupDrafter, Proposal
-from specviz.engine.decoding.endings import Ending, Endings, room_for
-from specviz.engine.decoding.recording import Recorder, Sight
+from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
+from specviz.engine.decoding.recording import CandidateRecord, Recorder
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
-from specviz.engine.decoding.target_pass import Checked, Outcome, TargetPass
+from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult, Verdicts
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
@@ -119,13 +119,13 @@ class Speculation(Iterator[Round]):
         # A plain step's time holds its draw. Drawn before the clock, a round's would be free,
         # and every speedup too high by its share.
         uniforms = keyed_uniforms(self.config.seed, self._index, count)
-        outcome, sights, catch_up = self._decide(count, uniforms)
-        ending = self._endings.judge(
-            self._history, outcome.token_ids, outcome.num_accepted, outcome.extra_id, room
+        verdicts, records, catch_up = self._draft_and_verify(count, uniforms)
+        output = self._endings.judge(
+            self._history, verdicts.token_ids, verdicts.num_accepted, verdicts.extra_id, room
         )
-        self._settle(ending, before + ending.num_accepted)
-        candidates = self._candidates(outcome, ending, uniforms, sights)
-        extra = self._extra(outcome, ending, uniforms)
+        self._settle(output, before + output.num_accepted)
+        candidates = self._candidates(verdicts, output, uniforms, records)
+        extra = self._extra(verdicts, output, uniforms)
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()
@@ -134,8 +134,8 @@ class Speculation(Iterator[Round]):
             context_length=before,
             candidates=candidates,
             extra=extra,
-            emitted=ending.emitted,
-            cut=_cut(ending, self.config.gamma, room, self._endings.limit_reason),
+            emitted=output.emitted,
+            cut=_cut(output, self.config.gamma, room, self._endings.limit_reason),
             draft_catch_up=catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
@@ -143,7 +143,9 @@ class Speculation(Iterator[Round]):
         return entry
 
     @torch.inference_mode()
-    def _decide(self, count: int, uniforms: np.ndarray) -> tuple[Outcome, list[Sight], int]:
+    def _draft_and_verify(
+        self, count: int, uniforms: np.ndarray
+    ) -> tuple[Verdicts, list[CandidateRecord], int]:
         """Draft, verify, look: host values, and how many tokens the draft was first fed.
 
         What is left on the device is freed on return, while the clock still runs, as a plain
@@ -152,62 +154,62 @@ class Speculation(Iterator[Round]):
         drawn = torch.from_numpy(uniforms).to(self.pair.device)
         proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
         self._clock.mark()
-        checked = self._pass.check(self._history[-1], proposal, drawn)
+        result = self._pass.check(self._history[-1], proposal, drawn)
         self._clock.mark()
-        sights = self._look(proposal, checked)
+        records = self._records(proposal, result)
         self._clock.mark()
-        return checked.outcome, sights, proposal.catch_up
+        return result.verdicts, records, proposal.catch_up
 
-    def _look(self, proposal: Proposal, checked: Checked) -> list[Sight]:
+    def _records(self, proposal: Proposal, result: TargetPassResult) -> list[CandidateRecord]:
         """What both models thought, with the record on."""
         count = proposal.token_ids.shape[0]
         if not self.config.record or not count:
-            return [Sight()] * count
-        return self._recorder.sights(self._rule, proposal, checked.logits, checked.probs)
+            return [CandidateRecord()] * count
+        return self._recorder.records(self._rule, proposal, result.logits, result.probs)
 
-    def _settle(self, ending: Ending, valid: int) -> None:
+    def _settle(self, output: RoundOutput, valid: int) -> None:
         """Keep what was emitted; of what the models were fed, only the first ``valid`` stand."""
-        self._history.extend(ending.emitted)
+        self._history.extend(output.emitted)
         self._target.forget(self._target.length - valid)
         self._drafter.settle(valid)
-        if ending.finish is not None:
-            self.finish = ending.finish
+        if output.finish is not None:
+            self.finish = output.finish
             self._done = True
 
     def _candidates(
         self,
-        outcome: Outcome,
-        ending: Ending,
+        verdicts: Verdicts,
+        output: RoundOutput,
         uniforms: np.ndarray,
-        sights: list[Sight],
+        records: list[CandidateRecord],
     ) -> tuple[Candidate, ...]:
         draws = uniforms[verdict_slot(0) :: 2].tolist()
         return tuple(
             Candidate(
                 token_id=token_id,
                 text=self.pair.token_table.text(token_id),
-                verdict=_verdict(i, ending, outcome.num_accepted),
-                draft_prob=outcome.draft_probs[i],
-                target_prob=outcome.target_probs[i],
+                verdict=_verdict(i, output, verdicts.num_accepted),
+                draft_prob=verdicts.draft_probs[i],
+                target_prob=verdicts.target_probs[i],
                 uniform=draws[i],
-                expected_acceptance=min(1.0, outcome.expected[i]),
-                insight=sights[i].insight,
-                overlap=sights[i].overlap,
-                bias=sights[i].bias,
+                expected_acceptance=min(1.0, verdicts.expected[i]),
+                insight=records[i].insight,
+                overlap=records[i].overlap,
+                bias=records[i].bias,
             )
-            for i, token_id in enumerate(outcome.token_ids)
+            for i, token_id in enumerate(verdicts.token_ids)
         )
 
-    def _extra(self, outcome: Outcome, ending: Ending, uniforms: np.ndarray) -> Extra | None:
-        if not ending.has_extra:
+    def _extra(self, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray) -> Extra | None:
+        if not output.has_extra:
             return None
-        bonus = outcome.num_accepted == len(outcome.token_ids)
+        bonus = verdicts.num_accepted == len(verdicts.token_ids)
         return Extra(
-            token_id=outcome.extra_id,
-            text=self.pair.token_table.text(outcome.extra_id),
+            token_id=verdicts.extra_id,
+            text=self.pair.token_table.text(verdicts.extra_id),
             kind="bonus" if bonus else "recovered",
-            target_prob=outcome.extra_target_prob,
-            draft_prob=None if bonus else outcome.extra_draft_prob,
+            target_prob=verdicts.extra_target_prob,
+            draft_prob=None if bonus else verdicts.extra_draft_prob,
             uniform=float(uniforms[EXTRA_SLOT]),
         )
 
@@ -247,16 +249,16 @@ def _make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler
     return ModelDrafter(pair.draft_step(capacity), sampler)
 
 
-def _verdict(position: int, ending: Ending, num_accepted: int) -> Verdict:
-    if position < ending.num_accepted:
+def _verdict(position: int, output: RoundOutput, num_accepted: int) -> Verdict:
+    if position < output.num_accepted:
         return "accepted"
-    if position == num_accepted and ending.has_extra:
+    if position == num_accepted and output.has_extra:
         return "rejected"
     return "discarded"
 
 
-def _cut(ending: Ending, gamma: int, room: int, limit_reason: CutReason) -> CutReason | None:
+def _cut(output: RoundOutput, gamma: int, room: int, limit_reason: CutReason) -> CutReason | None:
     """Why this round could not emit what it might have; None for a whole round."""
-    if ending.cut is not None:
-        return ending.cut
+    if output.cut is not None:
+        return output.cut
     return limit_reason if room < gamma + 1 else None

@@ -1,4 +1,4 @@
-"""The target pass of a round: feed the candidates, verify, bring the outcome to the host."""
+"""The target pass of a round: feed the candidates, verify, bring the verdicts to the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.engine.model.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Verdicts:
     """What was decided, in host values; probabilities are the recorded ones."""
 
     token_ids: list[int]
@@ -27,12 +27,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked:
-    """A pass that is over: the outcome, and what the record is made of."""
+class TargetPassResult:
+    """A pass that is over: the verdicts, and what the record is made of."""
 
     logits: torch.Tensor  # [num_candidates + 1, vocabulary]
     probs: torch.Tensor  # [num_candidates + 1, vocabulary]
-    outcome: Outcome
+    verdicts: Verdicts
 
 
 class TargetPass:
@@ -45,16 +45,18 @@ class TargetPass:
         self._device = device
 
     @torch.inference_mode()
-    def check(self, pending: int, proposal: Proposal, uniforms: torch.Tensor) -> Checked:
+    def check(self, pending: int, proposal: Proposal, uniforms: torch.Tensor) -> TargetPassResult:
         """Feed the pending token and the candidates; one transfer brings the verdicts over."""
         fed = torch.cat((torch.tensor([pending], device=self._device), proposal.token_ids))
         logits = self.step.feed(fed.to(self.step.device), fed.shape[0]).to(self._device)
         probs = self._sampler.probs(logits)
-        return Checked(logits, probs, self._decide(proposal, probs, uniforms))
+        return TargetPassResult(logits, probs, self._verdicts(proposal, probs, uniforms))
 
-    def _decide(self, proposal: Proposal, probs: torch.Tensor, uniforms: torch.Tensor) -> Outcome:
+    def _verdicts(
+        self, proposal: Proposal, probs: torch.Tensor, uniforms: torch.Tensor
+    ) -> Verdicts:
         count = proposal.token_ids.shape[0]
-        decision = verify(
+        found = verify(
             self._rule,
             self._sampler,
             proposal.token_ids,
@@ -63,20 +65,20 @@ class TargetPass:
             uniforms[verdict_slot(0) : verdict_slot(count) : 2],
             uniforms[EXTRA_SLOT],
         )
-        at, extra = decision.num_accepted, decision.extra
+        at, extra = found.num_accepted, found.extra
         expected = self._rule.expected(proposal.probs, probs[:count])
         draft_row = proposal.probs[at.clamp(max=count - 1)] if count else probs[0]
         parts = (
             proposal.token_ids,
-            decision.draft_probs,
-            decision.target_probs,
+            found.draft_probs,
+            found.target_probs,
             expected,
             torch.stack((at, extra)),
             torch.stack((draft_row[extra], probs[at, extra])),
         )
         values = torch.cat([part.to(wide(probs)) for part in parts]).tolist()
         rows = [values[row * count : (row + 1) * count] for row in range(4)]
-        return Outcome(
+        return Verdicts(
             token_ids=[int(value) for value in rows[0]],
             draft_probs=rows[1],
             target_probs=rows[2],

@@ -94,7 +94,7 @@ class OverAccept:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class Verification:
     """What verification found; all on the device."""
 
     num_accepted: torch.Tensor  # [...]
@@ -117,7 +117,7 @@ def verify(
     target_probs: torch.Tensor,  # [..., num_candidates + 1, vocabulary]
     verdict_uniforms: torch.Tensor,  # [..., num_candidates]
     extra_uniform: torch.Tensor,  # [...]
-) -> Decision:
+) -> Verification:
     """Accept up to the first rejection, then draw one more token."""
     count = candidates.shape[-1]
     precise = wide(target_probs)
@@ -129,7 +129,7 @@ def verify(
     num_accepted = accepted.cumprod(-1).sum(-1)
     law = _law_after(rule, draft_probs, target_probs, num_accepted)
     extra = sampler.draw(law, extra_uniform)
-    return Decision(num_accepted, draft_own, target_own, extra)
+    return Verification(num_accepted, draft_own, target_own, extra)
 
 
 def _law_after(
