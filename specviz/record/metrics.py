@@ -121,11 +121,11 @@ class Metrics:
         figures = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del figures["parts"]
         figures["intervals"] = dataclasses.asdict(self.intervals)
-        return _plain(figures)
+        return _json_values(figures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
+class _StepTimes:
     """The step costs a run met, in seconds, and the gamma they are for."""
 
     gamma: int | None = None
@@ -149,7 +149,7 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Lanes:
+class _LaneTimes:
     """Both lanes timed over the whole rounds: seconds, prefills, first tokens, drift."""
 
     target: float | None = None
@@ -168,7 +168,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
     observed, expected = _ratio(accepted, len(tested)), expected_alpha(tested)
     tau = _ratio(_tokens(whole), len(whole))
-    steps, lanes = _steps(trace, whole), _lanes(trace.baseline, rounds)
+    steps, lanes = _step_times(trace, whole), _lane_times(trace.baseline, rounds)
     parts = _parts(trace, whole, steps, lanes)
     return Metrics(
         num_rounds=len(rounds),
@@ -212,7 +212,7 @@ def _intervals(trace: Trace) -> Intervals:
     return Intervals(coins=coins_interval(trace), prompt=prompt_interval(trace))
 
 
-def _parts(trace: Trace, whole: Sequence[Round], steps: _Steps, lanes: _Lanes) -> Parts:
+def _parts(trace: Trace, whole: Sequence[Round], steps: _StepTimes, lanes: _LaneTimes) -> Parts:
     decoding = math.fsum(entry.times.decode for entry in whole)
     return Parts(
         lossless=trace.config.lossless,
@@ -267,17 +267,17 @@ def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[flo
 # Time
 
 
-def _steps(trace: Trace, whole: Sequence[Round]) -> _Steps:
+def _step_times(trace: Trace, whole: Sequence[Round]) -> _StepTimes:
     costs = trace.step_costs
     if costs is None or not whole:
-        return _Steps()
+        return _StepTimes()
     context = _total(whole, "context_length") / len(whole)
     gamma, draft = trace.config.gamma, None
     if trace.config.drafter != "model":
         gamma, draft = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
     elif costs.draft:
         draft = costs.draft_phase(context, gamma) / gamma
-    return _Steps(
+    return _StepTimes(
         gamma=gamma,
         draft=draft,
         target=costs.target_step(context),
@@ -299,9 +299,9 @@ def _forecast_v(trace: Trace) -> float | None:
     return _ratio(_verification(costs, context, gamma), costs.target_step(context))
 
 
-def _lanes(baseline: Baseline | None, rounds: Sequence[Round]) -> _Lanes:
+def _lane_times(baseline: Baseline | None, rounds: Sequence[Round]) -> _LaneTimes:
     if baseline is None or not any(entry.whole for entry in rounds):
-        return _Lanes()
+        return _LaneTimes()
     by_round = np.array([entry.whole for entry in rounds])
     by_token = np.repeat(by_round, [len(entry.emitted) for entry in rounds])
     blocks = [(block.lane, np.array(block.seconds)) for block in baseline.blocks]
@@ -310,7 +310,7 @@ def _lanes(baseline: Baseline | None, rounds: Sequence[Round]) -> _Lanes:
     spec = [float(seconds[by_round].sum()) for lane, seconds in blocks if lane == "speculative"]
     firsts = [float(seconds[0]) for seconds in target if len(seconds)]
     first = _mean(firsts)
-    return _Lanes(
+    return _LaneTimes(
         target=_mean(plain),
         speculative=_mean(spec),
         target_ttft=None if first is None else baseline.prefill + first,
@@ -329,14 +329,14 @@ def _drift(*lanes: Sequence[float]) -> float | None:
     return max(max(lane) / min(lane) - 1 for lane in lanes)
 
 
-def _end_to_end(trace: Trace, lanes: _Lanes) -> float | None:
+def _end_to_end(trace: Trace, lanes: _LaneTimes) -> float | None:
     if trace.baseline is None or lanes.target is None or lanes.speculative is None:
         return None
     prefill = trace.prefill.target + trace.prefill.draft
     return _ratio(trace.baseline.prefill + lanes.target, prefill + lanes.speculative)
 
 
-def _ideal(alpha: float | None, steps: _Steps) -> float | None:
+def _ideal(alpha: float | None, steps: _StepTimes) -> float | None:
     """The textbook's: verification costs one step of the target."""
     if alpha is None or steps.gamma is None or steps.c is None:
         return None
@@ -359,12 +359,12 @@ def _wasted(whole: Sequence[Round]) -> float:
     )
 
 
-# Plain values
+# JSON
 
 
-def _plain(value: Any) -> Any:
+def _json_values(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _json_values(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_json_values(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
