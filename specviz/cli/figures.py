@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
-from specviz.record.cost_doubts import costs_doubt
 from specviz.record.figures import CATALOGUE, Figure
 from specviz.record.numbers import PROBABILITY, UNKNOWN
+from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Finish, Trace
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: s
 
 def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
-    if doubt := costs_doubt(trace.step_costs):
+    if doubt := step_cost_warning(trace.step_costs):
         yield (
             f"{doubt} So c, v, accounted and forecast may be off; "
             "`run --measure-costs` measures them again."

@@ -52,11 +52,11 @@ def print_report(trace: Trace) -> None:
 def print_result(painter: Painter, trace: Trace) -> None:
     """The text and the figures of a finished run."""
     from specviz.record.metrics import metrics
-    from specviz.record.verdict_words import verdict_sentence
+    from specviz.record.speedup_words import speedup_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")
-    print(render_figures(painter, trace, figures, verdict_sentence(figures, trace)))
+    print(render_figures(painter, trace, figures, speedup_sentence(figures, trace)))
 
 
 def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:

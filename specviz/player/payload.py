@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from specviz.player.playback import lanes, prompt_texts, round_items
 from specviz.player.summary import summary
-from specviz.record.cost_doubts import costs_doubt
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.throughput import (
     Outlook,
     ThroughputCurves,
@@ -165,7 +165,7 @@ def _throughput(
         "stale": chosen is not None and _law_of(chosen) != _law_of(_asked(trace)),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
-        "doubt": costs_doubt(trace.step_costs),
+        "doubt": step_cost_warning(trace.step_costs),
         "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
         "points": [asdict(point) for point in points],
     }

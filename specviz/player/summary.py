@@ -9,8 +9,8 @@ from typing import Any
 from specviz.record.figures import CATALOGUE, Figure, titled
 from specviz.record.metrics import Interval, Metrics
 from specviz.record.numbers import RATIO, UNKNOWN
+from specviz.record.speedup_words import speedup_sentence, why_sentence
 from specviz.record.trace import Trace
-from specviz.record.verdict_words import verdict_sentence, why_sentence
 
 Plain = dict[str, Any]
 
@@ -31,7 +31,7 @@ def summary(
         "tokens_per_second": _rate_note(metrics),
     }
     return {
-        "sentence": sentence or verdict_sentence(metrics, trace),
+        "sentence": sentence or speedup_sentence(metrics, trace),
         "because": "" if sentence else why_sentence(metrics),
         "lamp": _lamp(metrics),
         "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],

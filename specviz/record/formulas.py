@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from specviz.record.cost_doubts import costs_doubt
+from specviz.record.step_cost_warnings import step_cost_warning
 
 if TYPE_CHECKING:
     from specviz.record.metrics import Metrics
@@ -75,7 +75,7 @@ def cut_left_out(m: Metrics) -> str:
 
 
 def doubt(m: Metrics) -> str:
-    return costs_doubt(m.parts.costs) or ""
+    return step_cost_warning(m.parts.costs) or ""
 
 
 def _amount(seconds: float, unit: str) -> str:

@@ -9,8 +9,8 @@ import pytest
 from specviz.cli.figures import render_figures
 from specviz.cli.painter import Painter, display_width
 from specviz.record.metrics import metrics
+from specviz.record.speedup_words import speedup_sentence
 from specviz.record.trace import Forecast, RunConfig, Trace
-from specviz.record.verdict_words import verdict_sentence
 from tests.traces import make_baseline, make_costs, make_prompt, make_trace
 
 SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 12 emitted
@@ -27,7 +27,7 @@ def measured_trace() -> Trace:
 
 def drawn(trace: Trace, *, width: int = 80, colour: bool = False) -> str:
     figures = metrics(trace)
-    sentence = verdict_sentence(figures, trace)
+    sentence = speedup_sentence(figures, trace)
     return render_figures(Painter(colour=colour, width=width), trace, figures, sentence)
 
 
@@ -39,7 +39,7 @@ def row(text: str, label: str) -> str:
 
 def test_the_verdict_comes_first_and_bold() -> None:
     trace = measured_trace()
-    sentence = verdict_sentence(metrics(trace), trace)
+    sentence = speedup_sentence(metrics(trace), trace)
     assert drawn(trace, colour=True).startswith(f"  \x1b[1m{sentence}\x1b[0m\n")
 
 

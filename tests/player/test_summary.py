@@ -10,8 +10,8 @@ import pytest
 
 from specviz.player.summary import summary
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.speedup_words import why_sentence
 from specviz.record.trace import Trace
-from specviz.record.verdict_words import why_sentence
 from tests.traces import full_trace, make_trace
 
 HEADLINES = ["alpha-observed", "tau", "speedup-observed", "tokens-per-second"]

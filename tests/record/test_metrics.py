@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from specviz.record.metrics import Metrics, metrics, resampled
+from specviz.record.speedup_words import speedup_sentence
 from specviz.record.trace import Baseline, Block, Forecast, RunConfig
-from specviz.record.verdict_words import verdict_sentence
 from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
 from tests.traces import make_baseline, make_costs, make_round, make_trace
 
@@ -122,7 +122,7 @@ def test_nothing_is_known_of_no_whole_round(rounds: tuple[Any, ...], config: Run
     assert (figures.alpha_observed is None) == (count == 0)
     assert (figures.ttft_ms is None) == (count == 0)
     assert figures.intervals.prompt is None
-    assert verdict_sentence(figures, trace) == "No whole round was timed, so no verdict."
+    assert speedup_sentence(figures, trace) == "No whole round was timed, so no verdict."
     json.dumps(figures.as_dict(), allow_nan=False)
 
 

@@ -13,12 +13,12 @@ from itertools import pairwise
 import numpy as np
 
 from specviz.record import theorem_checks
-from specviz.record.cost_doubts import costs_doubt
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
+from specviz.record.speedup_words import speedup_sentence
+from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Trace
-from specviz.record.verdict_words import verdict_sentence
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
@@ -66,7 +66,7 @@ def outcome(run: RunName, traces: Sequence[Trace]) -> Outcome:
 
 def _speed_told(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
-    told = verdict_sentence(found, traces[0])
+    told = speedup_sentence(found, traces[0])
     if found.c is None or found.v is None or found.alpha_expected is None:
         return told
     ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
@@ -108,7 +108,7 @@ def _verification_told(traces: Sequence[Trace]) -> str:
     costs = traces[0].step_costs
     if found.v is None or costs is None:
         return "No step costs were measured for this pair."
-    doubt = costs_doubt(costs)
+    doubt = step_cost_warning(costs)
     return (
         f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {STEPS.bare(found.v)} "
         f"steps of the target, at the context lengths of this run.{f' {doubt}' if doubt else ''}"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.speedup_words import speedup_sentence
 from specviz.record.trace import Trace
-from specviz.record.verdict_words import verdict_sentence
 from tests.paper_trace import paper_trace
 
 
@@ -18,7 +18,7 @@ def figures() -> Metrics:
 
 
 def said(figures: Metrics, trace: Trace | None = None) -> str:
-    return verdict_sentence(figures, trace or paper_trace())
+    return speedup_sentence(figures, trace or paper_trace())
 
 
 def test_sentences(figures: Metrics) -> None:

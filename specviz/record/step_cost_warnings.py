@@ -6,7 +6,7 @@ from specviz.record.numbers import PERCENT
 from specviz.record.trace import StepCosts
 
 
-def costs_doubt(costs: StepCosts | None) -> str | None:
+def step_cost_warning(costs: StepCosts | None) -> str | None:
     """Sentences; None where nothing does."""
     if costs is None:
         return None

@@ -7,7 +7,7 @@ from specviz.record.numbers import PERCENT, RATIO, STEPS, TOKENS, times
 from specviz.record.trace import Trace
 
 
-def verdict_sentence(metrics: Metrics, trace: Trace) -> str:
+def speedup_sentence(metrics: Metrics, trace: Trace) -> str:
     """Whether speculation paid, in a sentence; without a sound measurement, why there is none."""
     speed, unsound = metrics.speedup_observed, _unsound(metrics, trace)
     if unsound or speed is None:
