@@ -24,7 +24,7 @@ from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, pres
 from specviz.comparison.regression import Allowance, check_against
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.numbers import RATE
-from specviz.record.suites import MAX_SUITE_BYTES
+from specviz.record.prompts import MAX_SUITE_BYTES
 from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:

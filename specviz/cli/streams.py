@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from specviz.errors import PromptError, SpecvizError
 from specviz.record.numbers import SIZE
-from specviz.record.suites import MAX_SUITE_BYTES
+from specviz.record.prompts import MAX_SUITE_BYTES
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

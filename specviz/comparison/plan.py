@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, get_args
 from specviz.errors import ConfigError
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
-from specviz.record.suites import MAX_ITEMS, SuiteItem, preset_suite, read_suite
+from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 

@@ -1,11 +1,24 @@
-"""Prompts by kind: they show what a pair can do, and acceptance depends on the kind."""
+"""Prompts: the presets by kind, since acceptance depends on the kind, and suites of prompts.
+
+A suite is what lanes are compared on: the presets, or a JSONL file of one's own. A line of such a
+file is an object with ``prompt`` and, if results are to be told apart by it, ``kind``. A file is
+read whole, or refused with the line that is wrong; nothing in its texts is ever run.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any, Never
 
 from specviz import ASSETS
+from specviz.errors import ConfigError
+from specviz.record.numbers import SIZE
+
+MAX_ITEMS = 500
+MAX_SUITE_BYTES = 5 * 10**6
+MAX_PROMPT = 100_000
+MAX_KIND = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +38,78 @@ def read_presets() -> tuple[Preset, ...]:
 def kind_of(text: str) -> str | None:
     """The kind of a preset's prompt; None for any other text."""
     return next((preset.kind for preset in read_presets() if preset.text == text), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteItem:
+    """One prompt of a suite."""
+
+    prompt: str
+    kind: str | None = None
+
+
+def preset_suite() -> tuple[SuiteItem, ...]:
+    return tuple(SuiteItem(prompt=each.text, kind=each.kind) for each in read_presets())
+
+
+def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
+    """``source`` is what the errors call the text. Empty lines are passed over."""
+    if len(text.encode(errors="surrogatepass")) > MAX_SUITE_BYTES:
+        raise ConfigError(
+            f"{source} is larger than {SIZE.shown(MAX_SUITE_BYTES)}.", remedy="Give fewer prompts."
+        )
+    # Not splitlines: a prompt may hold the other line ends of Unicode as they are.
+    lines = text.removeprefix("\ufeff").split("\n")
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not 1 <= len(numbered) <= MAX_ITEMS:
+        raise ConfigError(
+            f"{source} has {len(numbered)} prompts.", remedy=f"Give from 1 to {MAX_ITEMS}."
+        )
+    return tuple(_item(line, f"{source}, line {number}") for number, line in numbered)
+
+
+def _item(line: str, where: str) -> SuiteItem:
+    try:
+        record = json.loads(line, object_pairs_hook=_no_name_twice)
+    except (ValueError, RecursionError):
+        _refuse(where, "is not JSON")
+    if not isinstance(record, dict):
+        _refuse(where, "is not an object")
+    if record.keys() - {"prompt", "kind"}:
+        _refuse(where, "has fields other than prompt and kind")
+    prompt, kind = _prompt(record.get("prompt"), where), record.get("kind")
+    if kind is not None:
+        _check_kind(kind, where)
+    return SuiteItem(prompt=prompt, kind=kind)
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("a name comes twice")
+    return record
+
+
+def _prompt(prompt: object, where: str) -> str:
+    if not isinstance(prompt, str) or not prompt:
+        _refuse(where, "has no prompt")
+    if len(prompt) > MAX_PROMPT:
+        _refuse(where, f"has a prompt of more than {MAX_PROMPT:,} characters")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, from an escape
+        _refuse(where, "has a prompt that is not Unicode text")
+    return prompt
+
+
+def _check_kind(kind: object, where: str) -> None:
+    if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
+        _refuse(where, "has a kind that is no printable text")
+    if len(kind) > MAX_KIND:
+        _refuse(where, f"has a kind of more than {MAX_KIND} characters")
+
+
+def _refuse(where: str, problem: str) -> Never:
+    raise ConfigError(
+        f"{where} {problem}.", remedy='Write it as {"prompt": "…", "kind": "…"}, kind optional.'
+    )

@@ -14,7 +14,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.record.numbers import SIZE
-from specviz.record.suites import MAX_SUITE_BYTES
+from specviz.record.prompts import MAX_SUITE_BYTES
 from specviz.store import Library, load_trace, save_trace
 from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace

@@ -11,8 +11,7 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import kind_of
-from specviz.record.suites import MAX_SUITE_BYTES, SuiteItem, preset_suite, read_suite
+from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
 from specviz.record.trace import RunConfig
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
