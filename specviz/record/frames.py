@@ -1,4 +1,4 @@
-"""A trace as tables: a row a round, a row a candidate."""
+"""A trace as a table, with a row for every round."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import pandas as pd
 
 from specviz.record.acceptance import expected_alpha, tested_in
 from specviz.record.trace import Trace
-
-_CANDIDATE_COLUMNS = (
-    "token_id", "text", "verdict", "tested", "draft_prob", "target_prob", "uniform", "odds",
-    "expected_acceptance",
-)  # fmt: skip
 
 
 def rounds_frame(trace: Trace) -> pd.DataFrame:
@@ -33,20 +28,4 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
     }
     for name in ("draft", "verify", "other", "record", "decode"):
         columns[f"{name}_seconds"] = [getattr(entry.times, name) for entry in rounds]
-    return pd.DataFrame(columns)
-
-
-def candidates_frame(trace: Trace) -> pd.DataFrame:
-    """A row a candidate; ``position`` counts from 1. Entropies are missing with the record off."""
-    places = [(entry.index, i) for entry in trace.rounds for i in range(entry.num_drafted)]
-    candidates = [each for entry in trace.rounds for each in entry.candidates]
-    columns: dict[str, Any] = {
-        "round": [index for index, _ in places],
-        "position": [place + 1 for _, place in places],
-    }
-    for name in _CANDIDATE_COLUMNS:
-        columns[name] = [getattr(each, name) for each in candidates]
-    for name in ("draft_entropy", "target_entropy"):
-        entropies = [each.insight and getattr(each.insight, name) for each in candidates]
-        columns[name] = pd.Series(entropies, dtype=float)
     return pd.DataFrame(columns)

@@ -84,10 +84,6 @@ class ParetoCheck:
         return float(self.distance.mean())
 
     @property
-    def mean_gap(self) -> float:
-        return float(self.gap.mean())
-
-    @property
     def largest_gap(self) -> float:
         """The largest departure from the line, either way."""
         return float(np.abs(self.gap).max())

@@ -26,16 +26,6 @@ _MAX_STATES = 300_000
 _SAME = 1e-12  # relative: weights this close are one weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Verdict:
-    """How a block was judged; the extra token is drawn from ``after``."""
-
-    accepted: int
-    weights: tuple[float, ...]  # p_1 .. p_gamma
-    chances: tuple[float, ...]  # h_1 .. h_gamma
-    after: Law
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
     """For gamma = 1, 2, …: the candidates accepted by each verifier, and what none exceeds."""
@@ -60,44 +50,12 @@ def expected_accepted(draft: Chances, target: Chances, gamma: int) -> float:
     return sum(_terms(draft, target, gamma, clip=True))
 
 
-def bound_accepted(draft: Chances, target: Chances, gamma: int) -> float:
-    """What no verifier exceeds: the sum over i of 1 - TV of the laws of i tokens together.
-
-    That TV is between the draft's and the target's; a verifier that reaches it knows the whole
-    block in advance (Sun et al. 2024).
-    """
-    return sum(_terms(draft, target, gamma, clip=False))
-
-
 def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
     """The three counts for every gamma up to ``most``."""
     return Curves(
         token=tuple(token_accepted(draft, target, gamma) for gamma in range(1, most + 1)),
         block=tuple(itertools.accumulate(_terms(draft, target, most, clip=True))),
         bound=tuple(itertools.accumulate(_terms(draft, target, most, clip=False))),
-    )
-
-
-def verify_block(
-    tokens: Sequence[int],
-    draft: Sequence[Chances],
-    target: Sequence[Chances],
-    uniforms: Sequence[float],
-) -> Verdict:
-    """Sun et al. 2024, algorithm 2, on one block.
-
-    ``draft`` has one law for each candidate, ``target`` one more; the last judges the extra.
-    """
-    assert len(tokens) == len(draft) == len(uniforms) == len(target) - 1
-    weights = block_weights(tokens, draft, target)
-    chances = tuple(_chance(weights, place, draft, target) for place in range(1, len(weights)))
-    passed = [place for place, (u, h) in enumerate(zip(uniforms, chances, strict=True), 1) if u < h]
-    accepted = max(passed, default=0)
-    return Verdict(
-        accepted=accepted,
-        weights=weights[1:],
-        chances=chances,
-        after=_after(weights[accepted], accepted, draft, target),
     )
 
 

@@ -11,28 +11,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from specviz.errors import TheoryError
 from specviz.theory.chains import Chains, Floats
 from specviz.theory.tradeoff import Chances, law_pair, output_law, total_variation
 
 _SAME = 1e-12
-
-
-def expected_rejections(
-    draft_kernels: ArrayLike, target_kernels: ArrayLike, start: ArrayLike, num_drafts: float = 1
-) -> float:
-    """`total_rejections` of kernels [horizon, size, size] after a prompt of the law ``start``.
-
-    Yin et al. 2024, theorem 1 with one draft, theorem 3 with several.
-    """
-    chains = Chains(
-        draft_kernels=np.asarray(draft_kernels, dtype=np.float64),
-        target_kernels=np.asarray(target_kernels, dtype=np.float64),
-        start=np.asarray(start, dtype=np.float64),
-    )
-    return total_rejections(chains, num_drafts)
 
 
 def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
@@ -100,23 +84,6 @@ def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
     return np.maximum(missing, 0.0) / total if total > _SAME else target_law
 
 
-def draft_chances(draft: Chances, target: Chances, num_drafts: int) -> Floats:
-    """The chances r_1 ... r_M that the m-th draft is rejected, those before it having been.
-
-    r_m is the distance of the m-th residual from the draft (Yin et al. 2024, theorem 3). Once
-    the residual is empty the rest are 0.
-    """
-    law, mass = law_pair(draft, target)
-    _check_num(num_drafts)
-    chances = np.zeros(num_drafts)
-    for place in range(num_drafts):
-        left = np.maximum(mass - mass.sum() * law, 0.0)
-        if (total := float(mass.sum())) <= 0.0:
-            break
-        chances[place], mass = left.sum() / total, left
-    return chances
-
-
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
     """By how much M drafts lower the chance of a rejection at one place: TV - r_1 ... r_M.
 
@@ -152,32 +119,6 @@ def uniform_improvement(ratio: float, num_drafts: float) -> float:
     _check_num(num_drafts)
     outside = 1.0 - 1.0 / ratio
     return outside - outside**num_drafts
-
-
-def stationary_rejections(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """Rejections a token far into a context-free text: a / (1 + a - R) (derived here).
-
-    a is the distance of the two laws, R the chance that all M drafts are rejected.
-    """
-    distance, all_rejected = _context_free(draft, target, num_drafts)
-    return distance / (1.0 + distance - all_rejected)
-
-
-def context_free_rejections(
-    draft: Chances, target: Chances, num_drafts: float, horizon: int
-) -> float:
-    """`total_rejections` of ``horizon`` tokens independent of each other (derived here)."""
-    distance, all_rejected = _context_free(draft, target, num_drafts)
-    steady = distance / (1.0 + distance - all_rejected)
-    memory = all_rejected - distance  # how far a step remembers that the last was rejected
-    opening = (all_rejected - steady) * (1.0 - memory**horizon) / (1.0 - memory)
-    return horizon * steady + opening
-
-
-def _context_free(draft: Chances, target: Chances, num_drafts: float) -> tuple[float, float]:
-    draft_law, target_law = law_pair(draft, target)
-    unplaced = _unplaced(draft_law[None], target_law[None], [num_drafts])
-    return total_variation(draft_law, target_law), float(unplaced.sum())
 
 
 def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:

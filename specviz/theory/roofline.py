@@ -132,8 +132,3 @@ def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
     assert context >= 1, context
     left = gpu.memory - target.weight_bytes - draft.weight_bytes
     return max(0, int(left // (context * (target.cache_bytes + draft.cache_bytes))))
-
-
-def break_even_verify_cost(alpha: float, gamma: int, draft_cost: float) -> float:
-    """The v at which speculation stops to pay: tau - gamma c."""
-    return expected_tokens(alpha, gamma) - gamma * draft_cost

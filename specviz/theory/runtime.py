@@ -53,16 +53,6 @@ def accepted_law(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1
     return chances
 
 
-def accepted_variance(alpha: float, gamma: int) -> float:
-    """Variance of the accepted candidates of a round, and so of its tokens.
-
-    From E[A**2] = sum of (2 i - 1) alpha**i over i = 1..gamma (worked out here).
-    """
-    places = np.arange(1, gamma + 1)
-    powers = alpha**places
-    return float((2 * places - 1) @ powers - powers.sum() ** 2)
-
-
 def rounds_law(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
     """The exact law of the rounds, by dynamic programming over the tokens so far.
 

@@ -223,58 +223,13 @@ def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) ->
     return 1.0 / spent if spent > 0.0 else math.inf
 
 
-def tokens_by_position(alphas: Sequence[float]) -> float:
-    """Tokens a round if acceptance differs by place: 1 + alpha_1 + alpha_1 alpha_2 + ...
-
-    ``alphas`` holds, for each place, the chance of acceptance once all before it were
-    accepted; so the sum is exact, whatever the dependence between places (derived here; with
-    equal chances Leviathan et al. 2023, eq. 1).
-    """
-    _check_chances(alphas)
-    return 1.0 + float(np.cumprod(np.asarray(alphas, dtype=np.float64)).sum())
-
-
-def speedup_by_position(
-    alphas: Sequence[float], draft_cost: float, verify_cost: float = 1.0
-) -> float:
-    """`speedup` with an acceptance for each of its len(alphas) candidates: tau / (gamma c + v).
-
-    Leviathan et al. 2023, theorem 3.8, with the tokens of `tokens_by_position`.
-    """
-    _check_costs(draft_cost, verify_cost)
-    if not len(alphas):
-        return 1.0
-    return tokens_by_position(alphas) / (len(alphas) * draft_cost + verify_cost)
-
-
-def expected_rounds(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> float:
-    """Exact expected number of rounds in which a known text comes out.
+def rounds_along(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> Walk:
+    """What the whole rounds along a known text come to (derived here, checked by enumeration).
 
     ``odds`` holds min(1, draft / target) at every emitted token: given the text, the chance
-    that this token was an accepted candidate, independent from token to token. A round ends
-    at the first token that was not; after gamma acceptances the next token is the bonus,
-    which is untested. Over texts of the target, the mean of the result is the exact expected
-    number of rounds (derived here, by enumeration checked; no assumption that odds are equal).
-    """
-    chances = np.asarray(odds, dtype=np.float64)
-    _check_chances(chances)
-    _check_gamma(gamma)
-    length = len(chances)
-    rounds = [0.0] * (length + 1)  # rounds[i]: those still to come after i tokens
-    values: list[float] = chances.tolist()
-    for start in reversed(range(length)):
-        left = rounds[min(start + gamma + 1, length)]
-        for place in reversed(range(start, min(start + gamma, length))):
-            left = values[place] * left + (1.0 - values[place]) * rounds[place + 1]
-        rounds[start] = 1.0 + left
-    return rounds[0]
-
-
-def rounds_along(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> Walk:
-    """What the whole rounds along a known text come to, the forward form of `expected_rounds`.
-
-    Only rounds that find gamma + 1 tokens before them are counted: those that the end of the
-    text may cut short are left out, as they are in a run. Derived here, as is the other.
+    that this token was an accepted candidate, independent from token to token. Only rounds
+    with gamma + 1 tokens of text ahead of them count: those that the end of the text may cut
+    short are left out, as they are in a run.
     """
     chances = np.asarray(odds, dtype=np.float64)
     _check_chances(chances)

@@ -204,15 +204,6 @@ def areas(draft: Chances, target: Chances, accept: Chances | None = None) -> Are
     )
 
 
-def sequence_bound(step_biases: Sequence[float]) -> float:
-    """The TV of a whole text is at most the sum of the expected biases of its steps.
-
-    Derived here (telescoping over the steps); the expectation of each is over texts that the
-    biased rule emits. Never above 1. Yin et al. 2024, remark 6, leave the exact value open.
-    """
-    return min(1.0, float(sum(step_biases)))
-
-
 def simulate(
     draft: Chances,
     target: Chances,

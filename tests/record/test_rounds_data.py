@@ -1,4 +1,4 @@
-"""The figures as JSON, and rounds and candidates as tables."""
+"""The figures as JSON, and rounds as a table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.frames import candidates_frame, rounds_frame
+from specviz.record.frames import rounds_frame
 from specviz.record.metrics import Metrics, metrics
-from specviz.record.trace import Alternatives, Insight
 from tests.paper_trace import paper_trace
-from tests.traces import make_round, make_trace
+from tests.traces import make_trace
 
 
 @pytest.fixture
@@ -57,34 +56,7 @@ def test_rounds_frame() -> None:
     assert frame["verify_seconds"].tolist() == [0.010, 0.011, 0.010, 0.5]
 
 
-def test_candidates_frame() -> None:
-    frame = candidates_frame(paper_trace())
-    assert len(frame) == 11
-    assert frame["round"].tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 2
-    assert frame["position"].tolist() == [1, 2, 3] * 3 + [1, 2]
-    third = frame.to_dict("records")[2]
-    assert (third["verdict"], third["tested"], third["text"]) == ("rejected", True, " w12")
-    assert (third["odds"], third["uniform"], third["expected_acceptance"]) == (0.5, 0.75, 0.7)
-    assert frame["draft_entropy"].isna().tolist() == [True] * 11
-
-
-def test_candidates_frame_with_the_record_on() -> None:
-    top = Alternatives(token_ids=(), texts=(), probs=())
-    insight = Insight(
-        draft_prob=0.5, target_prob=0.25, draft_entropy=1.5, target_entropy=0.0,
-        draft_top=top, target_top=top, residual_top=top,
-    )  # fmt: skip
-    plain = make_round("ar")
-    watched = replace(plain.candidates[0], insight=insight)
-    trace = make_trace([replace(plain, candidates=(watched, plain.candidates[1]))])
-    frame = candidates_frame(trace)
-    assert frame["draft_entropy"].tolist()[0] == 1.5
-    assert frame["target_entropy"].tolist()[0] == 0.0
-    assert frame["draft_entropy"].isna().tolist() == [False, True]
-
-
 def test_frames_of_nothing_have_their_columns() -> None:
     empty, full = make_trace([]), make_trace()
     assert rounds_frame(empty).columns.tolist() == rounds_frame(full).columns.tolist()
-    assert candidates_frame(empty).columns.tolist() == candidates_frame(full).columns.tolist()
-    assert len(rounds_frame(empty)) == len(candidates_frame(empty)) == 0
+    assert len(rounds_frame(empty)) == 0

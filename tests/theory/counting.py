@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from specviz.theory.chains import Chains
 from specviz.theory.simulation import Estimate, Simulated
+from specviz.theory.tradeoff import law_pair
 
 
 def deviation(measured: Estimate, exact: float) -> float:
@@ -76,3 +78,42 @@ def block_rejections(chains: Chains, gamma: int) -> float:
         )
 
     return float(sum(chains.start[x] * from_here(0, x) for x in range(chains.size)))
+
+
+def expected_rounds(odds: Sequence[float] | np.ndarray, gamma: int) -> float:
+    """Exact expected number of rounds in which a known text comes out.
+
+    ``odds`` holds min(1, draft / target) at every emitted token: given the text, the chance
+    that this token was an accepted candidate, independent from token to token. A round ends
+    at the first token that was not; after gamma acceptances the next token is the bonus,
+    which is untested. Over texts of the target, the mean of the result is the exact expected
+    number of rounds (derived here, by enumeration checked; no assumption that odds are equal).
+    """
+    chances = np.asarray(odds, dtype=np.float64)
+    length = len(chances)
+    rounds = [0.0] * (length + 1)  # rounds[i]: those still to come after i tokens
+    values: list[float] = chances.tolist()
+    for start in reversed(range(length)):
+        left = rounds[min(start + gamma + 1, length)]
+        for place in reversed(range(start, min(start + gamma, length))):
+            left = values[place] * left + (1.0 - values[place]) * rounds[place + 1]
+        rounds[start] = 1.0 + left
+    return rounds[0]
+
+
+def draft_chances(
+    draft: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray, num_drafts: int
+) -> np.ndarray:
+    """The chances r_1 ... r_M that the m-th draft is rejected, those before it having been.
+
+    r_m is the distance of the m-th residual from the draft (Yin et al. 2024, theorem 3). Once
+    the residual is empty the rest are 0.
+    """
+    law, mass = law_pair(draft, target)
+    chances = np.zeros(num_drafts)
+    for place in range(num_drafts):
+        left = np.maximum(mass - mass.sum() * law, 0.0)
+        if (total := float(mass.sum())) <= 0.0:
+            break
+        chances[place], mass = left.sum() / total, left
+    return chances

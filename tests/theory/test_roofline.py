@@ -12,11 +12,10 @@ from specviz.theory.roofline import (
     GPUS,
     TARGET_8B,
     Serving,
-    break_even_verify_cost,
     largest_batch,
     sized,
 )
-from specviz.theory.speed import expected_tokens, speedup
+from specviz.theory.speed import speedup
 
 A100, H100, H200 = GPUS
 SHORT = {1: 2.503, 8: 2.487, 32: 2.444, 64: 2.081, 128: 1.501, 256: 1.180}
@@ -94,10 +93,3 @@ def test_memory_bound_verification_is_free() -> None:
     assert serving(1).verify_cost(5) == 1.0
     assert serving(256).verify_cost(5) > 2.0
     assert serving(1).speedup(0.75, 0) == 1.0
-
-
-def test_the_price_at_which_it_stops_to_pay() -> None:
-    limit = break_even_verify_cost(0.75, 5, 0.06)
-    assert limit == pytest.approx(2.988, abs=5e-4)
-    assert speedup(0.75, 5, 0.06, limit) == pytest.approx(1.0, rel=1e-12)
-    assert limit == expected_tokens(0.75, 5) - 0.3

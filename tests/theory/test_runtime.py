@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.theory.runtime import accepted_law, accepted_variance, rounds_law, rounds_laws
-from specviz.theory.speed import expected_accepted, expected_rounds, expected_tokens
+from specviz.theory.runtime import accepted_law, rounds_law, rounds_laws
+from specviz.theory.speed import expected_accepted, expected_tokens
+from tests.theory.counting import expected_rounds
 
 # alpha 0.7, 128 tokens: gamma, mean, spread, p90, p99, mean and p99 speedup at c 0.1.
 LAWS = [
@@ -29,15 +30,12 @@ def test_a_round(alpha: float, gamma: int, mean: float, variance: float) -> None
     law, counts = accepted_law(alpha, gamma), np.arange(gamma + 1)
     assert law @ counts == pytest.approx(mean, abs=5e-7)
     assert law @ counts == pytest.approx(expected_accepted(alpha, gamma), rel=1e-13)
-    assert accepted_variance(alpha, gamma) == pytest.approx(variance, abs=5e-7)
+    assert law @ counts**2 - (law @ counts) ** 2 == pytest.approx(variance, abs=5e-7)
 
 
 @given(alpha=st.floats(0.0, 1.0), gamma=st.integers(0, 30))
 def test_the_law_of_a_round(alpha: float, gamma: int) -> None:
-    law, counts = accepted_law(alpha, gamma), np.arange(gamma + 1)
-    assert law.sum() == pytest.approx(1.0, abs=1e-12)
-    spread = law @ counts**2 - (law @ counts) ** 2
-    assert accepted_variance(alpha, gamma) == pytest.approx(spread, abs=1e-9)
+    assert accepted_law(alpha, gamma).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(("gamma", "mean", "spread", "p90", "p99", "fast", "slow"), LAWS)
@@ -59,9 +57,8 @@ def test_a_long_text_has_the_moments_of_renewal_theory(gamma: int) -> None:
     tau = expected_tokens(0.7, gamma)
     extra = chances @ (tokens * (tokens - 1)) / (2 * tau)
     assert law.mean == pytest.approx((1500 + extra) / tau, rel=1e-9)
-    assert law.spread == pytest.approx(
-        math.sqrt(1500 * accepted_variance(0.7, gamma) / tau**3), rel=5e-3
-    )
+    variance = chances @ tokens**2 - tau**2
+    assert law.spread == pytest.approx(math.sqrt(1500 * variance / tau**3), rel=5e-3)
 
 
 def test_every_way_to_write_seven_tokens() -> None:

@@ -14,11 +14,11 @@ from specviz.errors import TheoryError
 from specviz.theory.speed import (
     Walk,
     best_gamma,
-    expected_rounds,
     expected_tokens,
     rounds_along,
     speedup,
 )
+from tests.theory.counting import expected_rounds
 
 # Leviathan et al. 2023, table 1 (no drafting cost): alpha, gamma, speed.
 TABLE_1 = [
@@ -98,8 +98,6 @@ def test_best_gamma_ties_and_bounds() -> None:
 def test_chances_outside_their_range_are_refused(bad: float) -> None:
     with pytest.raises(TheoryError):
         expected_tokens(bad, 3)
-    with pytest.raises(TheoryError):
-        expected_rounds([0.5, bad], 3)
     with pytest.raises(TheoryError):
         rounds_along([0.5, bad], 3)
 

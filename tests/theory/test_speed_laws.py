@@ -33,9 +33,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     round_time,
     speedup,
-    speedup_by_position,
     speedups,
-    tokens_by_position,
 )
 
 ALPHAS = st.floats(0.0, 1.0)
@@ -212,30 +210,14 @@ def test_where_a_best_length_is_there_or_not() -> None:
         (lambda: speedup(0.5, 0, -1.0), "step costs -1"),
         (lambda: speedup(0.5, -1, 0.1), "γ is -1"),
         (lambda: generation_speed(0.5, 3, 0.0, 0.0), "verification costs 0"),
-        (lambda: speedup_by_position([0.5], 0.0, 0.0), "verification costs 0"),
-        (lambda: speedup_by_position([0.5], -3.0), "step costs -3"),
         (lambda: operations_factor(0.5, 3, -5.0), "step costs -5"),
         (lambda: speedups(np.array([0.5, 2.0]), np.array([0.1, 0.1])), "acceptance is 2"),
-        (lambda: tokens_by_position([0.5, math.nan]), "acceptance is nan"),
         (lambda: best_gamma(0.5, math.nan), "step costs nan"),
     ],
 )
 def test_what_is_out_of_range_is_refused_in_words(refused: Callable[[], object], said: str) -> None:
     with pytest.raises(TheoryError, match=said):
         refused()
-
-
-def test_acceptance_that_falls_with_the_place() -> None:
-    assert tokens_by_position((0.8, 0.7, 0.6, 0.5)) == pytest.approx(2.864, abs=1e-12)
-    assert speedup_by_position((0.8, 0.7, 0.6, 0.5), 0.1, 1.2) == pytest.approx(2.864 / 1.6)
-    assert (tokens_by_position(()), speedup_by_position((), 0.1, 3.0)) == (1.0, 1.0)
-
-
-@given(alpha=ALPHAS, gamma=GAMMAS)
-def test_equal_places_give_the_formula(alpha: float, gamma: int) -> None:
-    assert tokens_by_position([alpha] * gamma) == pytest.approx(
-        expected_tokens(alpha, gamma), rel=1e-12
-    )
 
 
 @given(alpha=ALPHAS, cost=st.floats(0.0, 1.0), verify=st.floats(0.5, 3.0))
