@@ -13,7 +13,7 @@ MAX_GAMMA = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Range:
     """Both ends belong to it; of a setting that is a whole number they are whole."""
 
     low: float
@@ -38,21 +38,21 @@ class Reach:
 
 
 LIMITS = {
-    "gamma": Reach(1, MAX_GAMMA),
-    "temperature": Reach(0.0, 100.0),
-    "top_k": Reach(0, 10_000_000),  # more than any vocabulary
-    "top_p": Reach(0.0, 1.0),  # 0 itself is refused: it would leave no token
-    "max_new_tokens": Reach(1, 1_000_000),
-    "seed": Reach(0, 2**63 - 1),
-    "epsilon": Reach(0.0, 1.0),
+    "gamma": Range(1, MAX_GAMMA),
+    "temperature": Range(0.0, 100.0),
+    "top_k": Range(0, 10_000_000),  # more than any vocabulary
+    "top_p": Range(0.0, 1.0),  # 0 itself is refused: it would leave no token
+    "max_new_tokens": Range(1, 1_000_000),
+    "seed": Range(0, 2**63 - 1),
+    "epsilon": Range(0.0, 1.0),
 }
 CONTROLS = LIMITS | {
-    "gamma": Reach(1, 16),
-    "temperature": Reach(0.0, 2.0),
-    "top_p": Reach(0.05, 1.0),
-    "max_new_tokens": Reach(8, 2000),
-    "seed": Reach(0, 2**31),
+    "gamma": Range(1, 16),
+    "temperature": Range(0.0, 2.0),
+    "top_p": Range(0.05, 1.0),
+    "max_new_tokens": Range(8, 2000),
+    "seed": Range(0, 2**31),
 }
 COMPARED = CONTROLS | {
-    "max_new_tokens": Reach(8, 512),  # what the race of four lanes shows well
+    "max_new_tokens": Range(8, 512),  # what the race of four lanes shows well
 }

@@ -23,7 +23,7 @@ STEPS = ("auto", "library", "lean")
 MAX_THREADS = 256
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
-Stage = Literal["looking", "downloading", "loading", "measuring"]
+Activity = Literal["looking", "downloading", "loading", "measuring"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class PairSpec:
 class Progress:
     """What is being done to make a pair ready; bytes where they are known."""
 
-    stage: Stage
+    activity: Activity
     text: str
     done_bytes: int | None = None
     total_bytes: int | None = None

@@ -88,7 +88,7 @@ class FakeEngine:
         tell: Tell,
     ) -> FakeRun:
         for tenth in range(3 * self.measures):
-            tell(Progress(stage="measuring", text=f"measuring step costs: {10 * tenth} %"))
+            tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
         self.asked |= {"fresh_costs": fresh_costs}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)

@@ -17,7 +17,7 @@ DOWNLOAD = "downloading us/target: {} % of 988 MB"
 
 def download(percent: int, done: int) -> Progress:
     return Progress(
-        stage="downloading",
+        activity="downloading",
         text=DOWNLOAD.format(percent),
         done_bytes=done,
         total_bytes=988_100_000,
@@ -25,12 +25,12 @@ def download(percent: int, done: int) -> Progress:
 
 
 TOLD = (
-    Progress(stage="looking", text="looking up us/target on the Hub"),
+    Progress(activity="looking", text="looking up us/target on the Hub"),
     download(0, 0),
     download(0, 90_000_000),
     download(10, 99_000_000),
     download(10, 150_000_000),
-    Progress(stage="loading", text="loading target us/target"),
+    Progress(activity="loading", text="loading target us/target"),
 )
 
 

@@ -225,7 +225,7 @@ def test_bytes_to_fetch_before_and_after(served: Path, hub: FakeHub) -> None:
     assert found.target.parameters == check(served).target.parameters
     assert "tokenizer.json" in hub.sent
     assert "model.safetensors" not in hub.sent
-    assert {each.stage for each in told} == {"looking"}
+    assert {each.activity for each in told} == {"looking"}
     load(served, **HUB_PAIR)
     hub.sent.clear()
     after = check(served, **HUB_PAIR)

@@ -198,7 +198,7 @@ def test_progress_is_told_by_tenths_and_can_stop_it(slowed: Any) -> None:
     assert texts[0] == "measuring step costs: 0 %"
     assert texts == list(dict.fromkeys(texts))
     assert len(texts) >= 9
-    assert {each.stage for each in told} == {"measuring"}
+    assert {each.activity for each in told} == {"measuring"}
 
     def stop(_progress: Progress) -> None:
         raise KeyboardInterrupt

@@ -82,7 +82,7 @@ def test_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
     words = [(at, each) for at, each in told if each.text.startswith("downloading us/target")]
     done = [each.done_bytes or 0 for _, each in words]
     assert {each.total_bytes for _, each in words} == {size}
-    assert {each.stage for _, each in words} == {"downloading"}
+    assert {each.activity for _, each in words} == {"downloading"}
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, size)
     assert len(set(done)) >= 4
@@ -136,7 +136,7 @@ def test_what_is_here_is_not_asked_for(served: Path, hub: FakeHub) -> None:
     told: list[Progress] = []
     load_from_hub(served, told.append)
     assert hub.sent == []
-    assert {each.stage for each in told} == {"looking", "loading"}
+    assert {each.activity for each in told} == {"looking", "loading"}
 
 
 def test_a_download_out_of_a_xet_store_stops_too(served: Path, hub: FakeHub) -> None:
@@ -155,5 +155,5 @@ def test_a_download_out_of_a_xet_store_stops_too(served: Path, hub: FakeHub) -> 
 def test_a_word_stops_any_stage(served: Path, hub: FakeHub, stage: str) -> None:
     error = EnoughError()
     with pytest.raises(EnoughError) as caught:
-        load_from_hub(served, Stopper(error, lambda each: each.stage == stage))
+        load_from_hub(served, Stopper(error, lambda each: each.activity == stage))
     assert caught.value is error

@@ -276,7 +276,7 @@ def test_progress_is_told_and_the_libraries_are_quiet(llama: Path, capfd) -> Non
     load(llama, progress=told.append)
     for role in ("target", "draft"):
         text = f"loading {role} {llama / role}"
-        assert Progress(stage="loading", text=text) in told
+        assert Progress(activity="loading", text=text) in told
     assert capfd.readouterr() == ("", "")
     assert hf_logging.get_verbosity() == verbosity
     assert hf_logging.is_progress_bar_enabled()

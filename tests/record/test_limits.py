@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import ConfigError
-from specviz.record.limits import COMPARED, CONTROLS, LIMITS, Reach
+from specviz.record.limits import COMPARED, CONTROLS, LIMITS, Range
 from specviz.record.trace import RunConfig
 
 
@@ -22,7 +22,7 @@ def test_a_run_is_taken_up_to_both_ends_and_refused_beyond(name: str) -> None:
 
 
 @pytest.mark.parametrize("table", [CONTROLS, COMPARED], ids=["controls", "compared"])
-def test_no_control_leads_beyond(table: dict[str, Reach]) -> None:
+def test_no_control_leads_beyond(table: dict[str, Range]) -> None:
     assert set(table) == set(LIMITS)
     for name, reach in table.items():
         assert reach.low in LIMITS[name]
@@ -31,7 +31,7 @@ def test_no_control_leads_beyond(table: dict[str, Reach]) -> None:
 
 
 def test_a_reach() -> None:
-    reach = Reach(1, 10_000)
+    reach = Range(1, 10_000)
     assert str(reach) == "1 to 10,000"
     assert [reach.nearest(value) for value in (0, 5, 10**6)] == [1, 5, 10_000]
     assert 0 not in reach

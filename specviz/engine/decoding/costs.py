@@ -123,7 +123,9 @@ class _Pace:
         tenths = min(10, int(10 * share))
         if self._tell is not None and tenths > self._told:
             self._told = tenths
-            self._tell(Progress(stage="measuring", text=f"measuring step costs: {10 * tenths} %"))
+            self._tell(
+                Progress(activity="measuring", text=f"measuring step costs: {10 * tenths} %")
+            )
 
 
 @dataclass(slots=True)

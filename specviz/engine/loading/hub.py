@@ -61,7 +61,7 @@ def fetch_weights(hub_id: str, commit: str, total: int, tell: Tell) -> None:
 
 
 def _looking(hub_id: str) -> _Say:
-    progress = Progress(stage="looking", text=f"looking up {hub_id} on the Hub")
+    progress = Progress(activity="looking", text=f"looking up {hub_id} on the Hub")
     return lambda _received: progress
 
 
@@ -70,7 +70,7 @@ def _downloading(hub_id: str, total: int) -> _Say:
         done = min(received, total)
         percent = 10 * (10 * done // max(total, 1))
         text = f"downloading {hub_id}: {percent} % of {SIZE.shown(total)}"
-        return Progress(stage="downloading", text=text, done_bytes=done, total_bytes=total)
+        return Progress(activity="downloading", text=text, done_bytes=done, total_bytes=total)
 
     return say
 

@@ -82,7 +82,7 @@ def _load_models(opened: OpenPair, asked: str, tell: Tell) -> dict[str, PreTrain
 
 
 def _loading(doing: str, side: Side) -> Progress:
-    return Progress(stage="loading", text=f"{doing} {side.role} {side.source.name}")
+    return Progress(activity="loading", text=f"{doing} {side.role} {side.source.name}")
 
 
 def _placement(name: str, size: int, device: torch.device, *, may_spread: bool) -> Any:

@@ -55,7 +55,7 @@ class ProfileTask:
     def do(self, pair: Pair, send: Send) -> None:
         if kept_profile(pair, self.config, self.kind) is None:
             text = f"measuring acceptance on other texts ({self.kind})"
-            send(Doing(progress=Progress(stage="measuring", text=text)))
+            send(Doing(progress=Progress(activity="measuring", text=text)))
             measure_profile(pair, self.config, self.kind)
         made = kept_outlook(pair, self.record) if self.record else None
         if self.run_id is not None and made is not None:

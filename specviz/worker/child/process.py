@@ -154,7 +154,7 @@ class Process:
         return self._interrupts.until(lambda: self._inbox.stopped(request.id))
 
     def _tell(self, text: str) -> None:
-        self._send(Doing(progress=Progress(stage="measuring", text=text)))
+        self._send(Doing(progress=Progress(activity="measuring", text=text)))
 
 
 def main(descriptor: int) -> None:

@@ -37,7 +37,7 @@ class Resident:
         if self._kept.get(spec) is None:
             self._told = None
             self._send(PairLoading(spec=spec))
-            self._tell(Progress(stage="loading", text=f"loading {spec.label}"), request_id)
+            self._tell(Progress(activity="loading", text=f"loading {spec.label}"), request_id)
         pair = self._kept.load(spec, lambda progress: self._tell(progress, request_id))
         if self._told != spec:
             self._send(_ready(spec, pair))
