@@ -6,7 +6,7 @@ into messages on a page.
 
 from __future__ import annotations
 
-_LONGEST = 600  # characters of a culprit: it may quote what strangers wrote
+_LONGEST = 600  # characters of a culprit, which may quote a foreign file
 
 
 class SpecvizError(Exception):

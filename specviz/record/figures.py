@@ -53,10 +53,10 @@ def _nothing(_figures: Metrics) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of a run. ``better``: which of two is the better one, where one is.
+    """A figure of a run. ``better``: whether the higher or the lower of two values is better.
 
-    ``numbers``: what this run puts into the formula, to follow it. ``told``: what else is to be
-    known of this run's, as sentences. ``note``: a few words beside the value.
+    ``numbers``: this run's numbers, written after the formula. ``told``: what else a reader should
+    know of this run's value, in sentences. ``note``: a few words beside the value.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Figure:
 
     @property
     def axis(self) -> str:
-        """Beside a chart's axis."""
+        """The title of a chart's axis."""
         return TIMES_THE_TARGET if self.quantity is RATIO else self.label
 
     @property
@@ -90,7 +90,7 @@ class Figure:
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:
-        """The formula with this run's numbers, and what else is to be known."""
+        """The formula with this run's numbers, and what else to know."""
         parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.told(figures))
         return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
@@ -206,7 +206,7 @@ _SPEEDUPS = (
         label="speedup, limit",
         quantity=RATIO,
         formula="(γ + 1) / (γc + v)",
-        remark="No run at these step costs exceeds it: every candidate accepted",
+        remark="Every candidate accepted: no run at these step costs is faster",
         numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
         note=lambda _: "if all were accepted",
     ),
@@ -244,7 +244,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="tokens of whole rounds / the time these rounds took",
-        remark="Without prefill, and without the price of the record",
+        remark="Without prefill, and without the time that recording takes",
         numbers=lambda m: quotient(m.parts.tokens, m.parts.seconds, "s"),
     ),
     Figure(
@@ -305,7 +305,7 @@ _TIMES = (
         quantity=SIZE,
         better="lower",
         formula="bytes of the weights that a lane needs",
-        remark="On a GPU, its working room too",
+        remark="On a GPU, with the memory it works in",
     ),
 )
 _INTERVALS = (
@@ -321,7 +321,7 @@ _INTERVALS = (
         id="alpha_interval_coins",
         label="α, this run's coins",
         quantity=PROBABILITY,
-        formula="where the observed α falls by luck alone, the odds at the tested positions given",
+        formula="where luck alone lets the observed α fall, given the odds at the tested positions",
         remark="None at temperature 0",
         note=lambda _: "95 % interval",
     ),
@@ -331,6 +331,6 @@ CATALOGUE = {each.id: each for each in (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *
 
 
 def titled(label: str) -> str:
-    """Where a line begins with it; Greek and single letters stay as they are."""
+    """The label as it begins a line: capitalised, except for Greek and single letters."""
     first, _, rest = label.partition(" ")
     return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

@@ -1,6 +1,6 @@
-"""What a run puts into the formulas of its figures, in words that follow the formula.
+"""A run's own numbers in the formulas of its figures, as text that follows the formula.
 
-Empty where the parts were not measured.
+Empty where a number was not measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
 
 def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
-    """Of seconds, in ``unit``; of whole numbers as they are."""
+    """Seconds are written in ``unit``, whole numbers as they are."""
     if part is None or not whole:
         return ""
     first = f"{part}" if isinstance(part, int) else _amount(part, unit)
@@ -44,8 +44,8 @@ def put_in(values: Mapping[str, float | None]) -> str:
 
 
 def forecast_numbers(m: Metrics) -> str:
-    """c is what v leaves of the round's cost: it is of the share of rounds that ended in a bonus
-    on the other texts, and only the cost of the whole round is in the record."""
+    """The record holds the cost of a round that was forecast, not its c, which depends on how many
+    rounds of the other texts ended in a bonus. So c is what v leaves of that cost."""
     made, v = m.parts.forecast, m.parts.forecast_v
     if made is None:
         return ""

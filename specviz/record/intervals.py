@@ -1,4 +1,4 @@
-"""Three intervals for alpha, each labelled with what alone was allowed to vary.
+"""Three intervals for alpha; the label says what alone was allowed to vary.
 
 Resampling is seeded: the same trace gives the same interval. None where there is too little
 to resample, or nothing that could vary.
@@ -53,7 +53,7 @@ def coins_interval(trace: Trace) -> Interval | None:
 
 
 def prompt_interval(trace: Trace) -> Interval | None:
-    """Blocks of neighbouring rounds resampled, for acceptance clusters; the ends are joined."""
+    """Resamples blocks of neighbouring rounds, since acceptance clusters; the ends are joined."""
     counts = _counts([[entry] for entry in trace.rounds if entry.num_tested])
     if len(counts) < MIN_ROUNDS:
         return None
@@ -65,7 +65,7 @@ def prompt_interval(trace: Trace) -> Interval | None:
 
 
 def kind_interval(traces: Sequence[Trace]) -> Interval | None:
-    """Whole prompts resampled. None below two prompts with a tested candidate."""
+    """Resamples whole prompts. None if fewer than two have a tested candidate."""
     counts = _counts([trace.rounds for trace in traces])
     counts = counts[counts[:, 1] > 0]
     if len(counts) < 2:

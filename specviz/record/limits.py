@@ -1,8 +1,7 @@
-"""How far the settings of a run reach: one table, which checks, controls and help read.
+"""The range of every setting of a run, for checks, controls and help texts.
 
-A run may be asked for all that ``LIMITS`` says. The controls of the pages end where a person
-would stop looking (``CONTROLS``, and ``COMPARED`` where lanes stand side by side): a run of the
-command line may lie beyond them.
+A run may have any setting within ``LIMITS``; the command line offers them all. The controls of
+the pages offer what is worth looking at: ``CONTROLS``, and ``COMPARED`` for lanes side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ MAX_GAMMA = 64
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Both ends belong to it; of a setting that is a whole number they are whole."""
+    """Both ends belong to it. They are whole for a setting that is a whole number."""
 
     low: float
     high: float

@@ -1,8 +1,8 @@
-"""What a trace says: its figures, each worked out once; what they mean is in ``figures``.
+"""The figures of a trace. What they mean is written in ``figures``.
 
 Counts, alpha and acceptance by position use every round. Tau, tokens, times and all that
 follows from them leave out the cut rounds, together. A figure that cannot be known is None;
-nothing is estimated in its stead. Pure: a trace in, values out.
+nothing is estimated in its place. Pure: a trace in, values out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the figures were made of, so that nobody works it out backwards.
+    """What the figures were made of.
 
     Seconds and tokens are of whole rounds. None where it was not measured.
     """
@@ -54,11 +54,11 @@ class Parts:
     lossless: bool
     possible: int  # tokens of a round in which every candidate is accepted
     tokens: int
-    expected_accepted: float  # sum of sum min(draft, target) over tested positions
-    seconds: float | None  # of the run, by its timed repeats where there are some
+    expected_accepted: float  # sum min(draft, target), summed over tested positions
+    seconds: float | None  # of the run; of its timed repeats if there are any
     target_seconds: float | None  # of the target alone
     decoding: float  # of the run as it was watched
-    wasted: float  # of that, drafting that was thrown away
+    wasted: float  # the part of it that drafted what was thrown away
     prefill: float  # of both models
     target_prefill: float | None  # of the target alone
     first_round: float | None
@@ -86,7 +86,7 @@ class Metrics:
     tau: float | None
     alpha_by_position: tuple[float | None, ...]  # accepted at i / tested at i
     acceptance_by_position: tuple[float | None, ...]  # accepted at i / rounds that drafted at i
-    gamma: int | None  # the one c, v and the worked-out speedups are for
+    gamma: int | None  # the gamma that c, v and the computed speedups are for
     c: float | None
     v: float | None
     tokens_per_second: float | None
@@ -117,7 +117,7 @@ class Metrics:
         return None if self.gamma is None else _ratio(self.gamma + 1, self.round_cost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold; of the parts nothing."""
+        """Values that JSON can hold, without the parts."""
         figures = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del figures["parts"]
         figures["intervals"] = dataclasses.asdict(self.intervals)
@@ -126,7 +126,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StepTimes:
-    """The step costs a run met, in seconds, and the gamma they are for."""
+    """Step costs at the run's mean context, in seconds, and the gamma they are for."""
 
     gamma: int | None = None
     draft: float | None = None
@@ -159,10 +159,7 @@ class _LaneTimes:
 
 
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
-    """Every figure of the run; see the module for what each leaves out.
-
-    Intervals are the dearest part by far; without them the rest is the same.
-    """
+    """Every figure of the run. The intervals take most of the time and can be left out."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
@@ -204,7 +201,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics, trace: Trace) -> Metrics:
-    """The figures of a run that were made without intervals, with them."""
+    """The figures with the intervals that were left out before."""
     return dataclasses.replace(figures, intervals=_intervals(trace))
 
 

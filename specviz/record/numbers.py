@@ -1,4 +1,4 @@
-"""How numbers are written: a quantity for each sort, the same wherever it is shown.
+"""How numbers are written: one ``Quantity`` for a sort of number, wherever it is shown.
 
 Digits are fixed, so that a column of numbers can be read down. A ratio is "1.43×" where there
 is little room and "1.43 times" in a sentence. Bytes are decimal: a kilobyte has 1000 of them.
@@ -37,7 +37,7 @@ class Quantity:
     digits: int
     unit: str = ""
     factor: float = 1.0  # from the value to the number that is written
-    share: bool = False  # cannot lie outside 0 and 1, though a mean's interval may
+    share: bool = False  # lies from 0 to 1; the ends of an interval are cut to that
 
     def bare(self, value: float) -> str:
         """The number without its unit."""

@@ -146,12 +146,12 @@ class KnownPair:
 
 
 def memory_margin(needed: int) -> int:
-    """What should be free to load and run models whose weights need that many bytes."""
+    """Bytes that should be free to load and run models whose weights need this many."""
     return needed * 13 // 10 + 2**30
 
 
 def pairs_folder() -> Path:
-    """Of the embedded pairs: each a folder with ``target`` and ``draft``."""
+    """Where the embedded pairs lie: folders with ``target`` and ``draft``."""
     return ASSETS / "pairs"
 
 

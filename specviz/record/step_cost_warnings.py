@@ -1,4 +1,4 @@
-"""What stands against a table of step costs, in plain words."""
+"""Why a table of step costs may not be trusted, in plain words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from specviz.record.trace import StepCosts
 
 
 def step_cost_warning(costs: StepCosts | None) -> str | None:
-    """Sentences; None where nothing does."""
+    """Sentences; None if nothing speaks against the table."""
     if costs is None:
         return None
     said = [*_noise(costs), *_shortage(costs)]
@@ -28,7 +28,7 @@ def _shortage(costs: StepCosts) -> list[str]:
         said.append(f"The time for step costs ran out: some rest on {few}.")
     if costs.interpolated:
         numbers = ", ".join(map(str, costs.interpolated))
-        said.append(f"Verifying {numbers} tokens was not timed: taken between its neighbours.")
+        said.append(f"Verifying {numbers} tokens was not timed: it lies between its neighbours.")
     return said
 
 

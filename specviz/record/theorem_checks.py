@@ -26,7 +26,7 @@ from specviz.record.trace import Candidate, Extra, ResidualName, Round, Trace
 Numbers = NDArray[np.float64]
 
 _ROUNDING = 1e-5  # a bias below it is that of float32 sums, not of a rule
-_LEAST = 1e-30  # of a divisor; what was emitted had a probability above it
+_LEAST = 1e-30  # the least divisor; the probability of an emitted token is above it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class LazierCheck:
     bound: float
     expected: float  # rejections of the lazier rule: never below the bound
     observed: int  # rejections of the runs, by the lossless rule
-    z: float | None  # of the observed, were the lazier rule the one that ran
+    z: float | None  # of the observed count, as if the lazier rule had run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,7 +203,7 @@ def _tested(trace: Trace) -> Iterator[tuple[Round, Candidate]]:
 
 
 def _chances(tested: Sequence[Candidate]) -> Numbers:  # [num_tested]
-    """Of a rejection. Sums of float32 probabilities may end a hair above 1."""
+    """The chances of a rejection. Sums of float32 probabilities may end a hair above 1."""
     return 1.0 - np.array([each.expected_acceptance for each in tested]).clip(0.0, 1.0)
 
 
@@ -212,7 +212,7 @@ def _rejections(tested: Sequence[Candidate]) -> int:
 
 
 def _z(observed: int, chances: Numbers) -> float | None:
-    """Of a count whose terms have these chances, each settled before its coin is thrown."""
+    """How many standard deviations a count lies from the sum of its chances; None without luck."""
     deviation = math.sqrt(float((chances * (1.0 - chances)).sum()))
     return (observed - float(chances.sum())) / deviation if deviation else None
 

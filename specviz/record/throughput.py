@@ -2,8 +2,8 @@
 
 The *ideal* curve is the textbook's: candidates accepted alike and independently, and a
 verification that costs one step of the target. The *forecast* knows the measured price of a
-verification, and acceptance along other texts where that was measured; where it was not,
-it takes the same law at an acceptance that is given, and is then an extrapolation.
+verification, and acceptance along other texts where that was measured. Where it was not, it
+assumes that law with a given acceptance, and is then an extrapolation.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _ideal(costs: StepCosts, context: float, alpha: float, gamma: int) -> float:
 
 
 def _draft_cost(costs: StepCosts, context: float, gamma: int) -> float:
-    """A draft step in target steps; nothing where the drafter is no model."""
+    """A draft step in target steps; 0 if the drafter is no model."""
     if not costs.draft:
         return 0.0
     return costs.draft_phase(context, gamma) / gamma / costs.target_step(context)

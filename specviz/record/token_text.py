@@ -1,7 +1,7 @@
-"""How tokens spell a text whose characters may be split over several of them.
+"""What tokens add to a text, where a character may be split over several of them.
 
-``pieces`` holds the bytes, in hex, of the tokens that are no whole characters, by token id: see
-``Trace.pieces``. A character stands with the last of its tokens; those before it add nothing.
+``pieces``, as in ``Trace.pieces``, holds the bytes of the tokens that are no whole characters. A
+split character is shown at the last of its tokens; those before it add nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specviz.record.trace import Candidate, Extra, Round
 
-TokenIndex = tuple[
-    int, int
-]  # of a round, and of a candidate in it; their number for the extra token
+# The round's index, then the candidate's in it; the extra token follows the last candidate.
+TokenIndex = tuple[int, int]
 _NO_CHARACTER = "\ufffd"
 _STRAY = re.compile("[\udc80-\udcff]+")
 
@@ -30,7 +29,7 @@ def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candid
 
 
 def alone(token_id: int, text: str, pieces: Mapping[str, str]) -> str:
-    """A token by itself: bytes that make no character as ``⟨c3⟩``."""
+    """The text of a token by itself; bytes that make no character are shown as ``⟨c3⟩``."""
     piece = pieces.get(str(token_id))
     if piece is None:
         return text
@@ -45,7 +44,7 @@ def _hex(stray: str) -> str:
 def added_texts(
     token_ids: Iterable[int], texts: Iterable[str], pieces: Mapping[str, str], whole: str = ""
 ) -> list[str]:
-    """What each token adds to the text; ``whole`` is that text, for where no bytes are known."""
+    """What each token adds to the text; ``whole`` is that text, used if no bytes are known."""
     if not pieces:
         return _read_off(list(texts), whole)
     decoder = getincrementaldecoder("utf-8")(errors="replace")
@@ -62,28 +61,28 @@ def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
 
 
 def _read_off(texts: Sequence[str], whole: str) -> list[str]:
-    """As far as the tokens that are whole tell where in the text they stand."""
-    found, position, owed = list(texts), 0, list[int]()
+    """What split tokens add lies between the whole tokens that are found in the text."""
+    found, position, waiting = list(texts), 0, list[int]()
     for i, text in enumerate(texts):
         if _NO_CHARACTER in text:
-            owed.append(i)
+            waiting.append(i)
             continue
-        start = whole.find(text, position) if owed else position
-        if not whole.startswith(text, start) or start - position > _most(texts, owed):
+        start = whole.find(text, position) if waiting else position
+        if not whole.startswith(text, start) or start - position > _most(texts, waiting):
             return found
-        _pay(found, owed, whole[position:start])
+        _give_to_last(found, waiting, whole[position:start])
         position = start + len(text)
-    if len(whole) - position <= _most(texts, owed):
-        _pay(found, owed, whole[position:])
+    if len(whole) - position <= _most(texts, waiting):
+        _give_to_last(found, waiting, whole[position:])
     return found
 
 
-def _most(texts: Sequence[str], owed: Sequence[int]) -> int:
-    return sum(len(texts[i]) for i in owed)
+def _most(texts: Sequence[str], waiting: Sequence[int]) -> int:
+    return sum(len(texts[i]) for i in waiting)
 
 
-def _pay(found: list[str], owed: list[int], text: str) -> None:
+def _give_to_last(found: list[str], waiting: list[int], text: str) -> None:
     """The last of the tokens takes what all of them add."""
-    for i in owed:
-        found[i] = text if i == owed[-1] else ""
-    owed.clear()
+    for i in waiting:
+        found[i] = text if i == waiting[-1] else ""
+    waiting.clear()

@@ -252,9 +252,9 @@ class Prefill:
 class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
-    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; for a drafter that is no
-    model ``draft`` is empty. These are the first steps of a round, which find the processor's
-    caches as the target left them; ``draft_next[i]`` is a later one, fed one token.
+    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``; ``draft`` is empty for a drafter
+    that is no model. These are the first steps of a round, made when the processor's caches hold
+    what the target used; ``draft_next[i]`` is a later step, fed one token.
     ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain step, more is a verification.
     """
 
@@ -263,7 +263,7 @@ class StepCosts:
     target: tuple[tuple[float, ...], ...]
     draft_next: tuple[float, ...] = ()
     drift: float = 0.0  # of plain steps within the measurement: slowest part over fastest, less 1
-    # Of the costs that rest on the fewest, if the time ran out; 0 is a first step, or none at all.
+    # If the time ran out: the samples of the cost that has fewest; 0 means a first step or none.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
 
@@ -348,8 +348,8 @@ class Trace:
     forecast: Forecast | None = None
     baseline: Baseline | None = None
     notices: tuple[str, ...] = field(default=())
-    # Bytes, as hex, of those of its tokens that are no whole characters, by token id. Of a run
-    # that did not end by itself they may be those of the vocabulary.
+    # The bytes, as hex, of tokens that are no whole characters, by token id: of the run's tokens,
+    # or of the whole vocabulary if the run did not end by itself.
     pieces: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -368,7 +368,7 @@ def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it has no half of a character, as bytes that are no UTF-8 become."""
+    """Whether it has no lone surrogates, which bytes that are no UTF-8 become."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 

@@ -167,7 +167,7 @@ def test_step_costs_cut_short_say_so_and_what_to_do() -> None:
     short = replace(make_costs(), samples=2, interpolated=(3, 4))
     said = " ".join(drawn(make_trace(SPELT, step_costs=short)).split())
     assert "The time for step costs ran out: some rest on 2 samples." in said
-    assert "Verifying 3, 4 tokens was not timed: taken between its neighbours." in said
+    assert "Verifying 3, 4 tokens was not timed: it lies between its neighbours." in said
     assert "--measure-costs" in said
     enough = replace(make_costs(), samples=6)
     assert "ran out" not in drawn(make_trace(SPELT, step_costs=enough))

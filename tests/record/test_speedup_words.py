@@ -1,4 +1,4 @@
-"""The verdict in words: faster, as fast, slower and why, or no verdict at all."""
+"""The speedup in words: faster, as fast, slower and why, or no verdict at all."""
 
 from __future__ import annotations
 
