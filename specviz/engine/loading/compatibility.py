@@ -26,7 +26,7 @@ _HALF_TOLERANCE = 5e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Words:
+class ModelVocabulary:
     """A model's name, its tokenizer and the rows of its output."""
 
     name: str
@@ -34,7 +34,9 @@ class Words:
     rows: int
 
 
-def common_vocabulary(target: Words, draft: Words | None) -> tuple[int, tuple[str, ...]]:
+def common_vocabulary(
+    target: ModelVocabulary, draft: ModelVocabulary | None
+) -> tuple[int, tuple[str, ...]]:
     """The ids that mean the same to both, and notices about what is left out."""
     own = _real_ids(target)
     if draft is None:
@@ -45,12 +47,12 @@ def common_vocabulary(target: Words, draft: Words | None) -> tuple[int, tuple[st
     return vocabulary, (*_left_out(target, draft, own, vocabulary), *_other_end(target, draft))
 
 
-def _real_ids(words: Words) -> int:
+def _real_ids(model: ModelVocabulary) -> int:
     """Rows of the output that some token stands for; the rest is padding."""
-    return min(words.rows, max(words.tokenizer.get_vocab().values()) + 1)
+    return min(model.rows, max(model.tokenizer.get_vocab().values()) + 1)
 
 
-def _require_same_tokens(target: Words, draft: Words, vocabulary: int) -> None:
+def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabulary: int) -> None:
     theirs = draft.tokenizer.convert_ids_to_tokens(range(vocabulary))
     ours = target.tokenizer.convert_ids_to_tokens(range(vocabulary))
     if ours == theirs:
@@ -65,7 +67,7 @@ def _require_same_tokens(target: Words, draft: Words, vocabulary: int) -> None:
     )
 
 
-def _require_end(target: Words, vocabulary: int) -> None:
+def _require_end(target: ModelVocabulary, vocabulary: int) -> None:
     end = target.tokenizer.eos_token_id
     if end is not None and end >= vocabulary:
         raise PairError(
@@ -75,7 +77,9 @@ def _require_end(target: Words, vocabulary: int) -> None:
         )
 
 
-def _left_out(target: Words, draft: Words, own: int, vocabulary: int) -> tuple[str, ...]:
+def _left_out(
+    target: ModelVocabulary, draft: ModelVocabulary, own: int, vocabulary: int
+) -> tuple[str, ...]:
     if own == vocabulary:
         return ()
     first = target.tokenizer.convert_ids_to_tokens(vocabulary)
@@ -85,7 +89,7 @@ def _left_out(target: Words, draft: Words, own: int, vocabulary: int) -> tuple[s
     )
 
 
-def _other_end(target: Words, draft: Words) -> tuple[str, ...]:
+def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ...]:
     ours, theirs = target.tokenizer.eos_token_id, draft.tokenizer.eos_token_id
     if ours == theirs:
         return ()

@@ -47,7 +47,7 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
         stamps = stamps_of(  # before they are read: what changes meanwhile is read again
             file
             for side in opened.sides
-            for file in sources.telling_files(side.source, files[side.role])
+            for file in sources.identifying_files(side.source, files[side.role])
         )
         candidates = (
             [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))

@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from specviz.engine.loading import compatibility, hardware, sources
-from specviz.engine.loading.compatibility import Words
+from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.libraries import explained
 from specviz.engine.loading.sources import Chosen, Source
 from specviz.record.pairs import PairSpec, Progress, Tell
@@ -41,9 +41,9 @@ class Side:
     parameters: int
 
     @property
-    def words(self) -> Words:
+    def model_vocabulary(self) -> ModelVocabulary:
         rows = int(self.config.get_text_config().vocab_size)
-        return Words(name=self.source.name, tokenizer=self.tokenizer, rows=rows)
+        return ModelVocabulary(name=self.source.name, tokenizer=self.tokenizer, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -116,5 +116,5 @@ def _skeleton(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def _agree(sides: tuple[Side, ...]) -> tuple[int, tuple[str, ...]]:
-    target, *drafts = [side.words for side in sides]
+    target, *drafts = [side.model_vocabulary for side in sides]
     return compatibility.common_vocabulary(target, drafts[0] if drafts else None)

@@ -149,7 +149,7 @@ def weight_files(source: Source) -> tuple[Path, ...]:
     return files
 
 
-def telling_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
+def identifying_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
     """What decides which model a folder holds; some need not be there."""
     return (*weights, *(source.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
 
