@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from specviz.engine.loading.hardware import is_out_of_memory
 from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import Body
 from specviz.engine.model.products import may_pack, with_products
 from specviz.engine.model.steps import LibraryStep, Step

@@ -90,12 +90,6 @@ def free_memory(device: torch.device) -> int | None:
     return psutil.virtual_memory().available + psutil.swap_memory().free
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
-    )
-
-
 def describe(device: torch.device, dtype: torch.dtype) -> Environment:
     cpu = _cpu_name()
     packages = ("torch", "transformers", "tokenizers")

@@ -13,7 +13,7 @@ from huggingface_hub.utils import (
 from huggingface_hub.utils import logging as hub_logging
 from transformers.utils import logging as hf_logging
 
-from specviz.engine.loading.hardware import is_out_of_memory
+from specviz.engine.model.memory import is_out_of_memory
 from specviz.errors import DeviceError, PairError, SpecvizError
 
 

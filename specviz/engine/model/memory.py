@@ -15,14 +15,17 @@ def memory_errors(device: torch.device) -> Iterator[None]:
     """Turns an allocation that failed, on any device, into a ``DeviceError``."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise _out_of_memory(device) from error
-    except MemoryError as error:
-        raise _out_of_memory(device) from error
-    except RuntimeError as error:
-        if "DefaultCPUAllocator" not in str(error):
+    except Exception as error:
+        if not is_out_of_memory(error):
             raise
         raise _out_of_memory(device) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, on any device."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    )
 
 
 def _out_of_memory(device: torch.device) -> DeviceError:
