@@ -1,6 +1,6 @@
 """Small values kept between runs, and the folder they lie in.
 
-A kept value that cannot be read is simply not there.
+A value that cannot be read counts as not there.
 """
 
 from __future__ import annotations

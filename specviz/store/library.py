@@ -1,7 +1,7 @@
-"""The run library: every run, in one SQLite file, its light columns apart from its trace.
+"""The run library: all runs in one SQLite file, the columns of lists apart from the traces.
 
-Lists read no trace. A run is kept whole when ``add`` returns, though power fail then; what did
-not come so far is not there at all. Safe from any thread and beside other processes: each call
+Lists read no trace. Once ``add`` has returned, a run survives a power cut; before that, nothing
+of it is there. Safe from any thread and beside other processes: each call
 has a connection of its own. What cannot be done is a ``StoreError`` with its remedy.
 """
 
@@ -56,11 +56,11 @@ class Library:
         job: tuple[int, int, int] | None = None,
         memory_bytes: int | None = None,
     ) -> str:
-        """Keep a run; it is durable when this returns its id.
+        """Add a run; it is durable when this returns its id.
 
         ``comparison`` is the key of one that was begun, ``job`` its lane, item and repeat. A run
-        that is there already under ``run_id`` stays, and takes what else is given: two may keep
-        the same run, in either order.
+        that is there already under ``run_id`` stays and is completed with what is given: the same
+        run may be added twice, in either order.
         """
         body = _packed(trace)
         lane, item, repeat = job or (None, None, None)
@@ -176,7 +176,7 @@ class Library:
     # Comparisons
 
     def begin_comparison(self, key: str, plan_json: str, title: str) -> None:
-        """Make it known; one that is known already stays as it is."""
+        """Add a comparison; one that is there already stays as it is."""
         with self._writing() as db:
             db.execute(
                 "INSERT OR IGNORE INTO comparisons (key, title, plan_json, created) "
@@ -255,7 +255,7 @@ class Library:
 
     def _no_run(self) -> StoreError:
         return StoreError(
-            f"There is no such run in {self.path}.", remedy="Choose one of the list of runs."
+            f"There is no such run in {self.path}.", remedy="Choose one from the list of runs."
         )
 
 
@@ -281,7 +281,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """What the search looks in; SQLite itself knows the two cases of ASCII alone."""
+    """Write the text that a search looks in, case folded: SQLite folds ASCII alone."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)
@@ -302,7 +302,7 @@ def _packed(trace: Trace) -> bytes:
 
 
 def _unpacked(body: bytes) -> str:
-    """A trace's text, never more of it than was let in."""
+    """The text of a trace, within the limit that it was saved under."""
     unpacking = zlib.decompressobj()
     with contextlib.suppress(zlib.error):
         text = unpacking.decompress(body, MAX_BYTES + 1)

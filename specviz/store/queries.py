@@ -58,7 +58,7 @@ def where_clause(query: Query) -> Condition:
 
 
 def select_runs(condition: str, query: Query) -> str:
-    """What is not known comes last in either direction; equal ones newest first."""
+    """Unknown values come last in either direction; equal ones newest first."""
     key, way = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else int(query.limit)
     return (
@@ -72,7 +72,7 @@ def select_run(condition: str) -> str:
 
 
 def row_of(found: Sequence[Any]) -> RunRow:
-    """SQLite keeps any type in any column; what is of another than was written is refused."""
+    """Refuses a value of the wrong type: SQLite keeps any type in any column."""
     given = dict(zip(COLUMNS, found, strict=False))
     if not all(isinstance(given[each], kinds) for each, kinds in _KINDS.items()):
         raise StoreError(

@@ -1,4 +1,4 @@
-"""The run library's values: the light columns of a run, a question to it, and its answers."""
+"""The values of the run library: a run's columns, what to look for, and what is found."""
 
 from __future__ import annotations
 

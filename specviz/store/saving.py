@@ -1,4 +1,4 @@
-"""Keeping runs in the library: the light columns are worked out from the trace, once."""
+"""Saving runs to the library: the columns of lists are worked out from the trace, once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
 
 _HEAD = 400  # characters of the prompt and of the text that a search looks in
-_LABEL = 200  # of what is one word in a list, whoever wrote the trace
+_LABEL = 200  # characters of a name in a list, whoever wrote the trace
 
 
 def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
@@ -45,7 +45,7 @@ def save_run(
     memory_bytes: int | None = None,
     figures: Metrics | None = None,
 ) -> str:
-    """The run's id in the library; it is durable when this returns."""
+    """Add a run to the library; its id. It is durable when this returns."""
     return library.add(
         trace,
         summary_of(trace, figures),

@@ -1,4 +1,4 @@
-"""The run library's file: how it is opened, its schema, and how older ones become it.
+"""The run library's file: opening it, its schema, migrations, and its errors in plain words.
 
 A file of a newer schema, or of another program, is refused before anything is written, so
 nothing in it changes. Each migration is one transaction with its version number.
@@ -112,7 +112,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """The version may still stand in the log alone; a reader that may not write changes none."""
+    """The newest version may stand in the log alone; this connection may not write."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:

@@ -1,4 +1,4 @@
-"""What the types of a trace's parts cannot say: lengths, ranges, order."""
+"""Checks of a trace's parts that types cannot make: lengths, ranges, order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-5  # a float32 probability may end a hair above 1
 
 
 def too_long(kind: type, fields: Mapping[str, object]) -> str | None:
-    """The field whose list is longer than any that is written, told before it is looked through."""
+    """The field whose list is longer than any trace has; found before the list is read."""
     for name, most in _LONGEST.get(kind, {}).items():
         entries = fields.get(name)
         if isinstance(entries, list) and len(cast("list[object]", entries)) > most:

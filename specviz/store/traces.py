@@ -15,7 +15,7 @@ from specviz.record.trace import StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
-SCHEMA = 3  # 1 had no pieces, 2 no step costs that were cut short; written still where they do
+SCHEMA = 3  # 1 had no pieces, 2 no step costs cut short; the lowest that will do is written
 KIND = "specviz.trace"
 
 

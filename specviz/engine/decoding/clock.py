@@ -45,8 +45,8 @@ class WallClock:
 class EventClock:
     """CUDA events apportion the wall time between two synchronisations.
 
-    ``share`` is what the events themselves saw of it at the last reading: far below 1, and
-    the phases are guesses.
+    ``share`` is the part of it that the events themselves measured at the last reading; far
+    below 1, the phases are guesses.
     """
 
     def __init__(self, device: torch.device) -> None:

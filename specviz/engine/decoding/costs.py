@@ -1,16 +1,16 @@
 """Step costs: what each kind of step takes, measured before any run is judged.
 
-The steps are timed as a run makes them: draft steps and a verification in turn, so that
-each finds the processor's caches as the other left them; and between their rows, plain
-target steps in a row: c and v are quotients, whose parts should be of one time. Each includes
-its processors, its draw, and the host's wait where the loop waits. A round draws all its
-uniforms at once, within its draft phase; so does the phase that is timed here.
+The steps are timed as a run makes them: draft phases and verifications take turns, so that each
+starts from the processor's caches as the other left them. Rows of plain target steps come in
+between, since c and v are quotients whose parts should be measured at the same time. A step
+includes its processors, its draw and the host's wait, as in the loop; a draft phase draws the
+uniforms of its whole round.
 
-There is a limit of time, looked at between any two steps, the reading of the contexts among
-them. So the table is filled breadth first: every kind of step once, then rows of them, each row
-at every context, so that all rest on about as many samples. A table that was cut short says on
-how many, and which of its verifications lie between their neighbours for want of a sample of
-their own; a context that did not come to the ends of its column is left out.
+The time is limited, and the limit is checked before every step, also while the contexts are read.
+So the table is filled breadth first, every kind of step once and then row by row at every context,
+and all costs rest on about as many samples. A table that was cut short says on how many, and which
+of its verifications are interpolated for want of samples. A context for which a draft phase or an
+end of the column is missing is left out.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ SECONDS = 10.0  # for a whole table
 _LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a later one costs
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
 _PARTS = 4  # of the plain steps, to see whether the machine held still
-_ROWS = (1, 3, 4)  # turns that verify the same number, one after the other; the last again
-_PLAIN_ROW = 2  # plain steps after each row, and one before them that is not counted
+_ROWS = (1, 3, 4)  # how often in a row a number is verified; the last is repeated
+_PLAIN_ROW = 2  # plain steps that count after a row; one before them does not
 _FIRST_CHUNK = 32  # tokens of a context, read at once; twice as many after a quick one
 _QUICK = 0.1
 
@@ -60,7 +60,7 @@ def measure_step_costs(
     """The table for this pair under this sampling, at the given context lengths.
 
     ``tell`` hears of every tenth of the work or of the time, and may raise to stop it. None if
-    the time did not do for a single column.
+    the time was too short for a single context.
     """
     order, rows = _order(config.gamma + 1), tuple(_rows(repeats))
     pace = _Pace(seconds, len(contexts) * _steps(len(order), rows), tell)
@@ -77,7 +77,7 @@ def measure_step_costs(
 
 
 def _order(wanted: int) -> tuple[int, ...]:
-    """The ends first, the number that is wanted, then what halves the gaps."""
+    """The ends first, then the wanted number, then numbers that halve the gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -92,12 +92,12 @@ def _rows(repeats: int) -> Iterator[int]:
 
 
 def _steps(numbers: int, rows: Sequence[int]) -> int:
-    """What a whole column is made of, so that its share can be told."""
+    """Steps in a whole column, to tell how much of it is done."""
     return 1 + 2 * numbers + sum(2 * (turns + 1) + _PLAIN_ROW + 1 for turns in rows) * numbers
 
 
 class _Pace:
-    """Asked before each step: tells how far the work is, and ends it when the time is over."""
+    """Called before every step: tells how far the work is, and ends it when the time is over."""
 
     def __init__(self, seconds: float, steps: int, tell: Tell | None) -> None:
         self.out_of_time = False
@@ -130,7 +130,7 @@ class _Pace:
 
 @dataclass(slots=True)
 class _Cell:
-    """Times of one kind of step. One that does not count stands in as long as none does."""
+    """Times of one kind of step. An uncounted time stands in until one counts."""
 
     counted: list[float] = field(default_factory=list)
     stand_in: float | None = None
@@ -189,11 +189,11 @@ class _Column:
             self._turn(tokens, counts=False)
 
     def row(self, tokens: int, turns: int) -> None:
-        """A draft phase and a verification, in turn; each kind of phase meets each verification.
+        """Draft phases, of one kind after another, and verifications in turn; then plain steps.
 
-        A run verifies the same number again and again. So does each row here, and its first
-        turn is not counted: it finds in the processor's caches what verifying another number of
-        tokens left there. The same holds of the plain steps, which come last.
+        A run verifies the same number again and again, and so does a row. Its first turn does
+        not count: the processor's caches still hold what verifying another number left there.
+        For the same reason the first plain step does not count.
         """
         for turn in range(turns + 1):
             self._turn(tokens, counts=turn > 0)
@@ -206,7 +206,7 @@ class _Column:
 
     @property
     def usable(self) -> bool:
-        """What is not known lies between two that are."""
+        """Whether every unknown cost lies between two known ones."""
         ends = (self.verifications[2], self.verifications[MAX_TOKENS])
         phases = self.phases if self._drafter else []
         return all(cell.known for cell in (self.plain, *phases, *ends))
@@ -229,7 +229,7 @@ class _Column:
         return [self.plain.seconds, *(_between(known, tokens) for tokens in self.verifications)]
 
     def _read(self, feed: Callable[[list[int]], object]) -> None:
-        """The context, in pieces, for the limit of time holds here too."""
+        """Read the context in pieces, since the limit of time holds here too."""
         at, size = 0, _FIRST_CHUNK
         while at < self.context:
             self._pace.look()
@@ -305,7 +305,7 @@ def _table(columns: Sequence[_Column], *, cut_short: bool) -> StepCosts | None:
 
 
 def _between(known: dict[int, float], tokens: int) -> float:
-    """The cost of so many tokens, on the line between its nearest neighbours if need be."""
+    """The cost of verifying so many tokens, interpolated if it is not known."""
     if tokens in known:
         return known[tokens]
     left = max(each for each in known if each < tokens)

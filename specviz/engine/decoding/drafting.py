@@ -1,4 +1,4 @@
-"""Drafters: whatever proposes candidates, and keeps its own cache in step.
+"""Drafters: whatever proposes candidates and rolls its own cache back.
 
 The draft model is one; prompt lookup, which copies what followed the same words earlier
 (Saxena 2023), is another and needs no model. A drafter is handed the target's last hidden
@@ -45,15 +45,15 @@ class Drafter(Protocol):
         ...
 
     def settle(self, valid: int) -> None:
-        """Only the first ``valid`` tokens of what was fed stand; forget the rest."""
+        """Forget what was fed beyond the first ``valid`` tokens of the text."""
         ...
 
 
 class ModelDrafter:
     """A small model of the target's family, drafting token by token.
 
-    After a round whose candidates all stood, the last of them was never fed; so the next
-    first step catches up on two tokens.
+    The last candidate of a round is never fed. If all were accepted, the first step of the next
+    round is fed two tokens to catch up.
     """
 
     wants_hidden = False

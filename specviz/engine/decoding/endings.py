@@ -14,7 +14,7 @@ _STOP_MARGIN = 4  # tokens looked back for each token of a stop string: a byte m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutput:
-    """What a round emits once the endings have had their say."""
+    """What a round writes, up to the first ending in it."""
 
     emitted: tuple[int, ...]
     num_accepted: int  # candidates that stay in the text
@@ -24,7 +24,7 @@ class RoundOutput:
 
 
 class Endings:
-    """Judges every round of one run."""
+    """Cuts every round of one run at the end of the text."""
 
     def __init__(self, pair: Pair, config: RunConfig, prompt_length: int) -> None:
         self._table = pair.token_table

@@ -1,4 +1,4 @@
-"""Plain decoding by the target: the baseline, and the same forced along known words."""
+"""Plain decoding by the target: free, or forced along known words as the baseline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PlainRun(Iterator[int]):
         length = len(self._history)
         if self._done or length >= self._limit:
             raise StopIteration
-        self._done = True  # should the step break off, its cache is half-way: never go on
+        self._done = True  # if the step fails, its cache is half-way: never go on
         with memory_errors(self._device):
             token = self._lane.step(self._history[-1], length - self._first)
         output = self._endings.judge(self._history, (), 0, token, self._limit - length)

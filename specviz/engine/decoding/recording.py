@@ -47,7 +47,7 @@ class Recorder:
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
     ) -> list[CandidateRecord]:
-        """One a candidate; a lossy rule is held against the run's own distributions."""
+        """One for every candidate; overlap and bias are of the run's own distributions."""
         insights = self.insights(proposal, target_logits, target_probs)
         losses = _losses(rule, proposal.probs, target_probs[: len(insights)])
         if losses is None:
@@ -61,7 +61,7 @@ class Recorder:
     def insights(
         self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
     ) -> list[Insight]:
-        """One insight a candidate: the run's own distributions, at temperature 0 those at 1."""
+        """One for every candidate, of the run's distributions; at temperature 0 of those at 1."""
         count = proposal.token_ids.shape[0]
         # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
         certain = proposal.logits is None
@@ -93,7 +93,7 @@ class Recorder:
         rows: torch.Tensor,
         logits: tuple[torch.Tensor, torch.Tensor],
     ) -> list[Insight]:
-        """Bring over what explains each row; what is left to the host saves device calls."""
+        """Bring a few numbers of every row to the host, which does the rest: it saves device calls."""
         count = candidates.shape[0]
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
         own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])

@@ -103,7 +103,7 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """The smallest set of likeliest tokens whose mass reaches the share, the likeliest always.
 
-    A share too small for float32 is compared as 0, which the mass before the first token reaches.
+    A share too small for float32 counts as 0; hence ``before > 0``, which spares the likeliest.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

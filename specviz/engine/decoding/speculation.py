@@ -116,8 +116,7 @@ class Speculation(Iterator[Round]):
         self._clock.start()
         room = self._limit - before
         count = min(self.config.gamma, room)
-        # A plain step's time holds its draw. Drawn before the clock, a round's would be free,
-        # and every speedup too high by its share.
+        # Drawn while the clock runs, as in a plain step; otherwise every speedup is too high.
         uniforms = keyed_uniforms(self.config.seed, self._index, count)
         verdicts, records, catch_up = self._draft_and_verify(count, uniforms)
         output = self._endings.judge(
@@ -146,10 +145,9 @@ class Speculation(Iterator[Round]):
     def _draft_and_verify(
         self, count: int, uniforms: np.ndarray
     ) -> tuple[Verdicts, list[CandidateRecord], int]:
-        """Draft, verify, look: host values, and how many tokens the draft was first fed.
+        """Draft, verify, record: host values, and how many tokens the first draft step was fed.
 
-        What is left on the device is freed on return, while the clock still runs, as a plain
-        step frees its own.
+        Tensors are freed on return, while the clock still runs, as in a plain step.
         """
         drawn = torch.from_numpy(uniforms).to(self.pair.device)
         proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
@@ -168,7 +166,7 @@ class Speculation(Iterator[Round]):
         return self._recorder.records(self._rule, proposal, result.logits, result.probs)
 
     def _settle(self, output: RoundOutput, valid: int) -> None:
-        """Keep what was emitted; of what the models were fed, only the first ``valid`` stand."""
+        """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
         self._history.extend(output.emitted)
         self._target.forget(self._target.length - valid)
         self._drafter.settle(valid)
@@ -224,7 +222,7 @@ def speculate(
 ) -> Speculation:
     """Speculative decoding of a prompt: an iterator of rounds.
 
-    The configuration names the drafter and the rule; one of the caller's own goes before it.
+    The configuration names the drafter and the rule, unless the caller gives its own.
     """
     return Speculation(pair, prompt, config, drafter=drafter, rule=rule)
 

@@ -100,7 +100,7 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
 
 
 def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
-    """By what the family says of itself; the proof is ``check_rollback``, on real weights."""
+    """Trusts what the family says of itself; ``check_rollback`` proves it on real weights."""
     if skeleton._is_stateful:
         raise _cannot_roll_back(skeleton, name)
 

@@ -22,7 +22,7 @@ from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
 
 _MAX_CALIBRATED_THREADS = 8
-# More threads must earn it: where another process wants a core, they wait for each other.
+# More threads must gain this much: beside a busy process they wait for each other.
 _THREAD_GAIN = 1.25
 _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02

@@ -29,7 +29,7 @@ from specviz.record.pairs import Progress, Tell
 
 _SMALL_FILES = ("*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 _WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
-_TICK = 0.25  # seconds between two words about a download
+_TICK = 0.25  # seconds between two reports on a download
 _PATIENCE = 2.0  # seconds for the threads of a stopped download to end
 
 _Say = Callable[[int], Progress]  # what to tell, from the bytes received
@@ -76,7 +76,7 @@ def _downloading(hub_id: str, total: int) -> _Say:
 
 
 def _watched(hub_id: str, say: _Say, tell: Tell, **what: Any) -> Any:
-    """``snapshot_download``, told about while it runs."""
+    """``snapshot_download``, with reports while it runs."""
     meter = _Meter()
     executor = ThreadPoolExecutor(1, thread_name_prefix="hub")
     task = executor.submit(_snapshot, hub_id, meter, what)
@@ -118,7 +118,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """From the network or on the disk, whichever is ahead; each has a bar. Never less."""
+        """Bytes from the network or on the disk, whichever is ahead; it never falls."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 
@@ -126,8 +126,8 @@ class _Meter:
         meter = self
 
         class Bar(tqdm_asyncio):
-            monitor_interval = 0  # no thread that refreshes bars,
-            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # nor that of other bars
+            monitor_interval = 0  # starts no thread that refreshes bars
+            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # unseen by the thread of other bars
 
             def __init__(self, *args: Any, **settings: Any) -> None:
                 super().__init__(*args, **(settings | {"file": StringIO()}))

@@ -34,10 +34,10 @@ from specviz.record.trace import ModelInfo, PairInfo
 
 
 def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
-    """The pair that is asked for; of a target without a draft that target alone.
+    """The pair that is asked for; without a draft, the target alone.
 
-    Its threads count on a CPU only; where it names none a short calibration chooses. ``progress``
-    is told what is being done; an exception that it raises stops the load, also in the
+    Threads matter on a CPU only; if none are named, a short calibration chooses. ``progress`` is
+    told what is being done; an exception that it raises stops the load, also in the
     middle of a download, and comes out as it is.
     """
     tell = progress or tell_nobody

@@ -19,7 +19,7 @@ from specviz.errors import PairError
 
 MAX_BYTES = 4 * 2**20
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# What a model is built of one by one: each costs time, with or without its numbers.
+# Parts that are built one by one, which takes time even without their numbers.
 _MOST = (
     (re.compile(r"(n|num|number)(_of)?(_\w+)?_(layers?|blocks)|depth"), 1_000, "layers"),
     (re.compile(r"(n|num|moe_num)(_\w+)?_experts"), 4_096, "experts"),

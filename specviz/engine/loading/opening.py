@@ -1,7 +1,7 @@
 """A pair before its weights: settings, small files, tokenizers; opened and compared.
 
-The one way in for the check, which ends here, and for the load, which goes on to the weights.
-The order is from cheap to dear; all that a user can have got wrong is a ``SpecvizError``.
+Checking a pair ends here, loading it goes on to the weights. Cheap steps come first. All that a
+user can have got wrong is a ``SpecvizError``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a model comes from: an embedded pair, a local folder or the Hub; made a folder.
+"""The folder of a model, which comes from an embedded pair, a local folder or the Hub.
 
 Whatever can be wrong with a source is told here, before any weights are read: a missing
 folder, a broken configuration, a pickle-only checkpoint, a truncated file, the network.
@@ -104,7 +104,7 @@ def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
     known = ", ".join(there) or "none"
     raise PairError(
         f"There is no embedded pair {name!r}.",
-        remedy=f"Those there are: {known}. Or give a draft and a target.",
+        remedy=f"There are: {known}. Or give a draft and a target.",
     )
 
 
@@ -150,7 +150,7 @@ def weight_files(source: Source) -> tuple[Path, ...]:
 
 
 def identifying_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What decides which model a folder holds; some need not be there."""
+    """The files that decide which model a folder holds; some may be missing."""
     return (*weights, *(source.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
 
 

@@ -2,7 +2,7 @@
 
 Llama, Mistral, Qwen2, Qwen3 and whatever else has their shape. Weights are taken from the
 loaded transformers model: q, k, v and gate, up are each joined into one matrix, and the
-model's own parameters become views into it, so nothing is held twice but what is packed.
+model's own parameters become views into it, so nothing is held twice except packed weights.
 Caches are allocated once and rollback is a length. A configuration that is not fully
 supported gives None, and the loader compares the logits with the library's before it
 trusts this path.
@@ -25,7 +25,7 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
 class Norm:
-    """Root-mean-square norm; in float32 by the length of the row, in half the calls.
+    """Root-mean-square norm. In float32 it takes the length of a row, which halves the calls.
 
     ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision the
     library's own order of rounding is kept.

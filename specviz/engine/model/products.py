@@ -1,7 +1,7 @@
 """Matrix products that pick the fastest kernel for the number of rows at hand.
 
 Stepping one token is a product of one row, verifying γ candidates one of γ + 1. What is
-fastest for the one is not for the other, and the default is best for neither.
+fastest for one is not for the other, and the default is best for neither.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class _ProductLayer(nn.Module):
-    """Stands where a linear layer stood; called at once, since nobody can hook into a twin."""
+    """Takes the place of a linear layer; called without hooks, for nobody sets any on a twin."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
