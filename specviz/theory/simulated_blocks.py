@@ -22,7 +22,7 @@ _LANES = 16_384
 _NOTHING = 1e-15
 
 
-class _Desk:
+class _WrittenTexts:
     """Texts being written, each with the block it is at, and what is counted on the way.
 
     Candidates are written down as they are drawn; what is not accepted is written over.
@@ -85,7 +85,7 @@ class BlockSimulator:
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
         first = self._start.draw(np.zeros(texts, np.intp), rng)
-        desk = _Desk(texts, self._horizon, first)
+        written = _WrittenTexts(texts, self._horizon, first)
         blocks = _Blocks(
             text=np.arange(texts),
             start=np.zeros(texts, np.intp),
@@ -95,26 +95,26 @@ class BlockSimulator:
             kept=np.ones(texts),
         )
         while len(blocks.text):
-            judged = np.flatnonzero(self._draw_one(desk, blocks, rng))
-            if len(judged) and self._conclude(desk, blocks, judged, rng):
+            judged = np.flatnonzero(self._draw_one(written, blocks, rng))
+            if len(judged) and self._conclude(written, blocks, judged, rng):
                 blocks = blocks.only(blocks.start < self._horizon)
         return Simulated(
-            rejections=estimate(desk.rejections),
-            rounds=estimate(desk.rounds),
-            whole_rounds=desk.whole_rounds,
-            whole_tokens=desk.whole_tokens,
-            rejected_at=desk.rejected_at,
-            transitions=self._transitions(desk.words),
+            rejections=estimate(written.rejections),
+            rounds=estimate(written.rounds),
+            whole_rounds=written.whole_rounds,
+            whole_tokens=written.whole_tokens,
+            rejected_at=written.rejected_at,
+            transitions=self._transitions(written.words),
         )
 
     def _draw_one(
-        self, desk: _Desk, blocks: _Blocks, rng: np.random.Generator
+        self, written: _WrittenTexts, blocks: _Blocks, rng: np.random.Generator
     ) -> NDArray[np.bool_]:
         """A candidate more in every block, weighed and judged; which blocks are complete."""
         at = blocks.start + blocks.place
-        row = at * self._size + desk.words[blocks.text, at]
+        row = at * self._size + written.words[blocks.text, at]
         token = self._draft.draw(row, rng)
-        desk.words[blocks.text, at + 1] = token
+        written.words[blocks.text, at + 1] = token
         blocks.weight *= self._ratios.take(row * self._size + token)
         np.minimum(blocks.weight, 1.0, out=blocks.weight)
         blocks.place += 1
@@ -138,22 +138,22 @@ class BlockSimulator:
         return np.maximum(left, 0.0, out=left)
 
     def _conclude(
-        self, desk: _Desk, blocks: _Blocks, judged: Indices, rng: np.random.Generator
+        self, written: _WrittenTexts, blocks: _Blocks, judged: Indices, rng: np.random.Generator
     ) -> bool:
         """The extra token of complete blocks, and the next block; whether a text is finished."""
         end = blocks.start[judged] + blocks.accepted[judged]
         full = blocks.accepted[judged] == blocks.place[judged]
-        desk.rounds[blocks.text[judged]] += 1
+        written.rounds[blocks.text[judged]] += 1
         blocks.start[judged] = end + 1
         more = end < self._horizon  # else the end of the text cuts the round
-        self._write(desk, blocks, judged[more], end[more], full[more], rng)
+        self._write(written, blocks, judged[more], end[more], full[more], rng)
         blocks.place[judged] = blocks.accepted[judged] = 0
         blocks.weight[judged] = blocks.kept[judged] = 1.0
         return bool(np.any(end + 1 >= self._horizon))
 
     def _write(
         self,
-        desk: _Desk,
+        written: _WrittenTexts,
         blocks: _Blocks,
         which: Indices,
         end: Indices,
@@ -161,12 +161,12 @@ class BlockSimulator:
         rng: np.random.Generator,
     ) -> None:
         texts = blocks.text[which]
-        row = self._row(end, desk.words[texts, end])
-        desk.words[texts, end + 1] = self._extra(blocks.kept[which], full, row, rng)
-        desk.rejections[texts] += ~full
-        desk.rejected_at += np.bincount(end[~full], minlength=self._horizon)
-        desk.whole_rounds += len(texts)
-        desk.whole_tokens += int(blocks.accepted[which].sum()) + len(texts)
+        row = self._row(end, written.words[texts, end])
+        written.words[texts, end + 1] = self._extra(blocks.kept[which], full, row, rng)
+        written.rejections[texts] += ~full
+        written.rejected_at += np.bincount(end[~full], minlength=self._horizon)
+        written.whole_rounds += len(texts)
+        written.whole_tokens += int(blocks.accepted[which].sum()) + len(texts)
 
     def _extra(
         self, weight: Floats, full: NDArray[np.bool_], row: Indices, rng: np.random.Generator
