@@ -13,14 +13,14 @@ Uniforms = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AliasTable:
-    """Each law as ``size`` boxes of equal width, each shared by at most two tokens."""
+    """Every law as ``size`` boxes of equal width; at most two tokens share a box."""
 
     size: int
     share: Uniforms  # [num_laws * size], the part of the box that is its own token's
-    other: Indices  # [num_laws * size], whose the rest is
+    other: Indices  # [num_laws * size], the token that has the rest of the box
 
     def draw(self, laws: Indices, rng: np.random.Generator) -> Indices:
-        """A token from each of the laws named."""
+        """A token from each of the laws, which are named by their index."""
         place = rng.random(len(laws), dtype=np.float32)
         place *= self.size
         box = place.astype(np.intp)

@@ -2,7 +2,7 @@
 
 Token verification stops at the first rejection. Block verification carries one weight,
 p_i = min(1, p_(i-1) * target / draft), and a later candidate may rescue earlier ones. Both emit
-exactly the target's law. Counts here leave the extra token of a round out.
+exactly the target's law. Counts here leave out the extra token of a round.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def emitted_law(
 ) -> dict[tuple[int, ...], float]:
     """The exact law of a round's tokens, by enumeration: for small instances, as a check.
 
-    Every block, every number accepted and every extra token; the keys differ in length. That
-    it is the target's is Leviathan et al. 2023, appendix A.1, and Sun et al. 2024 for blocks.
+    Every block, every number accepted and every extra token; the keys differ in length. It
+    is the target's law: Leviathan et al. 2023, appendix A.1; for blocks Sun et al. 2024.
     """
     if vocabulary**gamma > _MAX_STATES:
         raise TheoryError("That is too many blocks to count.", remedy="Take a smaller γ.")
@@ -163,7 +163,7 @@ def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[f
 
 
 def _merged(values: NDArray[np.float64], shares: NDArray[np.float64]) -> tuple[Law, Law]:
-    """Equal weights as one; their mean is kept, so rounding does not gather."""
+    """Equal weights as one; their mean is kept, so rounding does not build up."""
     order = np.argsort(values)
     values, shares = values[order], shares[order]
     fresh = np.diff(values, prepend=-1.0) > _SAME * values

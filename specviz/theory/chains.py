@@ -15,7 +15,7 @@ from specviz.errors import TheoryError
 from specviz.theory.tradeoff import SUM_SLACK, Chances, law_pair
 
 Floats = NDArray[np.float64]
-_DOUBLE = 1e-12  # what sums in float64 leave: so little is left as it is
+_DOUBLE = 1e-12  # rounding of float64 sums, which is left as it is
 _NAMES = {
     "draft_kernels": "The draft's kernels",
     "target_kernels": "The target's kernels",

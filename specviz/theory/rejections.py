@@ -80,7 +80,7 @@ def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
             remedy="Accept with at most min(1, target / draft).",
         )
     total = float(missing.sum())
-    # Nothing is rejected: any law does, and the target's own is the plain choice.
+    # Nothing is rejected: any law will do, and the target's is the simplest.
     return np.maximum(missing, 0.0) / total if total > _SAME else target_law
 
 

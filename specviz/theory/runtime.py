@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_GONE = 1e-14  # what is left undecided adds nothing to any digit that is shown
+_GONE = 1e-14  # a chance so small changes no digit that is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

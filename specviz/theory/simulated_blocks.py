@@ -23,9 +23,9 @@ _NOTHING = 1e-15
 
 
 class _WrittenTexts:
-    """Texts being written, each with the block it is at, and what is counted on the way.
+    """The texts as far as they are written, and what is counted on the way.
 
-    Candidates are written down as they are drawn; what is not accepted is written over.
+    Candidates are written down as they are drawn; those not accepted are overwritten.
     """
 
     def __init__(self, texts: int, horizon: int, first: Indices) -> None:
@@ -77,7 +77,7 @@ class BlockSimulator:
         self._ratios = ratios.ravel()
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
-        """Write so many texts."""
+        """Simulate this many texts."""
         if texts < 1:
             raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
         sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]

@@ -62,7 +62,7 @@ class Simulated:
     """What the texts of a simulation came to. Texts of the same chains can be added."""
 
     rejections: Estimate  # a text
-    rounds: Estimate  # a text, a last one that the end of the text cut included
+    rounds: Estimate  # a text; a last round that the end of the text cut counts too
     whole_rounds: int
     whole_tokens: int  # tokens of whole rounds
     rejected_at: NDArray[np.int64]  # [horizon]
@@ -166,7 +166,7 @@ class Simulator:
         self._accept = np.ascontiguousarray(tries.swapaxes(0, 1), dtype=np.float32)
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
-        """Write so many texts."""
+        """Simulate this many texts."""
         if texts < 1:
             raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
         sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
@@ -225,7 +225,7 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Hold the other drafts of these texts against what is left; where all of them fail."""
+        """Try the other drafts of these texts against what is left; returns where all fail."""
         for layer in range(1, self._accept.shape[1]):
             if not len(root):
                 break
@@ -246,7 +246,7 @@ class Simulator:
 
 
 def estimate(values: NDArray[np.int32]) -> Estimate:
-    """The mean of one whole number a text."""
+    """The mean of a whole number that is counted in every text."""
     numbers = values.astype(np.float64)
     return Estimate(
         count=len(numbers), total=float(numbers.sum()), squares=float(numbers @ numbers)

@@ -110,7 +110,7 @@ def best_gamma(
 
     Ties go to the smaller gamma. With verify_cost 1 it is above 0 exactly if
     alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, which states one direction).
-    Where `no_gamma_is_best` only ``max_gamma`` makes an end of it.
+    Where `no_gamma_is_best`, only ``max_gamma`` limits the answer.
     """
     _check_gamma(max_gamma)
     made = [speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(max_gamma + 1)]
@@ -120,7 +120,7 @@ def best_gamma(
 
 
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
-    """Whether each longer draft is faster still, without end (worked out here).
+    """Whether a longer draft is always faster, without end (worked out here).
 
     So it is where drafting costs nothing, or nothing is ever rejected: `speedup` then rises
     towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, and reaches it at no gamma.
@@ -211,7 +211,7 @@ def break_even_alpha(
 
 
 def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """If each round knew beforehand where to stop, and drafted what will be accepted alone.
+    """If every round knew beforehand what will be accepted, and drafted only that.
 
     1 / (1 - alpha + c alpha) with verify_cost 1: the tokens are Leviathan et al. 2023,
     section 3.5 (1 / (1 - alpha) a round); the time of them, alpha / (1 - alpha) draft steps

@@ -17,9 +17,9 @@ from specviz.errors import ConfigError
 
 Logits = Sequence[float] | NDArray[np.float64]
 
-# Where a draft's best temperature is looked for: to far above any that a text is written at, for
-# the best one of a draft surer than its target is a multiple of the target's. In hundredths, so
-# that the one found is the one printed.
+# Among these a draft's best temperature is looked for. They reach far above any that a text is
+# written at: a draft surer than its target does best at a multiple of the target's temperature.
+# Rounded to hundredths, so that the best is exactly the one that is printed.
 DRAFT_TEMPERATURES = tuple(
     round(float(each), 2) for each in (*np.linspace(0.0, 1.0, 101), *np.geomspace(1.01, 30.0, 340))
 )
@@ -32,7 +32,7 @@ def softened(logits: Logits, temperature: float) -> NDArray[np.float64]:
     if not values.size or not np.isfinite(values.max()):
         raise ConfigError("The logits hold no finite number.", remedy="Give one for each token.")
     values = values - values.max()
-    with np.errstate(over="ignore"):  # the least temperatures: minus infinity is right there
+    with np.errstate(over="ignore"):  # close to 0: minus infinity is right there
         grown = np.exp(values / temperature) if temperature > 0.0 else (values == 0.0) * 1.0
     return grown / grown.sum()
 

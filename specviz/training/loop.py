@@ -124,7 +124,7 @@ def _optimise(
 
 
 def _save(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer], step: int) -> None:
-    """Written beside and renamed, so that a kill leaves the old or the new one whole."""
+    """Write a file beside it and rename that, so that a kill leaves a whole checkpoint."""
     state = {
         "step": step,
         "model": model.state_dict(),

@@ -37,7 +37,7 @@ def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -
 
 
 def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:
-    """Same width: the draft begins with the target's words and its last layers."""
+    """If the widths agree, the draft starts with the target's embeddings and last layers."""
     if draft.config.hidden_size != target.config.hidden_size:
         return
     draft.model.embed_tokens.load_state_dict(target.model.embed_tokens.state_dict())

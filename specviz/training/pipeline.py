@@ -34,7 +34,7 @@ class Streams:
 
     @property
     def reference(self) -> TokenStream:
-        """The held-out slice that decides: TinyStories, or the first there is."""
+        """The held-out slice that models are judged by: TinyStories, or the first there is."""
         return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
 
 

@@ -1,6 +1,6 @@
 """What a shape costs: the lean step of a few targets and drafts, weights at random.
 
-Steps cost what the shape makes them cost, whatever was learned; so shapes are chosen before
+The cost of a step depends on the shape, not on what was learned; so shapes are chosen before
 training. Every repeat visits all shapes in turn.
 """
 
@@ -110,7 +110,7 @@ def _filled_step(model: LlamaForCausalLM) -> LeanStep:
 
 
 def _feed_ms(step: LeanStep, fed: int) -> float:
-    """The second of two feeds: the first finds the caches as another model left them."""
+    """The second of two feeds: the first still finds another model's numbers in the caches."""
     ids = torch.arange(fed)
     step.feed(ids, fed)
     step.forget(fed)

@@ -93,7 +93,7 @@ class Recorder:
         rows: torch.Tensor,
         logits: tuple[torch.Tensor, torch.Tensor],
     ) -> list[Insight]:
-        """Bring a few numbers of every row to the host, which does the rest: it saves device calls."""
+        """Bring a few numbers of every row to the host, to save device calls."""
         count = candidates.shape[0]
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
         own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])

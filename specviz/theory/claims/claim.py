@@ -22,7 +22,7 @@ OVERVIEW: Source = "Overview of Yin et al."
 OPTIMIZATION: Source = "sd_optimization"
 
 _HALVINGS = 60
-_ROUNDING = 1e-6  # of the last place: a flip at a round number stays there
+_ROUNDING = 1e-6  # of the last digit: a flip at a round number stays there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Claim:
 
 
 def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
-    """The Speed page, there with v = 1 as in the sources; settings as ``alpha``, ``c``, ``gamma``.
+    """On the Speed page with v = 1, as in the sources; settings as ``alpha``, ``c``, ``gamma``.
 
     They are rounded, so that the link can be read.
     """
@@ -86,7 +86,7 @@ def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
 
 
 def judged(cases: Iterable[bool]) -> ClaimVerdict:
-    """From whether the claim is true in each of the cases that it should cover."""
+    """The verdict from whether the claim is true in each case that it should cover."""
     seen = tuple(cases)
     assert seen
     if all(seen):
@@ -108,7 +108,7 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """As a flip is told and linked, where the claim holds below it: never beyond the flip."""
+    """A flip to print and link, where the claim holds below it: never beyond the flip itself."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 

@@ -57,8 +57,8 @@ def _terabytes() -> Claim:
         "generated token.",
         verdict=judged(each >= _TERABYTE for each in read),
         finding=f"A pass reads the weights once. In bf16 that is {read[0] / 1e9:.0f} GB for 8B "
-        f"parameters, {read[1] / 1e9:.0f} GB for 70B and {read[2] / 1e9:.0f} GB for 405B. The "
-        "point it is made for, that reading is the limit, holds at batch 1.",
+        f"parameters, {read[1] / 1e9:.0f} GB for 70B and {read[2] / 1e9:.0f} GB for 405B. Its "
+        "point, that reading is the limit, holds at batch 1.",
         flip=f"One terabyte a token takes {turn / 1e9:.0f} billion parameters in bf16, all of them "
         "in use.",
         figures=(
@@ -84,11 +84,11 @@ def _one_pass() -> Claim:
         quote="The computational load at this stage is comparable to a single standard forward "
         "pass, yet it facilitates the validation of multiple tokens.",
         verdict=judged(price <= 1.1 for price in prices),
-        finding=f"The load is not: checking γ + 1 = {_GAMMA + 1} tokens takes {_GAMMA + 1} times "
-        f"the arithmetic. The time is, as long as reading the weights takes longer. By the "
-        f"roofline of an 8B model on an H200 at {_CONTEXT} tokens of context, v is "
-        f"{prices[0]:.2f} for one text, {prices[3]:.2f} for 64 and {prices[5]:.2f} for 256 at "
-        "once. A real machine’s v must be measured.",
+        finding=f"The load is not comparable: checking γ + 1 = {_GAMMA + 1} tokens takes "
+        f"{_GAMMA + 1} times the arithmetic. The time is, while reading the weights takes longer "
+        f"than computing. By the roofline of an 8B model on an H200 at {_CONTEXT} tokens of "
+        f"context, v is {prices[0]:.2f} for one text, {prices[3]:.2f} for 64 and {prices[5]:.2f} "
+        "for 256 at once. A real machine’s v must be measured.",
         flip=f"v passes 1.1 at a batch of {turn}.",
         figures=(
             Figure(label="v, batch 1", value=prices[0]),
@@ -101,7 +101,7 @@ def _one_pass() -> Claim:
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """There at the context of the claims; ``target`` and ``draft`` in tenths of a billion."""
+    """At the context of the claims; ``target`` and ``draft`` in tenths of a billion."""
     sizes = (
         (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
     )
@@ -130,7 +130,7 @@ def _barely_fits() -> Claim:
         quote="A valuable technique when the primary model barely fits within GPU memory "
         "constraints … both models must reside in memory.",
         verdict=judged([both > 0, 1 / 1.1 - paired / alone < 0.01]),
-        finding=f"The two sentences pull apart. On 80 GB a bf16 target of up to "
+        finding=f"The two sentences work against each other. On 80 GB a bf16 target of up to "
         f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft ten "
         f"times smaller beside it, up to {paired / 1e9:.1f}B. A target between the two barely "
         "fits and leaves no room. Where the target does not fit at all and is read from main "

@@ -135,7 +135,7 @@ def _acceptance_length() -> Claim:
         finding=f"A matter of wording that shifts every figure by one. The usual formula counts "
         f"the extra token too: {emitted:.3f} emitted a round at α 0.60 and γ 5, of which "
         f"{accepted:.3f} were accepted.",
-        flip=f"Never: emitted less accepted is {max(gaps):.0f} at every α and γ.",
+        flip=f"Never: emitted minus accepted is {max(gaps):.0f} at every α and γ.",
         figures=(
             Figure(label="emitted a round", value=emitted, form=".3f"),
             Figure(label="accepted a round", value=accepted, form=".3f"),

@@ -151,7 +151,7 @@ def _same_tokenizer() -> Claim:
         "pages compares the two models on the same token. Schemes for different vocabularies "
         "exist (Timor et al. 2025); they are not computed here.",
         flip=f"Without the fifth token the draft still has {np.minimum(cut, _TARGET).sum():.2f} of "
-        "0.70 to be accepted. What a draft makes of a text cut up differently, no sum can tell.",
+        "0.70 to be accepted. How a draft with other tokens would do cannot be computed here.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="lowest acceptance", value=min(overlaps)),
@@ -280,7 +280,7 @@ def _batch_scaling() -> Claim:
         finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
         f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain with as many "
         f"can do better than {floor:.3f}: only the token after a rejection gets several tries.",
-        flip=f"Half of all there is to gain is there with {half} drafts; nine tenths take {most}.",
+        flip=f"Half of the possible gain comes with {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
             Figure(label="4 drafts", value=four, form=".3f"),

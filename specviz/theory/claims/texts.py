@@ -47,9 +47,9 @@ def _high_temperature() -> Claim:
         "applications.",
         verdict=judged([*falls, _overlap(2.0) < _overlap(1.0)]),
         finding=f"True from T = 0 to 1 in all {sum(falls)} of Leviathan’s T5 rows "
-        f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}). No law: as "
-        f"T grows without end both models become uniform and α tends to 1. On a five-token "
-        f"example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
+        f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}). It is no "
+        f"law: as T grows without end both models become uniform and α tends to 1. On a "
+        f"five-token example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
         f"{_overlap(1.0):.3f} at 1 and {_overlap(2.0):.3f} at 2.",
         flip=f"In that example α is lowest at T = {lowest:.2f} and back at its value of T 0.2 at "
         f"T = {turn:.2f}.",
