@@ -55,7 +55,7 @@ class Quantity:
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """A value with its range; without it where there is none, or all show the same."""
+        """A value with its range, unless there is none or all three look the same."""
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):

@@ -128,7 +128,7 @@ class Candidate:
     uniform: float
     expected_acceptance: float
     insight: Insight | None = None  # None with the record off
-    # Recorded for a lossy rule only: the lossless one has the expected acceptance and 0.
+    # For a lossy rule only: by the lossless one they are the expected acceptance and 0.
     overlap: float | None = None
     bias: float | None = None
 

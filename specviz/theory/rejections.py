@@ -179,7 +179,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
         # In proportion to the draft, but for rounding: all shrink together and none runs out.
         spent = np.where(spent > 1.0 - _SAME, 1.0, spent)
         steps = np.floor(np.log1p(-spent) / np.log1p(-share))
-    # No draft mass on what is left: nothing changes any more. All of it: one step is the end.
+    # Where the share is 0, the draft draws nothing that is left; where it is 1, one step ends it.
     return np.where(share <= 0.0, np.inf, np.where(share >= 1.0, 0.0, steps))
 
 

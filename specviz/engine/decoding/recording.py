@@ -63,7 +63,7 @@ class Recorder:
     ) -> list[Insight]:
         """One for every candidate, of the run's distributions; at temperature 0 of those at 1."""
         count = proposal.token_ids.shape[0]
-        # A drafter without logits is certain: its own one-hots do as well, see `_entropy`.
+        # A drafter without logits is certain: its one-hots take their place, see `_entropy`.
         certain = proposal.logits is None
         draft_logits = proposal.probs if proposal.logits is None else proposal.logits
         logits = (draft_logits, target_logits[:count])

@@ -308,7 +308,7 @@ def _batch_accuracy() -> Claim:
         f"law of three tokens, worked out on the chain for {', '.join(map(str, _BATCHES))} "
         f"drafts, differs from the target’s by at most {max(biases):.0e}. A different rule can be "
         f"biased: held to the first leftover for every draft, it would be off by {careless:.3f}.",
-        flip="None: no number of drafts makes it biased. Only its gain runs out.",
+        flip="None: no number of drafts makes it biased. More drafts only gain less and less.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="a careless rule", value=careless, form=".3f"),
