@@ -15,7 +15,7 @@ from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
-from specviz.ui.session.feed import Feed
+from specviz.ui.session.sent_rounds import SentRounds
 from specviz.worker.parent.client import Run
 
 RECORDED = "recorded"
@@ -46,7 +46,7 @@ class History:
 
     runs: list[Run] = field(default_factory=list)
     opened: Shown | None = None
-    feed: Feed = field(default_factory=Feed)
+    sent_rounds: SentRounds = field(default_factory=SentRounds)
     _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -54,7 +54,7 @@ def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour
     return payload(
         shown.trace,
         _told_run(run, state, shown) if run and state else _told_pair(status, shown),
-        start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
+        start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_points(history, shown),
         chosen=chosen,

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from specviz.player.player_source import player_source
-from specviz.ui.session.feed import Wish
+from specviz.ui.session.sent_rounds import Wish
 
 _SCRIPT, _STYLE = player_source()
 _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=False)

@@ -19,14 +19,14 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Feed:
+class SentRounds:
     """One player's place in the run that it shows."""
 
     run: str | None = None
     sent: int = 0
     heard: int = 0  # the number of the last wish
 
-    def take(self, run: str, total: int, wish: Wish) -> int:
+    def next_start(self, run: str, total: int, wish: Wish) -> int:
         """The first round of the next message, which goes on to ``total``."""
         start = self.sent if run == self.run else 0
         if wish.number != self.heard:
