@@ -13,7 +13,7 @@ from specviz.comparison import unfinished
 from specviz.comparison.plan import Plan
 from specviz.comparison.work import ComparisonWork, Work
 from specviz.ui.session.keeper import the_keeper
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import the_worker
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.by_worker import ByWorker
@@ -65,7 +65,7 @@ def show_work_line() -> None:
         if going:
             _show(going)
 
-    keep_drawn(queue.going, lambda: queue.going, bool, draw, seconds=_TICK)
+    redraw_while_busy(queue.going, lambda: queue.going, bool, draw, seconds=_TICK)
 
 
 def _show(going: tuple[Work, ...]) -> None:

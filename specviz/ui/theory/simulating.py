@@ -16,7 +16,7 @@ import streamlit as st
 
 from specviz.record.numbers import PERCENT
 from specviz.theory.simulation import Estimate, Simulated
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 
 NARROW = 0.003  # half of the interval, as a share of the mean, at which simulations end
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
@@ -140,7 +140,7 @@ def gather(work: Gathering, paused: bool, draw: Callable[[], None]) -> None:
             work.advance()
         return not (paused or work.done)
 
-    keep_drawn(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
+    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
 
 
 def progress(work: Gathering, paused: bool) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from specviz.player.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, Shown
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
@@ -33,7 +33,9 @@ def show_stage(
         this_tab()
         show_player(_stage_data(status, history, chosen, tour), key=_KEY)
 
-    keep_drawn(seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK)
+    redraw_while_busy(
+        seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK
+    )
 
 
 def _is_busy(status: PairStatus, history: History) -> bool:

@@ -11,7 +11,7 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
@@ -101,7 +101,7 @@ def _show_check(check: Check) -> None:
     def done() -> bool:
         return check.done
 
-    keep_drawn(done(), done, lambda over: not over, report, seconds=_TICK)
+    redraw_while_busy(done(), done, lambda over: not over, report, seconds=_TICK)
 
 
 def _report(found: PairCheck) -> None:
@@ -124,7 +124,7 @@ def _show_status(worker: Worker, seen: PairStatus) -> None:
         else:
             _show_rest(worker, status)
 
-    keep_drawn(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
+    redraw_while_busy(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
 
 
 def _show_rest(worker: Worker, status: PairStatus) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.theory import tradeoff
 from specviz.theory.tradeoff import Law, Tally
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.theory.bias.charts import Landing, Mark, Side
 
 _BATCH = 10_000  # positions a tick, for each rule
@@ -146,4 +146,4 @@ def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation]
             simulation.step()
         return not (paused or simulation.done)
 
-    keep_drawn(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)
+    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)

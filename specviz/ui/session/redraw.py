@@ -15,7 +15,7 @@ import streamlit as st
 Look = TypeVar("Look")
 
 
-def keep_drawn(
+def redraw_while_busy(
     seen: Look,
     look: Callable[[], Look],
     busy: Callable[[Look], bool],
