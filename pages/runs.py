@@ -2,7 +2,7 @@
 
 from specviz.errors import SpecvizError
 from specviz.ui.runs.library import show_library
-from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.widgets.page_parts import show_heading
@@ -12,7 +12,7 @@ require_shell()
 
 this_tab()
 show_heading("Runs", "Every run of this machine that finished or was stopped, kept until deleted.")
-show_failure()
+show_save_failure()
 try:
     show_library()
 except SpecvizError as error:

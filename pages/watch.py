@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.ui.session.history import session_history
-from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.opened import open_linked, show_opened
@@ -43,7 +43,7 @@ stage = st.container()
 with told:
     if failure is not None:
         show_error(failure)
-    show_failure()
+    show_save_failure()
     show_opened(history)
 chat = shown is not None and has_chat(status, shown)
 with stage:  # the recorded run moves while the browser still fetches the widgets' parts

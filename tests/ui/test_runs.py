@@ -20,7 +20,7 @@ from specviz.store.keeping import keep
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
 from specviz.ui.runs.table import PAGE_ROWS
-from specviz.ui.session.keeper import Keeper, the_keeper
+from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import ROOT, opened, sent, sound
@@ -278,7 +278,7 @@ def finished_run(trace: Trace) -> Run:
 
 def test_a_run_of_the_worker_is_kept_under_its_id(library: Library) -> None:
     run = finished_run(full_trace())
-    Keeper().keep(run)
+    RunSaver().save(run)
     assert library.open(run.id) == run.trace == full_trace()
 
 
@@ -286,14 +286,14 @@ def test_a_run_that_cannot_be_kept_is_told_and_not_lost(home: Path, library: Lib
     home.mkdir()
     (home / "runs.db").write_bytes(b"no database at all")
     app = opened()
-    the_keeper().keep(finished_run(full_trace()))
+    the_run_saver().save(finished_run(full_trace()))
     sound(app.run())
     assert "not in the library" in app.warning[0].value
     assert "Move it away" in app.warning[0].value
     assert sent(app)["rounds"]["total"]
     assert "not in the library" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
     (home / "runs.db").unlink()
-    the_keeper().keep(finished_run(full_trace()))
+    the_run_saver().save(finished_run(full_trace()))
     assert not sound(app.run()).warning
 
 

@@ -16,7 +16,7 @@ from specviz.ui.compare.lanes import TAKEN, lane_text
 from specviz.ui.compare.results import Findings, show_results
 from specviz.ui.compare.settings import beyond_controls, take_settings
 from specviz.ui.runs.table import COMPARISON
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 LINK = "kept"
@@ -28,7 +28,7 @@ _USE = "Its lanes and settings are put into the controls; nothing is run."
 def show_kept(*, busy: bool) -> None:
     """What is wrong with the library, or with one comparison of it, is said here."""
     try:
-        library = the_keeper().library
+        library = the_library()
         rows = {row.key: row for row in library.comparisons() if row.num_runs}
         chosen = _choose(rows)
         if chosen is not None:

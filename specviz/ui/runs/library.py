@@ -8,7 +8,7 @@ from specviz.store import Library, Query
 from specviz.ui.runs.actions import show_actions, show_refusal, show_undo, show_words
 from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.table import ask, page_of, show_paging, show_table
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 
 UNDO_DAYS = 30
 _PURGED = "runs purged"
@@ -16,7 +16,7 @@ _PURGED = "runs purged"
 
 def show_library() -> None:
     """Raises SpecvizError where the library cannot be read."""
-    library = the_keeper().library
+    library = the_library()
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)
         st.session_state[_PURGED] = True

@@ -12,8 +12,8 @@ import streamlit as st
 from specviz.comparison import unfinished
 from specviz.comparison.plan import Plan
 from specviz.comparison.work import ComparisonWork, Work
-from specviz.ui.session.keeper import the_keeper
 from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.by_worker import ByWorker
@@ -37,9 +37,7 @@ def maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
 
 
 def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
-    work = ComparisonWork(
-        plan, maker(), the_keeper().library, name=name, reuse="none" if fresh else "any"
-    )
+    work = ComparisonWork(plan, maker(), the_library(), name=name, reuse="none" if fresh else "any")
     unfinished.note(name, plan)
     the_work().start(work)
     return work

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_run_saver
 from specviz.worker.parent.client import Worker
 
 _TAB = "tab"
@@ -24,7 +24,7 @@ class Tab:
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
     """Started when the first page opens; ended with the server. Its runs are kept."""
-    worker = Worker(on_over=the_keeper().keep)
+    worker = Worker(on_over=the_run_saver().save)
     worker.start()
     return worker
 

@@ -7,7 +7,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
@@ -25,7 +25,7 @@ def open_linked(history: History) -> SpecvizError | None:
     if wanted is None:
         return None
     try:
-        library = the_keeper().library
+        library = the_library()
         history.open(wanted, library.row(wanted).name, library.open(wanted))
     except SpecvizError as error:
         return error
