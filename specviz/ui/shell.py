@@ -17,8 +17,8 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.ui.session.background_work import show_work_line
 from specviz.ui.session.link_values import drop_senseless_numbers
-from specviz.ui.session.work import show_work_line
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
 

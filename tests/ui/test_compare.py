@@ -22,7 +22,7 @@ from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.lanes import Cards, lane_text
 from specviz.ui.compare.words import first_sentence
-from specviz.ui.session.work import the_work
+from specviz.ui.session.background_work import the_work_queue
 from specviz.ui.session.worker import the_worker
 from tests.traces import make_costs
 from tests.ui.paging import opened, sent, sound
@@ -76,7 +76,7 @@ def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
         (8, True),
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
     assert not app.get("bidi_component")
 
 
@@ -205,7 +205,7 @@ def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
     app.text_area(key="compare_prompt").set_value("  ")
     sound(app.button(key="compare_start_prompt").click().run())
     assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
 
 
 HOSTILE = {
@@ -233,7 +233,7 @@ def test_hostile_suites_are_refused_in_words() -> None:
         assert "![" not in app.error[0].value
     sound(app.button(key="compare_start_suite").click().run())
     assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
 
 
 def test_a_suite_of_ones_own_is_planned() -> None:
@@ -294,7 +294,7 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=3", "gamma=7", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    work: Any = the_work().newest("prompt")
+    work: Any = the_work_queue().newest("prompt")
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("γ 3 against γ 7" in each.value for each in left.caption)
     other = compare_page()  # another tab, or the same one after a reload
@@ -312,7 +312,7 @@ def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=1", "gamma=6", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    first: Any = the_work().newest("prompt")
+    first: Any = the_work_queue().newest("prompt")
     deadline = time.monotonic() + 120
     while first.progress[0] < 1:
         assert time.monotonic() < deadline
@@ -404,7 +404,7 @@ def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
     """What the ticks of the page would do."""
     deadline = time.monotonic() + seconds
-    work: Any = the_work().newest(name)
+    work: Any = the_work_queue().newest(name)
     while work.going:
         assert time.monotonic() < deadline, work.doing
         time.sleep(0.3)

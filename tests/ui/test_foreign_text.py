@@ -16,7 +16,7 @@ OWN = {
     "specviz.ui.compare.results: row.name": "the table's own rows",
     "specviz.comparison.table: row.texts": "numbers with their units",
     "specviz.ui.compare.results: row.target": "a number with its unit",
-    "specviz.ui.session.work: work.progress": "two numbers",
+    "specviz.ui.session.background_work: work.progress": "two numbers",
     "specviz.ui.compare.running: work.progress": "two numbers",
     "specviz.ui.compare.running: work.found": "a number",
     "specviz.ui.compare.results: alpha.label": "of the catalogue of figures",

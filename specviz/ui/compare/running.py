@@ -13,7 +13,7 @@ from specviz.comparison.unfinished import forget, noted
 from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
 from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
-from specviz.ui.session.work import stop, the_work
+from specviz.ui.session.background_work import stop, the_work_queue
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -41,7 +41,7 @@ def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
 
 
 def _in_line() -> str:
-    return "Other runs are under way: this waits for its turn. " if the_work().going else ""
+    return "Other runs are under way: this waits for its turn. " if the_work_queue().going else ""
 
 
 def _words_of(plan: Callable[[], Plan]) -> str:
@@ -74,7 +74,7 @@ def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
 
 def offer_unfinished() -> None:
     """Comparisons that were under way when the server ended: to be gone on with, or let go."""
-    going = {work.plan.key for work in the_work().going if isinstance(work, ComparisonWork)}
+    going = {work.plan.key for work in the_work_queue().going if isinstance(work, ComparisonWork)}
     for entry in noted():
         plan = entry.plan
         name: WorkName = "suite" if entry.name == "suite" else "prompt"

@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.comparison.plan import Plan
 from specviz.comparison.work import ComparisonWork
-from specviz.ui.session.work import LINK, start_comparison, the_work
+from specviz.ui.session.background_work import WORK_LINK, start_comparison, the_work_queue
 
 WorkName = Literal["prompt", "suite"]
 NAMES: tuple[WorkName, ...] = ("prompt", "suite")
@@ -18,7 +18,7 @@ _OWN = "comparisons started"  # the ids of works that this tab started
 
 def take_linked() -> WorkName | None:
     """Show the comparison that the link names; its sort, to open the right tab of the page."""
-    work = the_work().find(st.query_params.pop(LINK, None))
+    work = the_work_queue().find(st.query_params.pop(WORK_LINK, None))
     if not isinstance(work, ComparisonWork):
         return None
     st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
@@ -26,7 +26,7 @@ def take_linked() -> WorkName | None:
 
 
 def shown_work(name: WorkName) -> ComparisonWork | None:
-    queue = the_work()
+    queue = the_work_queue()
     found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
     return found if isinstance(found, ComparisonWork) else None
 
@@ -34,7 +34,7 @@ def shown_work(name: WorkName) -> ComparisonWork | None:
 def own_work_going() -> ComparisonWork | None:
     """A comparison that this tab started, until it is over."""
     own: set[str] = st.session_state.get(_OWN, set())
-    for work in the_work().going:
+    for work in the_work_queue().going:
         if work.id in own and isinstance(work, ComparisonWork):
             return work
     return None

@@ -12,7 +12,7 @@ import streamlit as st
 from specviz import ROOT
 from specviz.comparison.work import RunsWork
 from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
-from specviz.ui.session.work import stop
+from specviz.ui.session.background_work import stop
 from specviz.ui.theory.claims.outcomes import Outcome
 from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_law

@@ -20,8 +20,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
+from specviz.ui.session.background_work import CLAIMS, run_maker, the_work_queue
 from specviz.ui.session.history import History
-from specviz.ui.session.work import CLAIMS, maker, the_work
 from specviz.ui.theory.claims.outcomes import GUIDE_TOKENS, Outcome, outcome
 
 EPSILONS = (0.02, 0.1, 0.3)
@@ -51,13 +51,13 @@ class ClaimRuns:
         self._outcomes.pop(run, None)
         work = RunsWork(
             plans(run, spec),
-            maker(history.add if run in _WATCHED else None),
+            run_maker(history.add if run in _WATCHED else None),
             name=CLAIMS,
             label=f"Runs for a claim: {run}",
             conclude=partial(self._conclude, run),
         )
         self._works[run], self._askers[run] = work, asked_by
-        the_work().start(work)
+        the_work_queue().start(work)
 
     def going(self, run: RunName) -> RunsWork | None:
         """Those runs, while they are under way or wait for their turn."""

@@ -21,25 +21,27 @@ from specviz.worker.parent.client import Run
 from specviz.worker.parent.work_queue import WorkQueue
 
 CLAIMS = "claims"
-LINK = "work"  # names a work on the page that shows it
+WORK_LINK = "work"  # names a work on the page that shows it
 _TICK = 1.0  # seconds
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
-def the_work() -> WorkQueue:
+def the_work_queue() -> WorkQueue:
     """One for the server. What is under way when it ends stays noted, to be gone on with."""
     return WorkQueue(on_over=_forget_if_over)
 
 
-def maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
+def run_maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
     """Makes the runs of one work; its place in the worker's queue is not a tab's."""
     return ByWorker(the_worker(), "work", on_submit)
 
 
 def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
-    work = ComparisonWork(plan, maker(), the_library(), name=name, reuse="none" if fresh else "any")
+    work = ComparisonWork(
+        plan, run_maker(), the_library(), name=name, reuse="none" if fresh else "any"
+    )
     unfinished.note(name, plan)
-    the_work().start(work)
+    the_work_queue().start(work)
     return work
 
 
@@ -57,7 +59,7 @@ def _forget_if_over(work: Work) -> None:
 
 def show_work_line() -> None:
     """A quiet line at the head of every page while there is work, with a way there and a stop."""
-    queue = the_work()
+    queue = the_work_queue()
 
     def draw(going: tuple[Work, ...]) -> None:
         if going:
@@ -75,6 +77,6 @@ def _show(going: tuple[Work, ...]) -> None:
         if work.name == CLAIMS:
             st.page_link("pages/claims.py", label="Show", width="content")
         else:
-            query = {LINK: work.id}
+            query = {WORK_LINK: work.id}
             st.page_link("pages/compare.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))
