@@ -7,9 +7,9 @@ from specviz.ui.session.history import session_history
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.watch.opened import open_linked, show_opened
+from specviz.ui.watch.library_run import open_linked, show_library_run
+from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.watch.stage import show_stage
-from specviz.ui.watch.takeaway import show_downloads, show_share
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
@@ -44,7 +44,7 @@ with told:
     if failure is not None:
         show_error(failure)
     show_save_failure()
-    show_opened(history)
+    show_library_run(history)
 chat = shown is not None and has_chat(status, shown)
 with stage:  # the recorded run moves while the browser still fetches the widgets' parts
     show_stage(worker, status, history, chosen_so_far(has_chat=chat), tour)
@@ -79,5 +79,5 @@ elif choices.restart:
 elif stop and run is not None:
     run.stop()
 
-with st.container(horizontal=True, key="takeaway"):
+with st.container(horizontal=True, key="downloads"):
     show_downloads(history)

@@ -14,8 +14,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import trace_to_json
 from specviz.ui.session.history import History
+from specviz.ui.watch.sharing import show_downloads
 from specviz.ui.watch.stage import _stage_data
-from specviz.ui.watch.takeaway import show_downloads
 from specviz.worker.parent.client import PairStatus, Run
 from tests.traces import full_trace
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 OPENED = """
 from specviz.ui.session.history import History
-from specviz.ui.watch.opened import open_linked
+from specviz.ui.watch.library_run import open_linked
 from specviz.ui.widgets.plain_text import show_error
 show_error(open_linked(History()))
 """

@@ -19,7 +19,7 @@ from specviz.ui.runs.table import COMPARISON
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-LINK = "kept"
+KEPT_LINK = "kept"
 TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept")
 _OPENED = "compare kept"
 _USE = "Its lanes and settings are put into the controls; nothing is run."
@@ -41,7 +41,7 @@ def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
     if not rows:
         st.info("No comparison is kept yet. Those made here or on the command line stay.")
         return None
-    linked = st.query_params.get(LINK)
+    linked = st.query_params.get(KEPT_LINK)
     if "compare_kept" not in st.session_state and linked in rows:
         st.session_state["compare_kept"] = linked
     key = st.selectbox(
@@ -51,9 +51,9 @@ def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
     if key is None:
         if linked is not None and linked not in rows:
             st.warning("The link names a comparison that is not kept.")
-        st.query_params.pop(LINK, None)
+        st.query_params.pop(KEPT_LINK, None)
         return None
-    st.query_params[LINK] = key
+    st.query_params[KEPT_LINK] = key
     return rows[key]
 
 

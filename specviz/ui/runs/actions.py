@@ -16,7 +16,7 @@ from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.lanes import TAKEN, lane_text
 from specviz.ui.runs.table import head_of, title_of
-from specviz.ui.watch.opened import LINK
+from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 MOST_ROUNDS = 1000  # runs whose rounds go into one file
@@ -31,7 +31,7 @@ def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> No
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
-            watch = {LINK: chosen[0].id}
+            watch = {RUN_LINK: chosen[0].id}
             st.page_link("pages/watch.py", label="Open in Watch →", query_params=watch)
         _offer_comparison(library, chosen)
         st.button("Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)))

@@ -11,13 +11,13 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
-LINK = "run"
+RUN_LINK = "run"
 _SEEN = "opened run"  # the link's run, so that it is read once
 
 
 def open_linked(history: History) -> SpecvizError | None:
     """Put the link's run on the stage; without one there, the stage is the session's again."""
-    wanted = st.query_params.get(LINK)
+    wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
     st.session_state[_SEEN] = wanted
@@ -32,13 +32,13 @@ def open_linked(history: History) -> SpecvizError | None:
     return None
 
 
-def show_opened(history: History) -> None:
+def show_library_run(history: History) -> None:
     """What is on the stage, and the way back. The link forgets a run that left the stage."""
     shown = history.opened
     if shown is None:
-        if st.query_params.get(LINK) is not None:
+        if st.query_params.get(RUN_LINK) is not None:
             st.session_state[_SEEN] = None
-            del st.query_params[LINK]
+            del st.query_params[RUN_LINK]
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
         st.caption("This run is from the library. Press Run to start another.")
