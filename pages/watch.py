@@ -8,8 +8,8 @@ from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.library_run import open_linked, show_library_run
+from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
-from specviz.ui.watch.stage import show_stage
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
@@ -47,7 +47,7 @@ with told:
     show_library_run(history)
 chat = shown is not None and has_chat(status, shown)
 with stage:  # the recorded run moves while the browser still fetches the widgets' parts
-    show_stage(worker, status, history, chosen_so_far(has_chat=chat), tour)
+    show_run_player(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
     choices = choose_run(has_chat=chat)

@@ -24,14 +24,14 @@ _KEY = "player"
 _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
-def show_stage(
+def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
 ) -> None:
     """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
 
     def feed(status: PairStatus) -> None:
         this_tab()
-        show_player(_stage_data(status, history, chosen, tour), key=_KEY)
+        show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
     redraw_while_busy(
         seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK
@@ -47,7 +47,9 @@ def _is_busy(status: PairStatus, history: History) -> bool:
     return status.preparing or measuring
 
 
-def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
+def _player_data(
+    status: PairStatus, history: History, chosen: Chosen, tour: Tour
+) -> dict[str, Any]:
     """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
     run = history.current
     state = run.state if run else None
@@ -55,10 +57,10 @@ def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour
     wish = player_wish(_KEY)
     return payload(
         shown.trace,
-        _told_run(run, state, shown) if run and state else _told_pair(status, shown),
+        _status_of_run(run, state, shown) if run and state else _status_of_pair(status, shown),
         start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
-        points=_points(history, shown),
+        points=_chart_points(history, shown),
         chosen=chosen,
         figures=shown.figures,
         growing=shown.growing,
@@ -66,16 +68,16 @@ def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour
     )
 
 
-def _told_run(run: Run, state: RunState, shown: Shown) -> Status:
+def _status_of_run(run: Run, state: RunState, shown: Shown) -> Status:
     on_stage = run.id == shown.id
     over = state in FINISHED
     return Status(
         id=shown.id,
         state=state,
-        label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if on_stage else run.spec.label}",
+        label=f"{_STATE_WORDS[state]} · {_pair_and_device(shown.trace) if on_stage else run.spec.label}",
         detail=run.error.culprit if run.error else _detail(run, state),
         remedy=run.error.remedy if run.error else "",
-        sentence=_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),
+        sentence=_run_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),
         waiting=not on_stage and not over,
     )
 
@@ -98,10 +100,10 @@ def _meanwhile(shown: Shown, over: bool) -> str:
     return f"The run ended before its first round. Below: {there}."
 
 
-def _told_pair(status: PairStatus, shown: Shown) -> Status:
+def _status_of_pair(status: PairStatus, shown: Shown) -> Status:
     """While the tab has no run: one of the library, or the recorded one and how the pair is."""
     if shown.name is not None:
-        return _opened_status(shown)
+        return _status_of_library_run(shown)
     wished = shown_pair()
     label, remedy = run_label(status, wished), ""
     detail = "press Run to load a pair" if label == "Run" else f"press {label}"
@@ -117,26 +119,26 @@ def _told_pair(status: PairStatus, shown: Shown) -> Status:
     return Status(
         id=RECORDED,
         state="recorded",
-        label=f"recorded · {_place(shown.trace)}",
+        label=f"recorded · {_pair_and_device(shown.trace)}",
         detail=detail,
         remedy=remedy,
     )
 
 
-def _opened_status(shown: Shown) -> Status:
+def _status_of_library_run(shown: Shown) -> Status:
     """A run of the library: nothing about it will change."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
     return Status(
         id=shown.id,
         state="done" if trace.finish != "stopped" else "stopped",
-        label=f"kept · {_place(trace)}",
+        label=f"kept · {_pair_and_device(trace)}",
         detail=f"{shown.name} · {when}" if shown.name else when,
-        sentence=_stopped(len(trace.rounds)) if trace.finish == "stopped" else None,
+        sentence=_stopped_sentence(len(trace.rounds)) if trace.finish == "stopped" else None,
     )
 
 
-def _stopped(rounds: int) -> str:
+def _stopped_sentence(rounds: int) -> str:
     return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
 
 
@@ -146,26 +148,26 @@ def _detail(run: Run, state: RunState) -> str:
     return "" if run.rounds else run.detail
 
 
-def _sentence(trace: Trace, run: Run, state: RunState) -> str | None:
+def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     rounds = len(trace.rounds)
     plural = "" if rounds == 1 else "s"
     tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
     if state == "running":
         return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
     if state == "stopped":
-        return _stopped(rounds)
+        return _stopped_sentence(rounds)
     if state == "failed":
         return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None
 
 
-def _place(trace: Trace) -> str:
+def _pair_and_device(trace: Trace) -> str:
     name = trace.pair.name if trace.pair.draft else trace.pair.target.name
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
     return f"{name} · {where}"
 
 
-def _points(history: History, shown: Shown) -> list[Point]:
+def _chart_points(history: History, shown: Shown) -> list[Point]:
     seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
     made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
