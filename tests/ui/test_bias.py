@@ -168,7 +168,7 @@ def test_runs_of_the_session_are_shown() -> None:
     app = page("bias", bias_section="Your runs", bias_pause="true")
     assert [each.value[:26] for each in app.info] == ["No run of this session use"]
     shown = SimpleNamespace(trace=lossy_trace())
-    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [shown])
+    app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [shown])
     sound(app.run())
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
     assert "3 tested tokens with ε 0.1, the leftover after a rejection" in words(app)

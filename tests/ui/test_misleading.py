@@ -154,7 +154,7 @@ def with_run(trace: Trace) -> AppTest:
     """The estimates of one run of the session."""
     app = page("misleading", misleading_tab="Estimating α")
     run = SimpleNamespace(id="a run", trace=trace, figures=metrics(trace))
-    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [run])
+    app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [run])
     return sound(app.run())
 
 

@@ -183,7 +183,7 @@ def test_a_real_run_of_the_embedded_pair() -> None:
     sound(app.slider(key="gamma").set_value(8).run())
     points = until_over(app)["charts"]["throughput"]["points"]
     assert [point["gamma"] for point in points] == [3, 8]
-    runs = app.session_state["history"].all_shown()
+    runs = app.session_state["history"].shown_runs()
     assert [each["few"] for each in points] == [run.figures.num_whole_rounds < 10 for run in runs]
     assert points[1]["few"]
 

@@ -26,7 +26,7 @@ _KEY = "history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownRun:
     """A run as the stage shows it."""
 
     id: str
@@ -45,7 +45,7 @@ class History:
     """
 
     runs: list[Run] = field(default_factory=list)
-    opened: Shown | None = None
+    opened: ShownRun | None = None
     sent_rounds: SentRounds = field(default_factory=SentRounds)
     _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class History:
         self.opened = None
 
     def open(self, run_id: str, name: str, trace: Trace) -> None:
-        self.opened = Shown(
+        self.opened = ShownRun(
             id=run_id,
             trace=trace,
             figures=metrics(trace),
@@ -70,7 +70,7 @@ class History:
             name=name,
         )
 
-    def shown(self) -> Shown:
+    def shown(self) -> ShownRun:
         """The newest run that has a round; before any has, the recorded one."""
         if self.opened is not None:
             return self.opened
@@ -79,7 +79,7 @@ class History:
                 return shown
         return recorded_run()
 
-    def all_shown(self) -> list[Shown]:
+    def shown_runs(self) -> list[ShownRun]:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
@@ -91,7 +91,7 @@ class History:
         since = self._finished_at.setdefault(run.id, time.monotonic())
         return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
 
-    def file(self, shown: Shown, name: str) -> str:
+    def file(self, shown: ShownRun, name: str) -> str:
         """A run at rest as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""
         key = (shown.id, name)
         if key not in self._files:
@@ -99,12 +99,12 @@ class History:
             self._files[key] = _FILES[name](shown)
         return self._files[key]
 
-    def _shown(self, run: Run) -> Shown | None:
+    def _shown(self, run: Run) -> ShownRun | None:
         final = run.finished
         trace = run.so_far()
         if trace is None or not trace.rounds:
             return None
-        return Shown(
+        return ShownRun(
             id=run.id,
             trace=trace,
             figures=self._figures_of(run, trace, final),
@@ -122,7 +122,7 @@ class History:
         return known[1]
 
 
-_FILES: dict[str, Callable[[Shown], str]] = {
+_FILES: dict[str, Callable[[ShownRun], str]] = {
     "trace.json": lambda shown: trace_to_json(shown.trace),
     "rounds.csv": lambda shown: rounds_frame(shown.trace).to_csv(index=False),
     "replay.html": lambda shown: replay_html(shown.trace, shown.figures),
@@ -134,7 +134,7 @@ def session_history() -> History:
 
 
 @st.cache_resource(show_spinner=False)
-def recorded_run() -> Shown:
+def recorded_run() -> ShownRun:
     """The run that plays before any model is loaded."""
     trace = load_trace(_FIRST)
-    return Shown(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)
+    return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.player.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
 from specviz.record.trace import Trace
-from specviz.ui.session.history import RECORDED, History, Shown
+from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.pair_boxes import shown_pair
@@ -68,7 +68,7 @@ def _player_data(
     )
 
 
-def _status_of_run(run: Run, state: RunState, shown: Shown) -> Status:
+def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> Status:
     on_stage = run.id == shown.id
     over = state in FINISHED
     return Status(
@@ -92,7 +92,7 @@ _STATE_WORDS = {
 }
 
 
-def _meanwhile(shown: Shown, over: bool) -> str:
+def _meanwhile(shown: ShownRun, over: bool) -> str:
     """While, or because, the run has no round: what the stage shows in its stead."""
     there = "the recorded run" if shown.id == RECORDED else "the run before"
     if not over:
@@ -100,7 +100,7 @@ def _meanwhile(shown: Shown, over: bool) -> str:
     return f"The run ended before its first round. Below: {there}."
 
 
-def _status_of_pair(status: PairStatus, shown: Shown) -> Status:
+def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
     """While the tab has no run: one of the library, or the recorded one and how the pair is."""
     if shown.name is not None:
         return _status_of_library_run(shown)
@@ -125,7 +125,7 @@ def _status_of_pair(status: PairStatus, shown: Shown) -> Status:
     )
 
 
-def _status_of_library_run(shown: Shown) -> Status:
+def _status_of_library_run(shown: ShownRun) -> Status:
     """A run of the library: nothing about it will change."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
@@ -167,8 +167,8 @@ def _pair_and_device(trace: Trace) -> str:
     return f"{name} · {where}"
 
 
-def _chart_points(history: History, shown: Shown) -> list[Point]:
-    seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
+def _chart_points(history: History, shown: ShownRun) -> list[Point]:
+    seen = [each for each in history.shown_runs() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
     made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.record.trace import Candidate, Trace
 from specviz.theory import blocks, multidraft, tradeoff
-from specviz.ui.session.history import History, Shown
+from specviz.ui.session.history import History, ShownRun
 from specviz.ui.theory.bias.charts import Dots
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from specviz.ui.widgets.page_parts import show_law
@@ -86,9 +86,9 @@ def drafts_in_words(curves: multidraft.Curves) -> str:
     )
 
 
-def biased_runs(history: History) -> list[Shown]:
+def biased_runs(history: History) -> list[ShownRun]:
     """Runs of this session under the over-acceptance rule that have tokens to show."""
-    runs = [shown for shown in history.all_shown() if not shown.trace.config.lossless]
+    runs = [shown for shown in history.shown_runs() if not shown.trace.config.lossless]
     return [shown for shown in runs if _judged(shown.trace)]
 
 

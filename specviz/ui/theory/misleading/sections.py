@@ -31,7 +31,7 @@ from specviz.theory.roofline import (
 from specviz.theory.runtime import rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
-from specviz.ui.session.history import Shown
+from specviz.ui.session.history import ShownRun
 from specviz.ui.theory.misleading.charts import (
     Estimate,
     alpha_estimates,
@@ -287,7 +287,7 @@ def show_temperature() -> None:
     )  # fmt: skip
 
 
-def show_estimates(runs: Sequence[Shown]) -> None:
+def show_estimates(runs: Sequence[ShownRun]) -> None:
     names = {each.id: run_name(each) for each in reversed(runs)}
     chosen = st.selectbox(
         "Run", list(names), format_func=lambda each: names[each], key="misleading_run"
@@ -331,7 +331,7 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     )
 
 
-def _promises(shown: Shown, share: float, observed: float) -> str:
+def _promises(shown: ShownRun, share: float, observed: float) -> str:
     """What the formula makes of both shares: nothing, unless every round drafted alike."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
@@ -349,7 +349,7 @@ def _promises(shown: Shown, share: float, observed: float) -> str:
     )
 
 
-def _told_of_odds(shown: Shown) -> str:
+def _told_of_odds(shown: ShownRun) -> str:
     if shown.trace.config.lossless:
         return "The mean overlap Σ min(draft, target) is the same α without the luck of the coins."
     return (
@@ -358,7 +358,7 @@ def _told_of_odds(shown: Shown) -> str:
     )
 
 
-def _estimates(shown: Shown, share: float, observed: float) -> list[Estimate]:
+def _estimates(shown: ShownRun, share: float, observed: float) -> list[Estimate]:
     figures = shown.figures
     low, high = wilson_interval(figures.num_accepted, figures.num_tested)
     found = [

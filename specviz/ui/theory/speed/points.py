@@ -21,7 +21,7 @@ from specviz.theory.papers import (
     LEVIATHAN_SOURCE,
 )
 from specviz.theory.speed import alpha_for_speedup
-from specviz.ui.session.history import RECORDED, History, Shown, recorded_run
+from specviz.ui.session.history import RECORDED, History, ShownRun, recorded_run
 from specviz.ui.theory.speed.charts import RunPoint
 from specviz.ui.widgets.plain_text import as_text
 
@@ -62,19 +62,19 @@ def chinchilla_points() -> list[RunPoint]:
     ]
 
 
-def session_runs(history: History) -> list[Shown]:
+def session_runs(history: History) -> list[ShownRun]:
     """The session's runs, newest last; the recorded one where there are none."""
-    return history.all_shown() or [recorded_run()]
+    return history.shown_runs() or [recorded_run()]
 
 
-def run_name(shown: Shown) -> str:
+def run_name(shown: ShownRun) -> str:
     config = shown.trace.config
     name = "recorded run" if shown.id == RECORDED else f"run {shown.id[:6]}"
     rule = "" if config.lossless else ", over-accepting"
     return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{rule}"
 
 
-def run_points(runs: Sequence[Shown]) -> list[RunPoint]:
+def run_points(runs: Sequence[ShownRun]) -> list[RunPoint]:
     """Those of the runs whose alpha, c and speedup are all known."""
     points: list[RunPoint] = []
     for shown in runs:
@@ -86,13 +86,13 @@ def run_points(runs: Sequence[Shown]) -> list[RunPoint]:
     return points
 
 
-def known_alpha(shown: Shown) -> float | None:
+def known_alpha(shown: ShownRun) -> float | None:
     """The odds before the coins where they are recorded, else what was observed."""
     figures = shown.figures
     return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
 
 
-def show_point(point: str | None, runs: Sequence[Shown]) -> None:
+def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
     """The row or the run behind a point."""
     if point is None:
         st.caption("Choose a point, or click one on the chart, to see what stands behind it.")
@@ -116,7 +116,7 @@ def show_point(point: str | None, runs: Sequence[Shown]) -> None:
         _show_run(next(each for each in runs if each.id == point))
 
 
-def _show_run(shown: Shown) -> None:
+def _show_run(shown: ShownRun) -> None:
     figures, config = shown.figures, shown.trace.config
     st.caption(f":green-badge[measured] {as_text(run_name(shown))}.")
     with st.container(horizontal=True):

@@ -30,7 +30,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     speedup,
 )
-from specviz.ui.session.history import Shown
+from specviz.ui.session.history import ShownRun
 from specviz.ui.theory.speed.charts import (
     expected_and_measured,
     reported_by_task,
@@ -209,7 +209,7 @@ def _show_key_figures(chosen: Setting) -> None:
         )  # fmt: skip
 
 
-def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
+def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
