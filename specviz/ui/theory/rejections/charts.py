@@ -19,7 +19,7 @@ _DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class MeanCurve:
     """A simulated mean as the texts grow in number, and the exact value it should meet."""
 
     name: str
@@ -27,36 +27,36 @@ class Course:
     estimates: Sequence[Estimate]
 
 
-def running_means(courses: Sequence[Course], height: int = 340) -> go.Figure:
+def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
     """Each mean over the number of texts, in its shrinking 95 % band; exact values dashed.
 
-    One course takes the colours of simulated and exact; several have a colour each, and the
+    One curve takes the colours of simulated and exact; several have a colour each, and the
     legend names only their means.
     """
     made = figure(x_title="texts simulated", y_title="rejections a text", height=height)
-    alone = len(courses) == 1
-    for course, own in zip(courses, cycle(SERIES), strict=False):
+    alone = len(curves) == 1
+    for curve, own in zip(curves, cycle(SERIES), strict=False):
         colour = COLOURS.simulated if alone else own
-        _add_band(made, course, colour)
+        _add_band(made, curve, colour)
         made.add_scatter(
-            x=[each.count for each in course.estimates],
-            y=[each.mean for each in course.estimates],
-            name=f"{course.name}, simulated",
+            x=[each.count for each in curve.estimates],
+            y=[each.mean for each in curve.estimates],
+            name=f"{curve.name}, simulated",
             mode="lines+markers",
             line={"color": colour},
             marker={"size": 5},
             hovertemplate="%{x:,} texts: %{y:.3f}<extra></extra>",
         )
         made.add_scatter(
-            x=[_first(courses), _last(courses)],
-            y=[course.exact] * 2,
-            name=f"{course.name}, exact {course.exact:.3f}",
+            x=[_first(curves), _last(curves)],
+            y=[curve.exact] * 2,
+            name=f"{curve.name}, exact {curve.exact:.3f}",
             mode="lines",
             line={"color": COLOURS.exact if alone else own, "dash": "dash", "width": 2.5},
-            hovertemplate=f"exact {course.exact:.5f}<extra></extra>",
+            hovertemplate=f"exact {curve.exact:.5f}<extra></extra>",
             showlegend=alone,
         )
-    made.update_xaxes(type="log", dtick=1, range=_decades(courses))
+    made.update_xaxes(type="log", dtick=1, range=_decades(curves))
     return made
 
 
@@ -178,8 +178,8 @@ def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
     return made
 
 
-def _add_band(made: go.Figure, course: Course, colour: str) -> None:
-    known = [each for each in course.estimates if math.isfinite(each.standard_error)]
+def _add_band(made: go.Figure, curve: MeanCurve, colour: str) -> None:
+    known = [each for each in curve.estimates if math.isfinite(each.standard_error)]
     counts = [each.count for each in known]
     low, high = [each.interval[0] for each in known], [each.interval[1] for each in known]
     made.add_scatter(
@@ -189,7 +189,7 @@ def _add_band(made: go.Figure, course: Course, colour: str) -> None:
         fillcolor=see_through(colour, 0.18),
         line={"width": 0},
         mode="lines",
-        name=f"{course.name}, 95 % interval",
+        name=f"{curve.name}, 95 % interval",
         hoverinfo="skip",
         showlegend=False,
     )
@@ -236,15 +236,15 @@ def _over_drafts(made: go.Figure) -> go.Figure:
     return made
 
 
-def _first(courses: Sequence[Course]) -> int:
-    return min((each.estimates[0].count for each in courses if each.estimates), default=10)
+def _first(curves: Sequence[MeanCurve]) -> int:
+    return min((each.estimates[0].count for each in curves if each.estimates), default=10)
 
 
-def _last(courses: Sequence[Course]) -> int:
+def _last(curves: Sequence[MeanCurve]) -> int:
     """At least 30,000 texts, so that the axis stands still while the first of them come."""
-    counts = [each.estimates[-1].count for each in courses if each.estimates]
+    counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 
 
-def _decades(courses: Sequence[Course]) -> list[float]:
-    return [math.log10(_first(courses)), math.log10(_last(courses))]
+def _decades(curves: Sequence[MeanCurve]) -> list[float]:
+    return [math.log10(_first(curves)), math.log10(_last(curves))]

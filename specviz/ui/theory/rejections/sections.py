@@ -24,8 +24,15 @@ from specviz.theory.rejections import (
 )
 from specviz.theory.simulated_blocks import BlockSimulator
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule, over_accepting_rule
+from specviz.ui.theory.growing_simulations import (
+    SimulationGroup,
+    TextSimulator,
+    progress_in_words,
+    session_group,
+    simulate_and_draw,
+)
 from specviz.ui.theory.rejections.charts import (
-    Course,
+    MeanCurve,
     beside_the_bound,
     coin_improvements,
     drafts_curve,
@@ -33,7 +40,6 @@ from specviz.ui.theory.rejections.charts import (
     running_means,
     uniform_improvements,
 )
-from specviz.ui.theory.simulating import Gathering, Writer, gather, gathering, progress
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 
 _TOKENS = 7  # as in the paper's figure 2
@@ -108,11 +114,11 @@ def rejections_sentence(chosen: Setting) -> str:
 
 def show_one_draft(chosen: Setting) -> None:
     chains = chosen.chains
-    work = gathering(
+    group = session_group(
         "one draft", chosen.chain_key, lambda: {_ONE: Simulator(chains, lossless_rule(chains))}
     )
     by_step = rejections_by_step(chains)
-    gather(work, chosen.paused, lambda: _draw_one(work, by_step, chosen.paused))
+    simulate_and_draw(group, chosen.paused, lambda: _draw_one(group, by_step, chosen.paused))
     st.caption(_papers_instance())
     show_law(
         r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
@@ -128,21 +134,21 @@ def show_one_draft(chosen: Setting) -> None:
     )
 
 
-def _draw_one(work: Gathering, by_step: Floats, paused: bool) -> None:
-    exact, course = float(by_step.sum()), work.courses[_ONE]
+def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
+    exact, simulation = float(by_step.sum()), group.simulations[_ONE]
     told = f"One draft, judged token by token: exactly **{exact:.3f}** rejections a text"
-    if course.estimates:
-        found = course.estimates[-1]
+    if simulation.estimates:
+        found = simulation.estimates[-1]
         st.markdown(f"{told}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
     else:
         st.markdown(f"{told}; nothing is simulated yet.")
     left, right = st.columns(2, gap="medium")
     with left:
-        made = running_means([Course(name=_ONE, exact=exact, estimates=course.estimates)])
-        note = progress(work, paused)
+        made = running_means([MeanCurve(name=_ONE, exact=exact, estimates=simulation.estimates)])
+        note = progress_in_words(group, paused)
         show_chart(made, note, "exact", "simulated", key="rejections_mean")
     with right:
-        steps = {_ONE: course.result.rejection_chances} if course.result else {}
+        steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
         note = "No two steps are alike, and nothing here assumes that they are."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
@@ -158,12 +164,14 @@ def show_several_drafts(chosen: Setting) -> None:
     curve = scaling(chains, [*_DRAFTS, math.inf])
     exact = dict(zip(nums, scaling(chains, nums), strict=True)) if nums else {}
     st.markdown(f"{_drafts_sentence(exact, curve)} {_bias_sentence(chains, nums)}")
-    work = gathering(
+    group = session_group(
         "several",
         (chosen.chain_key, tuple(nums)),
         lambda: {f"M {num}": Simulator(chains, lossless_rule(chains, num)) for num in nums},
     )
-    gather(work, chosen.paused, lambda: _draw_several(work, exact, curve, chosen.paused))
+    simulate_and_draw(
+        group, chosen.paused, lambda: _draw_several(group, exact, curve, chosen.paused)
+    )
     show_law(
         r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
@@ -185,20 +193,22 @@ def show_several_drafts(chosen: Setting) -> None:
     )
 
 
-def _draw_several(work: Gathering, exact: Mapping[int, float], curve: Floats, paused: bool) -> None:
+def _draw_several(
+    group: SimulationGroup, exact: Mapping[int, float], curve: Floats, paused: bool
+) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         if exact:
             courses = [
-                Course(name=name, exact=value, estimates=work.courses[name].estimates)
+                MeanCurve(name=name, exact=value, estimates=group.simulations[name].estimates)
                 for name, value in ((f"M {num}", value) for num, value in exact.items())
             ]
-            note = f"{progress(work, paused)} Dashed: exact."
+            note = f"{progress_in_words(group, paused)} Dashed: exact."
             show_chart(running_means(courses), note, "exact", "simulated", key="rejections_batch")
         else:
             st.info("Choose one number of drafts or more to simulate them.")
     with right:
-        found = work.estimates()
+        found = group.estimates()
         made = drafts_curve(
             _DRAFTS,
             curve[:-1].tolist(),
@@ -252,8 +262,8 @@ def show_one_place() -> None:
 
 def show_bound(chosen: Setting) -> None:
     chains, bound = chosen.chains, lower_bound(chosen.chains)
-    work = gathering("bound", chosen.chain_key, lambda: _rules(chains), narrow=0.005)
-    gather(work, chosen.paused, lambda: _draw_bound(work, bound, chosen.paused))
+    group = session_group("bound", chosen.chain_key, lambda: _rules(chains), narrow=0.005)
+    simulate_and_draw(group, chosen.paused, lambda: _draw_bound(group, bound, chosen.paused))
     pair = SWAPPED.draft, SWAPPED.target
     st.markdown(
         "Left of the line is only what theorem 2 leaves out: **several drafts**, verdicts that "
@@ -277,8 +287,8 @@ def show_bound(chosen: Setting) -> None:
     )
 
 
-def _draw_bound(work: Gathering, bound: float, paused: bool) -> None:
-    found = work.estimates()
+def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
+    found = group.estimates()
     block = found.get(_BLOCK)
     so_far = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
     st.markdown(
@@ -287,10 +297,10 @@ def _draw_bound(work: Gathering, bound: float, paused: bool) -> None:
         f"{so_far}, and its text is the target's all the same."
     )
     made = beside_the_bound(bound, found)
-    show_chart(made, progress(work, paused), "exact", "simulated", key="rejections_bound")
+    show_chart(made, progress_in_words(group, paused), "exact", "simulated", key="rejections_bound")
 
 
-def _rules(chains: Chains) -> dict[str, Writer]:
+def _rules(chains: Chains) -> dict[str, TextSimulator]:
     over = over_accepting_rule(chains, _EPSILON, "residual")
     return {
         "token by token": Simulator(chains, lossless_rule(chains)),

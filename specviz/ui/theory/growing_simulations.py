@@ -21,24 +21,24 @@ from specviz.ui.session.redraw import redraw_while_busy
 NARROW = 0.003  # half of the interval, as a share of the mean, at which simulations end
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
 _FIRST = 32
-_BUDGET = 0.12  # seconds of work a tick, of this thread's own
+_BUDGET = 0.12  # seconds of work at each redraw, of this thread's own
 _TICK = 0.5
-_KEY = "gathered"
+_KEY = "simulations"
 
 
-class Writer(Protocol):
+class TextSimulator(Protocol):
     """What simulates texts."""
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
 
 
-class Course:
+class GrowingSimulation:
     """One simulation: its result so far, and how its rejections came to it."""
 
-    def __init__(self, writer: Writer, narrow: float = NARROW) -> None:
+    def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
         self.estimates: list[Estimate] = []
-        self._writer, self._narrow = writer, narrow
+        self._simulator, self._narrow = simulator, narrow
         self._rng = np.random.default_rng(0)
         self._size = 0
         self.seconds = 0.0  # that the last batch took
@@ -62,7 +62,7 @@ class Course:
         """Simulate one batch of about so long at most, and of the first size at least."""
         self._size = self._next_size(seconds)
         begun = time.thread_time()
-        batch = self._writer.run(self._size, self._rng)
+        batch = self._simulator.run(self._size, self._rng)
         self.seconds = time.thread_time() - begun
         self.result = batch if self.result is None else self.result + batch
         self.estimates.append(self.result.rejections)
@@ -76,80 +76,84 @@ class Course:
         return max(_FIRST, min(self.result.texts, int(self._size * pace)))
 
 
-class Gathering:
+class SimulationGroup:
     """Several simulations of the same settings, side by side."""
 
     def __init__(
-        self, settings: Hashable, writers: Mapping[str, Writer], narrow: float = NARROW
+        self, settings: Hashable, simulators: Mapping[str, TextSimulator], narrow: float = NARROW
     ) -> None:
         self.settings, self.narrow = settings, narrow
-        self.courses = {name: Course(writer, narrow) for name, writer in writers.items()}
+        self.simulations = {
+            name: GrowingSimulation(simulator, narrow) for name, simulator in simulators.items()
+        }
 
     @property
     def done(self) -> bool:
-        return all(each.done for each in self.courses.values())
+        return all(each.done for each in self.simulations.values())
 
     @property
     def widest(self) -> float:
-        return max((each.width for each in self.courses.values()), default=0.0)
+        return max((each.width for each in self.simulations.values()), default=0.0)
 
     def advance(self) -> None:
-        """One tick's work: the quick ones leave their time to the slow.
+        """One redraw's work: the quick ones leave their time to the slow.
 
         The first tick answers a changed setting, so it starts only one of them.
         """
-        open_ = sorted((c for c in self.courses.values() if not c.done), key=lambda c: c.seconds)
+        unfinished = [each for each in self.simulations.values() if not each.done]
+        unfinished.sort(key=lambda each: each.seconds)
         until = time.thread_time() + _BUDGET
         if not self.estimates():
-            open_ = open_[:1]
-        for place, course in enumerate(open_):
+            unfinished = unfinished[:1]
+        for place, simulation in enumerate(unfinished):
             left = max(0.0, until - time.thread_time())
-            course.advance(left / (len(open_) - place))
+            simulation.advance(left / (len(unfinished) - place))
 
     @property
     def texts(self) -> int:
         """Of the simulation that has the fewest."""
         counts = [each.count for each in self.estimates().values()]
-        return min(counts) if len(counts) == len(self.courses) and counts else 0
+        return min(counts) if len(counts) == len(self.simulations) and counts else 0
 
     def estimates(self) -> dict[str, Estimate]:
         """What each has come to; empty before the first batch."""
-        return {name: each.estimates[-1] for name, each in self.courses.items() if each.estimates}
+        known = ((name, each.estimates) for name, each in self.simulations.items())
+        return {name: estimates[-1] for name, estimates in known if estimates}
 
 
-def gathering(
+def session_group(
     name: str,
     settings: Hashable,
-    writers: Callable[[], Mapping[str, Writer]],
+    simulators: Callable[[], Mapping[str, TextSimulator]],
     narrow: float = NARROW,
-) -> Gathering:
+) -> SimulationGroup:
     """The session's simulations of that name; begun anew when a setting has changed."""
     kept = st.session_state.setdefault(_KEY, {})
     known = kept.get(name)
-    if not isinstance(known, Gathering) or known.settings != settings:
-        known = kept[name] = Gathering(settings, writers(), narrow)
+    if not isinstance(known, SimulationGroup) or known.settings != settings:
+        known = kept[name] = SimulationGroup(settings, simulators(), narrow)
     return known
 
 
-def gather(work: Gathering, paused: bool, draw: Callable[[], None]) -> None:
-    """Go on twice a second and draw what there is; the ticks end with the work."""
+def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
+    """Go on twice a second and draw what there is; this ends with the work."""
 
     def go_on() -> bool:
         """Whether there is more to do."""
-        if not (paused or work.done):
-            work.advance()
-        return not (paused or work.done)
+        if not (paused or group.done):
+            group.advance()
+        return not (paused or group.done)
 
     redraw_while_busy(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
 
 
-def progress(work: Gathering, paused: bool) -> str:
+def progress_in_words(group: SimulationGroup, paused: bool) -> str:
     """How far it is, in words."""
-    texts = f"{work.texts:,} texts"
-    if work.done and work.widest <= work.narrow:
-        return f"{texts}; stopped: 95 % interval within ± {PERCENT.shown(work.narrow)}."
-    if work.done:
-        return f"{texts}; stopped: 95 % interval still ± {PERCENT.shown(work.widest)}."
+    texts = f"{group.texts:,} texts"
+    if group.done and group.widest <= group.narrow:
+        return f"{texts}; stopped: 95 % interval within ± {PERCENT.shown(group.narrow)}."
+    if group.done:
+        return f"{texts}; stopped: 95 % interval still ± {PERCENT.shown(group.widest)}."
     if paused:
         return f"Paused after {texts}."
-    return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(work.narrow)}."
+    return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."
