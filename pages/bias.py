@@ -68,8 +68,8 @@ def show_position(example: Example) -> Settings:
 
 def draw_plane(simulation: Simulation, paused: bool) -> None:
     settings = simulation.settings
-    marks = [each.mark() for each in settings.policies()]
-    plane = pareto_plane(settings.distance, marks, simulation.landings(), height=370)
+    marks = [each.exact_point() for each in settings.policies()]
+    plane = pareto_plane(settings.distance, marks, simulation.simulated(), height=370)
     note = state_in_words(simulation, paused)
     show_chart(plane, note, "exact", "simulated", key="bias_plane")
 

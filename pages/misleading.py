@@ -11,7 +11,7 @@ from specviz.ui.theory.misleading.sections import (
     show_tail,
     show_temperature,
 )
-from specviz.ui.theory.speed.points import session_runs
+from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.widgets.page_parts import show_heading
 
 require_shell()

@@ -4,7 +4,6 @@ import streamlit as st
 
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-from specviz.ui.theory.speed.points import session_runs
 from specviz.ui.theory.speed.sections import (
     choose_setting,
     show_map,
@@ -13,6 +12,7 @@ from specviz.ui.theory.speed.sections import (
     show_recursion,
     speed_sentence,
 )
+from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.widgets.page_parts import show_heading
 
 require_shell()

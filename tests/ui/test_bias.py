@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.theory import blocks, multidraft
 from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
 from specviz.ui.theory.bias.bars import MOST_TOKENS
-from specviz.ui.theory.bias.charts import Mark
+from specviz.ui.theory.bias.charts import ExactPoint
 from specviz.ui.theory.bias.sections import (
     blocks_in_words,
     drafts_in_words,
@@ -57,8 +57,8 @@ def test_simulated_points_land_on_the_exact_ones() -> None:
     simulation = Simulation(SETTINGS)
     while not simulation.done:
         simulation.step()
-    marks: list[Mark] = [each.mark() for each in SETTINGS.policies()]
-    for mark, landing in zip(marks, simulation.landings(), strict=True):
+    marks: list[ExactPoint] = [each.exact_point() for each in SETTINGS.policies()]
+    for mark, landing in zip(marks, simulation.simulated(), strict=True):
         assert landing.name == mark.name
         assert 0 < landing.reject_width <= NARROW
         assert abs(landing.reject - mark.reject) < 2 * landing.reject_width

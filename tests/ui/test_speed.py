@@ -20,7 +20,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     speedup,
 )
-from specviz.ui.theory.speed.charts import MAP_COSTS, RunPoint, speedup_map
+from specviz.ui.theory.speed.charts import MAP_COSTS, SpeedupPoint, speedup_map
 from tests.ui.paging import ROOT, opened, sound, until_over
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
@@ -131,7 +131,7 @@ def test_points_open_a_paper_s_row_and_a_run() -> None:
 
 def test_points_beyond_the_map_stand_at_its_edge() -> None:
     points = [
-        RunPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
+        SpeedupPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
         for name, c in (("copying", 0.0), ("dear draft", 1.7))
     ]
     made: Any = speedup_map(1.0, (0.7, 0.1), runs=points)

@@ -28,7 +28,7 @@ _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class ExactPoint:
     """A named point of the plane, exact."""
 
     name: str
@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
+class SimulatedPoint:
     """A simulated point, with half its 95 % interval each way."""
 
     name: str
@@ -81,14 +81,14 @@ def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
 
 def pareto_plane(
     distance: float,
-    marks: Sequence[Mark] = (),
-    landings: Sequence[Landing] = (),
+    marks: Sequence[ExactPoint] = (),
+    simulated: Sequence[SimulatedPoint] = (),
     dots: Dots | None = None,
     *,
     unit: str = "",
     height: int = 400,
 ) -> go.Figure:
-    """The line, the triangle nothing enters, exact marks, simulated landings, real tokens.
+    """The line, the triangle nothing enters, exact marks, simulated simulated, real tokens.
 
     ``unit`` follows the names of the axes.
     """
@@ -100,7 +100,7 @@ def pareto_plane(
     _add_front(made, distance)
     if dots is not None:
         _add_dots(made, dots)
-    _add_landings(made, landings)
+    _add_simulated(made, simulated)
     ring = _RING[0] * across, _RING[1] * up
     _add_marks(made, [_turned(each, _FAR * across) for each in marks], ring)
     made.update_layout(
@@ -136,7 +136,7 @@ def _add_front(made: go.Figure, distance: float) -> None:
 
 
 def _notes(
-    distance: float, marks: Sequence[Mark], ring: tuple[float, float]
+    distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
     """The words in the triangle, and at the ends of the front where no mark has its own."""
     if distance <= 0.0:
@@ -161,7 +161,7 @@ def _notes(
     ]
 
 
-def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]) -> None:
+def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, float]) -> None:
     made.add_scatter(
         x=[each.reject for each in marks],
         y=[each.bias for each in marks],
@@ -176,17 +176,17 @@ def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]
     )
 
 
-def _turned(mark: Mark, far: float) -> Mark:
+def _turned(mark: ExactPoint, far: float) -> ExactPoint:
     """Its name on the side where there is room."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 
 
-def _within(ring: tuple[float, float], mark: Mark, reject: float, bias: float) -> bool:
+def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: float) -> bool:
     return abs(mark.reject - reject) <= ring[0] and abs(mark.bias - bias) <= ring[1]
 
 
-def _labels(marks: Sequence[Mark], ring: tuple[float, float]) -> list[str]:
+def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
     """One for each mark; the first of those that lie together names all of them."""
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
@@ -214,15 +214,15 @@ def _joined(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _add_landings(made: go.Figure, landings: Sequence[Landing]) -> None:
-    if not landings:
+def _add_simulated(made: go.Figure, simulated: Sequence[SimulatedPoint]) -> None:
+    if not simulated:
         return
     made.add_scatter(
-        x=[each.reject for each in landings],
-        y=[each.bias for each in landings],
-        error_x={"array": [each.reject_width for each in landings], "thickness": 1.4},
-        error_y={"array": [each.bias_width for each in landings], "thickness": 1.4},
-        text=[each.name for each in landings],
+        x=[each.reject for each in simulated],
+        y=[each.bias for each in simulated],
+        error_x={"array": [each.reject_width for each in simulated], "thickness": 1.4},
+        error_y={"array": [each.bias_width for each in simulated], "thickness": 1.4},
+        text=[each.name for each in simulated],
         mode="markers",
         marker={
             "color": COLOURS.simulated,

@@ -11,7 +11,7 @@ import streamlit as st
 from specviz.theory import tradeoff
 from specviz.theory.tradeoff import Law, Tally
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.theory.bias.charts import Landing, Mark, Side
+from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
 
 _BATCH = 10_000  # positions a tick, for each rule
 NARROW = 0.002  # half an interval, at which the simulation ends
@@ -76,18 +76,18 @@ class Policy:
         pair = self.settings.draft, self.settings.target
         return tradeoff.output_law(*pair, self.accept, self.recover)
 
-    def mark(self) -> Mark:
+    def exact_point(self) -> ExactPoint:
         reject, bias = self.point
-        return Mark(name=self.name, reject=reject, bias=bias, side=self.side)
+        return ExactPoint(name=self.name, reject=reject, bias=bias, side=self.side)
 
     def simulate(self, rng: np.random.Generator) -> Tally:
         pair = self.settings.draft, self.settings.target
         return tradeoff.simulate(*pair, self.accept, self.recover, trials=_BATCH, rng=rng)
 
-    def landing(self, tally: Tally) -> Landing:
+    def simulated_point(self, tally: Tally) -> SimulatedPoint:
         found = tradeoff.estimate(tally, self.settings.target, self.emitted)
         reject, reject_width, bias, bias_width = found
-        return Landing(
+        return SimulatedPoint(
             name=self.name,
             reject=reject,
             reject_width=reject_width,
@@ -108,13 +108,13 @@ class Simulation:
     def trials(self) -> int:
         return min((each.trials for each in self.tallies.values()), default=0)
 
-    def landings(self) -> list[Landing]:
+    def simulated(self) -> list[SimulatedPoint]:
         policies = self.settings.policies()
-        return [each.landing(self.tallies[each.name]) for each in policies if self.tallies]
+        return [each.simulated_point(self.tallies[each.name]) for each in policies if self.tallies]
 
     @property
     def widest(self) -> float:
-        widths = [max(each.reject_width, each.bias_width) for each in self.landings()]
+        widths = [max(each.reject_width, each.bias_width) for each in self.simulated()]
         return max(widths, default=1.0)
 
     @property

@@ -26,7 +26,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class AlphaEstimate:
     """One estimate of alpha and where it may lie; ends None where it has no interval."""
 
     label: str
@@ -182,7 +182,7 @@ def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) ->
     return made
 
 
-def alpha_estimates(estimates: Sequence[Estimate]) -> go.Figure:
+def alpha_estimates(estimates: Sequence[AlphaEstimate]) -> go.Figure:
     """Estimates of alpha one above another, each with its interval."""
     made = figure(x_title="share", y_title="", height=90 + 46 * len(estimates))
     made.add_scatter(

@@ -33,7 +33,7 @@ from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
 from specviz.ui.session.history import ShownRun
 from specviz.ui.theory.misleading.charts import (
-    Estimate,
+    AlphaEstimate,
     alpha_estimates,
     alpha_over_temperature,
     bytes_a_pass,
@@ -49,7 +49,7 @@ from specviz.ui.theory.misleading.words import (
     fewer,
     tail_sentence,
 )
-from specviz.ui.theory.speed.points import run_name
+from specviz.ui.theory.speed.speedup_points import run_name
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 from specviz.ui.widgets.plain_text import as_text
 
@@ -358,16 +358,16 @@ def _told_of_odds(shown: ShownRun) -> str:
     )
 
 
-def _estimates(shown: ShownRun, share: float, observed: float) -> list[Estimate]:
+def _estimates(shown: ShownRun, share: float, observed: float) -> list[AlphaEstimate]:
     figures = shown.figures
     low, high = wilson_interval(figures.num_accepted, figures.num_tested)
     found = [
-        Estimate(label="accepted / drafted", value=share),
-        Estimate(label="accepted / tested", value=observed, low=low, high=high),
+        AlphaEstimate(label="accepted / drafted", value=share),
+        AlphaEstimate(label="accepted / tested", value=observed, low=low, high=high),
     ]
     if figures.alpha_expected is not None:
         label = "mean overlap" if shown.trace.config.lossless else "mean odds with ε"
-        found.append(Estimate(label=label, value=figures.alpha_expected))
+        found.append(AlphaEstimate(label=label, value=figures.alpha_expected))
     return found
 
 

@@ -35,7 +35,7 @@ _SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPoint:
+class SpeedupPoint:
     """A measured speedup at its alpha and c; ``run_id`` is what a click on it opens."""
 
     label: str
@@ -82,8 +82,8 @@ def speedup_over_gamma(
 def speedup_map(
     verify_cost: float,
     here: tuple[float, float],
-    papers: Sequence[RunPoint] = (),
-    runs: Sequence[RunPoint] = (),
+    papers: Sequence[SpeedupPoint] = (),
+    runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
     """The greatest speedup over c and alpha, where the best gamma changes, and what was measured.
@@ -137,7 +137,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
     return made
 
 
-def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
+def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
     """A source's measured speedups over its expected ones; above the line, better than the law."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
@@ -228,7 +228,7 @@ def _label(text: str, alpha: float) -> dict[str, object]:
 
 
 def _add_points(
-    made: go.Figure, points: Sequence[RunPoint], *, name: str, colour: str, symbol: str
+    made: go.Figure, points: Sequence[SpeedupPoint], *, name: str, colour: str, symbol: str
 ) -> None:
     if not points:
         return

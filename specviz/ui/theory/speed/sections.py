@@ -38,7 +38,7 @@ from specviz.ui.theory.speed.charts import (
     speedup_over_gamma,
     tokens_over_gamma,
 )
-from specviz.ui.theory.speed.points import (
+from specviz.ui.theory.speed.speedup_points import (
     chinchilla_points,
     leviathan_points,
     run_points,

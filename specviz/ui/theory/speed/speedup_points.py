@@ -22,7 +22,7 @@ from specviz.theory.papers import (
 )
 from specviz.theory.speed import alpha_for_speedup
 from specviz.ui.session.history import RECORDED, History, ShownRun, recorded_run
-from specviz.ui.theory.speed.charts import RunPoint
+from specviz.ui.theory.speed.charts import SpeedupPoint
 from specviz.ui.widgets.plain_text import as_text
 
 SHOWN = (
@@ -33,9 +33,9 @@ _CHINCHILLA_C = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
 
 
 @st.cache_data(show_spinner=False)
-def leviathan_points() -> list[RunPoint]:
+def leviathan_points() -> list[SpeedupPoint]:
     return [
-        RunPoint(
+        SpeedupPoint(
             label=row.label,
             alpha=row.alpha,
             c=row.c,
@@ -48,10 +48,10 @@ def leviathan_points() -> list[RunPoint]:
 
 
 @st.cache_data(show_spinner=False)
-def chinchilla_points() -> list[RunPoint]:
+def chinchilla_points() -> list[SpeedupPoint]:
     """Their alpha is the one that the law implies at the reported speedup: none is reported."""
     return [
-        RunPoint(
+        SpeedupPoint(
             label=row.label,
             alpha=alpha_for_speedup(row.speedup, _CHINCHILLA_C, gamma=CHINCHILLA_GAMMA) or 1.0,
             c=_CHINCHILLA_C,
@@ -74,14 +74,16 @@ def run_name(shown: ShownRun) -> str:
     return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{rule}"
 
 
-def run_points(runs: Sequence[ShownRun]) -> list[RunPoint]:
+def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
     """Those of the runs whose alpha, c and speedup are all known."""
-    points: list[RunPoint] = []
+    points: list[SpeedupPoint] = []
     for shown in runs:
         alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
         if alpha is not None and c is not None and observed is not None:
             points.append(
-                RunPoint(label=run_name(shown), alpha=alpha, c=c, speedup=observed, run_id=shown.id)
+                SpeedupPoint(
+                    label=run_name(shown), alpha=alpha, c=c, speedup=observed, run_id=shown.id
+                )
             )
     return points
 
