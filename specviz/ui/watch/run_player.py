@@ -71,10 +71,11 @@ def _player_data(
 def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> Status:
     on_stage = run.id == shown.id
     over = state in FINISHED
+    what = _pair_and_device(shown.trace) if on_stage else run.spec.label
     return Status(
         id=shown.id,
         state=state,
-        label=f"{_STATE_WORDS[state]} · {_pair_and_device(shown.trace) if on_stage else run.spec.label}",
+        label=f"{_STATE_WORDS[state]} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),

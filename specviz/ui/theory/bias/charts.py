@@ -88,7 +88,7 @@ def pareto_plane(
     unit: str = "",
     height: int = 400,
 ) -> go.Figure:
-    """The line, the triangle nothing enters, exact marks, simulated simulated, real tokens.
+    """The line, the triangle nothing enters, exact points, simulated points, real tokens.
 
     ``unit`` follows the names of the axes.
     """

@@ -13,7 +13,7 @@ from specviz import ROOT
 from specviz.comparison.work import RunsWork
 from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
 from specviz.ui.session.background_work import stop
-from specviz.ui.theory.claims.outcomes import Outcome
+from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_law
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -107,7 +107,7 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
     """Starts these runs; the same again, once they have been."""
     st.button(
-        "Run again" if runs.outcome(run) or runs.failure(run) else label,
+        "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{asker}",
         disabled=runs.going(run) is not None,
         on_click=start,
@@ -126,13 +126,13 @@ def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
             _show_progress(work)
     elif (failure := runs.failure(run)) is not None:
         show_error(failure)
-    elif (found := runs.outcome(run)) is not None:
+    elif (found := runs.evidence(run)) is not None:
         folded = ":green-badge[measured] :small[by the runs of another card]"
         with st.container(gap="small") if its_own else st.expander(folded):
-            _show_outcome(found)
+            _show_evidence(found)
 
 
-def _show_outcome(found: Outcome) -> None:
+def _show_evidence(found: Evidence) -> None:
     st.markdown(f":green-badge[measured] :small[on {as_text(found.pair)}]")
     if found.figures:
         _show_figures(found.figures)

@@ -22,7 +22,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
 from specviz.ui.session.background_work import CLAIMS, run_maker, the_work_queue
 from specviz.ui.session.history import History
-from specviz.ui.theory.claims.outcomes import GUIDE_TOKENS, Outcome, outcome
+from specviz.ui.theory.claims.evidence import GUIDE_TOKENS, Evidence, evidence_of
 
 EPSILONS = (0.02, 0.1, 0.3)
 _TEMPERATURES = (0.0, 0.3, 0.7, 1.0, 1.5)
@@ -42,13 +42,13 @@ class ClaimRuns:
     def __init__(self) -> None:
         self._works: dict[RunName, RunsWork] = {}  # the last of each
         self._askers: dict[RunName, str] = {}
-        self._outcomes: dict[RunName, Outcome] = {}
+        self._evidence: dict[RunName, Evidence] = {}
 
     def start(self, run: RunName, asked_by: str, spec: PairSpec, history: History) -> None:
         """In line behind other work; ``history`` takes a run that Watch can show."""
         if self.going(run) is not None:
             return
-        self._outcomes.pop(run, None)
+        self._evidence.pop(run, None)
         work = RunsWork(
             plans(run, spec),
             run_maker(history.add if run in _WATCHED else None),
@@ -73,8 +73,8 @@ class ClaimRuns:
         """The parts of the page whose runs are under way or wait."""
         return frozenset(self._askers[run] for run, work in self._works.items() if work.going)
 
-    def outcome(self, run: RunName) -> Outcome | None:
-        return self._outcomes.get(run)
+    def evidence(self, run: RunName) -> Evidence | None:
+        return self._evidence.get(run)
 
     def failure(self, run: RunName) -> SpecvizError | None:
         work = self._works.get(run)
@@ -85,7 +85,7 @@ class ClaimRuns:
         )
 
     def _conclude(self, run: RunName, traces: tuple[Trace, ...]) -> None:
-        self._outcomes[run] = outcome(run, traces)
+        self._evidence[run] = evidence_of(run, traces)
 
 
 @st.cache_resource(show_spinner=False)
@@ -97,7 +97,7 @@ def the_claim_runs() -> ClaimRuns:
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """In the order in which `outcome` expects their traces."""
+    """In the order in which `evidence_of` expects their traces."""
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.ui.theory.bias.charts import Dots, pareto_plane
 from specviz.ui.theory.claims.cards import Start, show_button, show_state
-from specviz.ui.theory.claims.outcomes import Lossy, Outcome
+from specviz.ui.theory.claims.evidence import Evidence, LossyRuns
 from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
 from specviz.ui.widgets.page_parts import show_chart, show_law
 from specviz.ui.widgets.plain_text import as_text
@@ -23,7 +23,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
         _show_rejections(runs, start)
     with right, st.container(border=True, key="claims_theorem_5"):
         _show_trade(runs, start)
-    found = runs.outcome("pareto")
+    found = runs.evidence("pareto")
     if found is not None:
         _show_plane(found)
 
@@ -72,7 +72,7 @@ def _show_trade(runs: ClaimRuns, start: Start) -> None:
     show_state("pareto", "theorem-5", runs)
 
 
-def _show_plane(found: Outcome) -> None:
+def _show_plane(found: Evidence) -> None:
     st.subheader("Tested tokens on the Pareto plane", anchor=False)
     st.table(
         {
@@ -107,7 +107,7 @@ def _show_plane(found: Outcome) -> None:
     )
 
 
-def dots_in_words(lossy: Lossy) -> str:
+def dots_in_words(lossy: LossyRuns) -> str:
     """How many of the tested tokens are dots, and why not all."""
     apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
     drawn = min(apart, _MOST_DOTS)
@@ -117,7 +117,7 @@ def dots_in_words(lossy: Lossy) -> str:
     return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
 
 
-def plane_of(lossy: Lossy) -> go.Figure:
+def plane_of(lossy: LossyRuns) -> go.Figure:
     """A dot a token, where the two models differ at all."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]

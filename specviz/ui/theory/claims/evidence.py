@@ -30,7 +30,7 @@ _FIRM = 4.0  # standard deviations: beyond, chance is no explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lossy:
+class LossyRuns:
     """The runs of one ε with one law after a rejection, held against Theorem 5."""
 
     rule: str  # OPT: the leftover; UNO: the target itself
@@ -44,27 +44,27 @@ class Lossy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Evidence:
     """What runs came to."""
 
     sentence: str
     pair: str
     figures: tuple[Figure, ...] = ()
-    lossy: tuple[Lossy, ...] = ()
+    lossy: tuple[LossyRuns, ...] = ()
 
 
-def outcome(run: RunName, traces: Sequence[Trace]) -> Outcome:
+def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
     """Of the finished runs of a claim, in the order in which they were planned."""
     pair = traces[0].pair
-    return Outcome(
-        sentence=_TOLD[run](traces),
+    return Evidence(
+        sentence=_SENTENCES[run](traces),
         pair=pair.name if pair.draft else pair.target.name,
         figures=_rejection_figures(traces) if run == "rejections" else (),
-        lossy=_lossy(traces) if run == "pareto" else (),
+        lossy=_lossy_runs(traces) if run == "pareto" else (),
     )
 
 
-def _speed_told(traces: Sequence[Trace]) -> str:
+def _speed_sentence(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
     told = verdict_sentence(found, traces[0])
     if found.c is None or found.v is None or found.alpha_expected is None:
@@ -81,7 +81,7 @@ def _speed_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _estimates_told(traces: Sequence[Trace]) -> str:
+def _estimates_sentence(traces: Sequence[Trace]) -> str:
     found, config = metrics(traces[0], intervals=False), traces[0].config
     share, tested, tau = found.draft_acceptance_rate, found.alpha_observed, found.tau
     if share is None or tested is None or tau is None:
@@ -103,7 +103,7 @@ def _estimates_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _verification_told(traces: Sequence[Trace]) -> str:
+def _verification_sentence(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
     costs = traces[0].step_costs
     if found.v is None or costs is None:
@@ -115,7 +115,7 @@ def _verification_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _temperature_told(traces: Sequence[Trace]) -> str:
+def _temperature_sentence(traces: Sequence[Trace]) -> str:
     groups: dict[float, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.config.temperature, []).append(trace)
@@ -142,7 +142,7 @@ def way_in_words(alphas: Mapping[float, float]) -> str:
     return f"{fall}{rise}. The texts differ, so small steps may be the texts’."
 
 
-def _kinds_told(traces: Sequence[Trace]) -> str:
+def _kinds_sentence(traces: Sequence[Trace]) -> str:
     kinds: dict[str, list[Trace]] = {}
     for trace in traces:
         kinds.setdefault(trace.prompt.kind or "own words", []).append(trace)
@@ -151,7 +151,7 @@ def _kinds_told(traces: Sequence[Trace]) -> str:
     return f"Expected α by kind of prompt, two texts each: {told}. Only acceptance, no clock."
 
 
-def _benchmark_told(traces: Sequence[Trace]) -> str:
+def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     cold, *traces = traces
     half = len(traces) // 2
     lengths = [len(trace.token_ids) for trace in traces]
@@ -203,7 +203,7 @@ def _seconds_a_token(trace: Trace) -> float:
     return sum(each.times.decode for each in trace.rounds) / len(trace.token_ids)
 
 
-def _rejections_told(traces: Sequence[Trace]) -> str:
+def _rejections_sentence(traces: Sequence[Trace]) -> str:
     check = theorem_checks.rejection_count(traces)
     lazier = theorem_checks.lazier(traces, _LAZY_SHARE)
     return (
@@ -214,7 +214,7 @@ def _rejections_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _residual_told(traces: Sequence[Trace]) -> str:
+def _residual_sentence(traces: Sequence[Trace]) -> str:
     half = len(traces) // 2
     exact, literal = (theorem_checks.measured_bias(each) for each in (traces[:half], traces[half:]))
     return (
@@ -233,8 +233,8 @@ def _rejection_figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
     )
 
 
-def _pareto_told(traces: Sequence[Trace]) -> str:
-    found = _lossy(traces)
+def _pareto_sentence(traces: Sequence[Trace]) -> str:
+    found = _lossy_runs(traces)
     leftover = [each.plane for each in found if each.rule == "OPT"]
     gap = max(each.largest_gap for each in leftover)
     biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
@@ -246,26 +246,26 @@ def _pareto_told(traces: Sequence[Trace]) -> str:
     )
 
 
-_TOLD: dict[RunName, Callable[[Sequence[Trace]], str]] = {
-    "speed": _speed_told,
-    "estimates": _estimates_told,
-    "verification": _verification_told,
-    "temperature": _temperature_told,
-    "kinds": _kinds_told,
-    "benchmark": _benchmark_told,
-    "rejections": _rejections_told,
-    "residual": _residual_told,
-    "pareto": _pareto_told,
+_SENTENCES: dict[RunName, Callable[[Sequence[Trace]], str]] = {
+    "speed": _speed_sentence,
+    "estimates": _estimates_sentence,
+    "verification": _verification_sentence,
+    "temperature": _temperature_sentence,
+    "kinds": _kinds_sentence,
+    "benchmark": _benchmark_sentence,
+    "rejections": _rejections_sentence,
+    "residual": _residual_sentence,
+    "pareto": _pareto_sentence,
 }
 
 
-def _lossy(traces: Sequence[Trace]) -> tuple[Lossy, ...]:
+def _lossy_runs(traces: Sequence[Trace]) -> tuple[LossyRuns, ...]:
     groups: dict[tuple[float, str], list[Trace]] = {}
     for trace in traces:
         rule = "OPT" if trace.config.residual == "leftover" else "UNO"
         groups.setdefault((trace.config.epsilon, rule), []).append(trace)
     return tuple(
-        Lossy(
+        LossyRuns(
             rule=rule,
             epsilon=epsilon,
             plane=theorem_checks.pareto(group),
