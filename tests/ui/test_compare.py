@@ -21,7 +21,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.lanes import Cards, lane_text
-from specviz.ui.compare.words import first_sentence
+from specviz.ui.compare.results import first_sentence
 from specviz.ui.session.background_work import the_work_queue
 from specviz.ui.session.worker import the_worker
 from tests.traces import make_costs

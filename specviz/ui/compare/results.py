@@ -23,6 +23,7 @@ from specviz.comparison import (
     Ratio,
     basis,
     comparison_to_json,
+    interval_units,
 )
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
 from specviz.comparison.work import ComparisonWork
@@ -41,11 +42,11 @@ from specviz.ui.compare.charts import (
     tokens_per_round,
 )
 from specviz.ui.compare.lanes import DOTS
-from specviz.ui.compare.words import NO_KIND, first_sentence, kinds_with_intervals
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
 
+NO_KIND = "no kind"
 _KEY = "compare findings"
 
 
@@ -275,3 +276,26 @@ def _kind_words(lane: KindLane) -> str:
     words = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
     words += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []
     return ", ".join(words) or UNKNOWN
+
+
+def first_sentence(text: str) -> str:
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]
+
+
+def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
+    """The same for each kind of text; those unlike the others are named."""
+    groups: dict[str, list[str]] = {}
+    for each in kinds:
+        groups.setdefault(_of_kind(each), []).append(as_text(each.kind or NO_KIND))
+    if len(groups) == 1:
+        return f"{next(iter(groups)).capitalize()}."
+    told = (f"{words} for {', '.join(names)}" for words, names in sorted(groups.items()))
+    return f"{'; '.join(told).capitalize()}."
+
+
+def _of_kind(kind: KindResult) -> str:
+    units = interval_units(
+        ratio for lane in kind.lanes for ratio in (lane.speedup_ratio, lane.expected)
+    )
+    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals, with one run"
