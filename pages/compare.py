@@ -4,11 +4,18 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.ui.compare.current import (
+    WorkName,
+    follow,
+    offer_unfinished,
+    own_work_going,
+    show_buttons,
+    shown_work,
+    take_linked,
+)
 from specviz.ui.compare.kept import TAB, TABS, show_kept
 from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add
 from specviz.ui.compare.results import findings_of, show_results
-from specviz.ui.compare.running import follow, offer_unfinished, show_buttons
-from specviz.ui.compare.session import WorkName, own_work_going, shown_work, take_linked
 from specviz.ui.compare.settings import (
     choose_shared,
     choose_suite,

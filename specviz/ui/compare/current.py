@@ -1,10 +1,14 @@
-"""Starting, following and ending the comparisons of the page."""
+"""The comparison that a tab shows: which one it is, and how it is started, followed and stopped.
+
+It is the one that the tab started or was led to by a link, else the newest of the server.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import streamlit as st
 
@@ -12,12 +16,50 @@ from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished import forget, noted
 from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
-from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
-from specviz.ui.session.background_work import stop, the_work_queue
+from specviz.ui.session.background_work import (
+    WORK_LINK,
+    start_comparison,
+    stop,
+    the_work_queue,
+)
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
+WorkName = Literal["prompt", "suite"]
+NAMES: tuple[WorkName, ...] = ("prompt", "suite")
+_SHOWN = "comparisons shown"  # the ids of works, by name
+_OWN = "comparisons started"  # the ids of works that this tab started
 _TICK = 0.25  # seconds
+
+
+def take_linked() -> WorkName | None:
+    """Show the comparison that the link names; its sort, to open the right tab of the page."""
+    work = the_work_queue().find(st.query_params.pop(WORK_LINK, None))
+    if not isinstance(work, ComparisonWork):
+        return None
+    st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
+    return next((name for name in NAMES if name == work.name), None)
+
+
+def shown_work(name: WorkName) -> ComparisonWork | None:
+    queue = the_work_queue()
+    found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
+    return found if isinstance(found, ComparisonWork) else None
+
+
+def own_work_going() -> ComparisonWork | None:
+    """A comparison that this tab started, until it is over."""
+    own: set[str] = st.session_state.get(_OWN, set())
+    for work in the_work_queue().going:
+        if work.id in own and isinstance(work, ComparisonWork):
+            return work
+    return None
+
+
+def start(name: WorkName, plan: Plan, *, fresh: bool) -> None:
+    work = start_comparison(name, plan, fresh=fresh)
+    st.session_state.setdefault(_SHOWN, {})[name] = work.id
+    st.session_state.setdefault(_OWN, set()).add(work.id)
 
 
 def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
