@@ -20,9 +20,9 @@ from specviz.ui.widgets.pair_panel import (
 )
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import (
-    accept,
     choose_run,
     chosen_so_far,
+    refuse_empty,
     restart_is_settled,
 )
 
@@ -69,7 +69,7 @@ if choices.restart:
     restart_is_settled()
 if start or (choices.restart and label == "Run"):
     try:
-        accept(choices.prompt)
+        refuse_empty(choices.prompt)
         history.add(worker.submit(tab.id, asked_by_run(shown), choices.prompt, choices.config))
         st.rerun()
     except SpecvizError as problem:

@@ -19,7 +19,7 @@ from specviz.theory.runtime import rounds_law, rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
 from specviz.ui.theory.misleading.sections import _PAIRS
-from specviz.ui.theory.misleading.words import best_gammas_sentence, tail_sentence
+from specviz.ui.theory.misleading.sentences import best_gammas_sentence, tail_sentence
 from tests.traces import make_trace
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words

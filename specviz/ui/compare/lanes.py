@@ -192,8 +192,8 @@ def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> No
 
 def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     lane, config = card.lane, card.lane.config
-    gamma = _kept(card, "gamma", config.gamma)
-    temperature = _kept(card, "temperature", config.temperature)
+    gamma = _widget_key(card, "gamma", config.gamma)
+    temperature = _widget_key(card, "temperature", config.temperature)
     low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
         "gamma": st.slider("Draft tokens a round, γ", low, max(high, config.gamma), key=gamma,
@@ -205,7 +205,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
         chosen = _choose_pair(card, spec, busy)
         changed |= _choose_more(card, config, chosen, busy)
         name = st.text_input(
-            "Name", key=_kept(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
+            "Name", key=_widget_key(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
             placeholder="what sets it apart",
         )  # fmt: skip
     return Lane(spec=chosen, config=replace(config, **changed), name=_nameable(name))
@@ -219,7 +219,7 @@ def _nameable(text: str) -> str:
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
     options = list(dict.fromkeys([PairSpec(), spec, card.lane.spec, *known]))
-    key = _kept(card, "pair", card.lane.spec)
+    key = _widget_key(card, "pair", card.lane.spec)
     return st.selectbox(
         "Pair", options, key=key, format_func=lambda each: each.label, disabled=busy,
         help="One that is not on this machine is fetched when the comparison starts.",
@@ -230,21 +230,21 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
     drafters = ["model", "prompt-lookup"] if spec.needs_draft else ["prompt-lookup"]
     first = config.drafter if config.drafter in drafters else drafters[0]
     drafter = st.selectbox(
-        "Drafter", drafters, key=_kept(card, "drafter", first), disabled=busy,
+        "Drafter", drafters, key=_widget_key(card, "drafter", first), disabled=busy,
         help="The draft model; or prompt lookup, which copies what followed the same words.",
     )  # fmt: skip
     top_k = st.number_input(
         "Top-k (0 is off)",
         *COMPARED["top_k"].whole_ends,
-        key=_kept(card, "top_k", config.top_k),
+        key=_widget_key(card, "top_k", config.top_k),
         disabled=busy,
     )
     top_p = st.slider(
         "Top-p (1 is off)", *COMPARED["top_p"].ends, step=0.05, disabled=busy,
-        key=_kept(card, "top_p", config.top_p),
+        key=_widget_key(card, "top_p", config.top_p),
     )  # fmt: skip
     rule = st.selectbox(
-        "Verification rule", ["lossless", "over-accept"], key=_kept(card, "rule", config.rule),
+        "Verification rule", ["lossless", "over-accept"], key=_widget_key(card, "rule", config.rule),
         disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
     )  # fmt: skip
     chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
@@ -252,11 +252,11 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         return chosen | {"epsilon": 0.0, "residual": "leftover"}
     epsilon = st.slider(
         "ε, added to the target", *COMPARED["epsilon"].ends, step=0.01, disabled=busy,
-        key=_kept(card, "epsilon", config.epsilon),
+        key=_widget_key(card, "epsilon", config.epsilon),
     )  # fmt: skip
     residual = st.selectbox(
         "Recovered from", ["leftover", "target", "draft"], disabled=busy,
-        key=_kept(card, "residual", config.residual),
+        key=_widget_key(card, "residual", config.residual),
     )  # fmt: skip
     return chosen | {"epsilon": _typed(epsilon), "residual": residual}
 
@@ -266,7 +266,7 @@ def _typed(value: float) -> float:
     return round(value, 6)
 
 
-def _kept(card: Card, name: str, value: object) -> str:
+def _widget_key(card: Card, name: str, value: object) -> str:
     """The key of a widget that begins with ``value``, also when the page is opened again."""
     key = f"compare_{card.number}_{name}"
     st.session_state.setdefault(key, value)

@@ -71,7 +71,7 @@ def choose_shared() -> Shared:
         repeats=repeats,
         ignore_eos=ignore_eos,
     )
-    _keep("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
+    _remember("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
     return shared
 
 
@@ -170,5 +170,5 @@ def _returning(key: str) -> str:
     return key
 
 
-def _keep(*keys: str) -> None:
+def _remember(*keys: str) -> None:
     st.session_state.setdefault(_KEPT, {}).update({key: st.session_state[key] for key in keys})

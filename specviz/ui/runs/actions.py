@@ -96,7 +96,7 @@ def _left_out(alike: int, over: int) -> str:
 # Words: name, tags, note
 
 
-def show_words(library: Library, row: RunRow) -> None:
+def show_annotations(library: Library, row: RunRow) -> None:
     """A form for what a person may write to a run."""
     with st.form(f"runs_words_{row.id}"):
         st.markdown(f"**{as_text(title_of(row))}**")
@@ -219,7 +219,7 @@ def _attempt(act: Callable[[], object]) -> Callable[[], None]:
     return attempted
 
 
-def show_refusal() -> None:
+def show_failed_action() -> None:
     if (error := st.session_state.pop(_FAILED, None)) is not None:
         show_error(error)
 

@@ -66,7 +66,7 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
 
 def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
     """The run's id, and whether it was here before."""
-    trace = _sound(_read(content))
+    trace = _showable(_read(content))
     there = library.copy_of(trace)
     if there is not None:
         library.restore([there])
@@ -92,10 +92,10 @@ def _read(content: bytes) -> Trace:
     try:
         return trace_from_record(record, "It")
     except TraceError as error:
-        raise _of_a_choice(error, record) from None
+        raise _other_kind(error, record) from None
 
 
-def _of_a_choice(error: TraceError, record: object) -> TraceError:
+def _other_kind(error: TraceError, record: object) -> TraceError:
     """A sound file of another kind, in the words of one who chose it and did not name it."""
     kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
@@ -103,7 +103,7 @@ def _of_a_choice(error: TraceError, record: object) -> TraceError:
     return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
 
 
-def _sound(trace: Trace) -> Trace:
+def _showable(trace: Trace) -> Trace:
     if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
         raise TraceError(
             f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."

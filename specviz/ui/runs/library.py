@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.store import Library, Query
-from specviz.ui.runs.actions import show_actions, show_refusal, show_undo, show_words
+from specviz.ui.runs.actions import show_actions, show_annotations, show_failed_action, show_undo
 from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.table import ask, page_of, show_paging, show_table
 from specviz.ui.session.run_saving import the_library
@@ -20,7 +20,7 @@ def show_library() -> None:
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)
         st.session_state[_PURGED] = True
-    show_refusal()
+    show_failed_action()
     show_imported()
     show_undo(library)
     if library.count() == 0:
@@ -51,4 +51,4 @@ def _show_runs(library: Library, query: Query) -> None:
         show_actions(library, chosen, query)
         show_import(library)
     if len(chosen) == 1:
-        show_words(library, chosen[0])
+        show_annotations(library, chosen[0])

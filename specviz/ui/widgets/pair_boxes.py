@@ -59,7 +59,7 @@ def show_pair_boxes() -> None:
         with st.container(horizontal=True):
             st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
             st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
-    _keep()
+    _remember()
 
 
 def _known() -> dict[str, KnownPair]:
@@ -68,7 +68,7 @@ def _known() -> dict[str, KnownPair]:
 
 def _said(key: str, options: tuple[str, ...] = ()) -> str:
     """As the box stands; before it is drawn as the link has it, or as it was on another page."""
-    before: tuple[Any, ...] = (st.query_params, _kept())
+    before: tuple[Any, ...] = (st.query_params, _remembered())
     places = before if _came() else (st.session_state, *before)
     first = options[0] if options else ""
     said = next((str(each[key]) for each in places if each.get(key) is not None), first)
@@ -81,21 +81,21 @@ def _said(key: str, options: tuple[str, ...] = ()) -> str:
 
 def _came() -> bool:
     """Whether the boxes of this page are still to be drawn."""
-    return _kept().get(_PAGE) != st.session_state.get(OPEN_PAGE)
+    return _remembered().get(_PAGE) != st.session_state.get(OPEN_PAGE)
 
 
-def _kept() -> dict[str, str]:
+def _remembered() -> dict[str, str]:
     return st.session_state.setdefault(_KEPT, {})
 
 
 def _box(key: str) -> str:
-    if _came() and key not in st.query_params and key in _kept():
-        st.session_state[key] = _kept()[key]
+    if _came() and key not in st.query_params and key in _remembered():
+        st.session_state[key] = _remembered()[key]
     return key
 
 
-def _keep() -> None:
+def _remember() -> None:
     boxes = ("pair", "known_pair", "target_id", "draft_id", "target_folder", "draft_folder",
              "device", "dtype")  # fmt: skip
-    _kept().update({key: st.session_state[key] for key in boxes if key in st.session_state})
-    _kept()[_PAGE] = st.session_state.get(OPEN_PAGE, "")
+    _remembered().update({key: st.session_state[key] for key in boxes if key in st.session_state})
+    _remembered()[_PAGE] = st.session_state.get(OPEN_PAGE, "")

@@ -35,7 +35,7 @@ class PromptBoxes:
         return f"{self.prefix}prompt"
 
     @property
-    def _kept(self) -> str:
+    def _remembered(self) -> str:
         return f"{self.prefix}prompt kept"
 
     def choose(self, changed: Callable[[], None] = lambda: None) -> str:
@@ -59,7 +59,7 @@ class PromptBoxes:
             "Prompt text", key=self._prompt, height=110, label_visibility="collapsed",
             on_change=own,
         )  # fmt: skip
-        self._keep()
+        self._remember()
         return prompt
 
     def settle(self) -> str:
@@ -67,7 +67,7 @@ class PromptBoxes:
         link's, else the first preset."""
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
-            state[self._preset], state[self._prompt] = state.get(self._kept) or self._first()
+            state[self._preset], state[self._prompt] = state.get(self._remembered) or self._first()
         return state[self._prompt]
 
     def put(self, prompt: str) -> None:
@@ -86,9 +86,9 @@ class PromptBoxes:
         preset = st.query_params.get("preset", "")
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
 
-    def _keep(self) -> None:
+    def _remember(self) -> None:
         preset, prompt = st.session_state[self._preset], st.session_state[self._prompt]
-        st.session_state[self._kept] = preset, prompt
+        st.session_state[self._remembered] = preset, prompt
         if not self.linked:
             return
         if preset in (_OWN, next(iter(_preset_texts()))):

@@ -192,7 +192,7 @@ def _values_of(config: RunConfig) -> dict[str, Any]:
     return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
 
 
-def accept(prompt: str) -> None:
+def refuse_empty(prompt: str) -> None:
     """Raises SpecvizError for what is wrong with a prompt before anything is asked of a model."""
     if not prompt.strip():
         raise SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")

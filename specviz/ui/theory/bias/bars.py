@@ -41,7 +41,7 @@ def show_bars(
     start = _laws(draft, target)
     mark = hashlib.sha256(repr((start, tuple(labels))).encode()).hexdigest()[:16]
     now = _said(key, mark, len(labels)) or start
-    data = {"id": mark, "labels": list(labels), "start": _plain(start), "now": _plain(now)}
+    data = {"id": mark, "labels": list(labels), "start": _as_json(start), "now": _as_json(now)}
     _mount(key=key, data=data, on_laws_change=_nothing_to_do)
     return now
 
@@ -63,7 +63,7 @@ def _laws(draft: Sequence[float], target: Sequence[float]) -> Laws:
     return tuple(first.tolist()), tuple(second.tolist())
 
 
-def _plain(laws: Laws) -> dict[str, Any]:
+def _as_json(laws: Laws) -> dict[str, Any]:
     return {"draft": list(laws[0]), "target": list(laws[1])}
 
 

@@ -42,7 +42,7 @@ from specviz.ui.theory.misleading.charts import (
     rounds_spread,
     tokens_over_stickiness,
 )
-from specviz.ui.theory.misleading.words import (
+from specviz.ui.theory.misleading.sentences import (
     batch_sentence,
     best_gammas_sentence,
     compared,
