@@ -9,7 +9,7 @@ import pytest
 
 from specviz.theory.chains import random_chains
 from specviz.theory.simulation import Simulator, lossless_rule
-from specviz.ui.theory import simulating
+from specviz.ui.theory import growing_simulations
 from specviz.ui.theory.growing_simulations import GrowingSimulation
 
 
@@ -28,7 +28,7 @@ def texts(simulation: GrowingSimulation, seconds: float) -> int:
 def test_batches_too_short_for_the_clock_double_what_there_is(
     simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulating, "time", SimpleNamespace(thread_time=lambda: 7.0))
+    monkeypatch.setattr(growing_simulations, "time", SimpleNamespace(thread_time=lambda: 7.0))
     assert [texts(simulation, seconds=0.0) for _ in range(5)] == [32, 64, 128, 256, 512]
 
 
@@ -36,7 +36,9 @@ def test_a_batch_takes_no_longer_than_it_may(
     simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count()  # a second a batch
-    monkeypatch.setattr(simulating, "time", SimpleNamespace(thread_time=lambda: next(clock)))
+    monkeypatch.setattr(
+        growing_simulations, "time", SimpleNamespace(thread_time=lambda: next(clock))
+    )
     assert [texts(simulation, seconds=9.0) for _ in range(4)] == [32, 64, 128, 256]
     assert texts(simulation, seconds=0.5) == 256 + 64
     assert texts(simulation, seconds=0.0) == 256 + 64 + 32

@@ -244,7 +244,8 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         key=_widget_key(card, "top_p", config.top_p),
     )  # fmt: skip
     rule = st.selectbox(
-        "Verification rule", ["lossless", "over-accept"], key=_widget_key(card, "rule", config.rule),
+        "Verification rule", ["lossless", "over-accept"],
+        key=_widget_key(card, "rule", config.rule),
         disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
     )  # fmt: skip
     chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
