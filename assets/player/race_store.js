@@ -49,7 +49,7 @@ export class RaceStore extends BaseStore {
   enter(race) {
     this.race = race;
     this.speed = race.watchableSpeed();
-    this.stage();
+    this.showChosen();
     this.show(race.racer.recording, { live: false, playing: !this.still });
     if (this.still) this.seekEnd();
   }
@@ -58,11 +58,11 @@ export class RaceStore extends BaseStore {
   choose(index) {
     if (this.race.chosen === index) return;
     this.race.chosen = index;
-    this.stage();
+    this.showChosen();
   }
 
   /** What the stage shows of the race. */
-  stage() {
+  showChosen() {
     const { race } = this;
     this.recording = race.racer.recording;
     this.data = race.racer.data;

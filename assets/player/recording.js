@@ -1,5 +1,6 @@
 // A recording is one run as the player keeps it: its rounds, and where each of them begins, counted
-// in events, in tokens and in seconds. It draws nothing itself.
+// in events, in tokens and in seconds. The page remembers the recordings of the last few runs. It
+// draws nothing itself.
 
 import { emittedBy, eventKind, eventsOf, PACE, trueWait } from "./round_events.js";
 
@@ -75,4 +76,19 @@ export class Recording {
     const rest = next.step === 1 && next.round > 0 ? PACE.rest : 0;
     return (PACE[kind] + rest) / Number(speed);
   }
+}
+
+const REMEMBERED = 6; // recordings
+
+/** @type {Map<string, Recording>} */
+const recordings = new Map();
+
+/** @param {string} id */
+export function recordingOf(id) {
+  const recording = recordings.get(id) ?? new Recording(id);
+  recordings.delete(id);
+  recordings.set(id, recording); // the newest last
+  const oldest = recordings.keys().next().value;
+  if (recordings.size > REMEMBERED && oldest !== undefined) recordings.delete(oldest);
+  return recording;
 }

@@ -4,7 +4,6 @@
 import { make } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
 import { RoundRow } from "./round_row.js";
-import { ROW_GUESS, RowHeights } from "./row_heights.js";
 import { ScrollFollower } from "./scroll_follower.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -12,6 +11,42 @@ import { ScrollFollower } from "./scroll_follower.js";
 /** @import { Spot } from "./round_events.js" */
 
 const SPARE = 3; // rows kept above and below the view
+const ROW_GUESS = 32; // pixels, before a row has been seen
+
+/** The heights of all rows: measured where they were seen, guessed where not. */
+class RowHeights {
+  constructor() {
+    /** @type {number[]} */
+    this.known = [];
+    this.guess = ROW_GUESS;
+  }
+
+  clear() {
+    this.known = [];
+  }
+
+  /** @param {number} index */
+  of(index) {
+    return this.known[index] ?? this.guess;
+  }
+
+  /** Pixels above a row. @param {number} index */
+  above(index) {
+    let sum = 0;
+    for (let row = 0; row < index; row++) sum += this.of(row);
+    return sum;
+  }
+
+  /** The row at a height. @param {number} top @param {number} total @returns {number} */
+  rowAt(top, total) {
+    let sum = 0;
+    for (let row = 0; row < total; row++) {
+      sum += this.of(row);
+      if (sum > top) return row;
+    }
+    return Math.max(0, total - 1);
+  }
+}
 
 class RoundsPane {
   /** @param {Store} store */

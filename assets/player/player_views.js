@@ -94,7 +94,7 @@ function awaitsAnotherRun(run) {
   return run !== undefined && run.waiting && ["loading", "queued"].includes(run.state);
 }
 
-export class StageSet {
+export class PlayerViews {
   /** @param {Store} store @param {Views} views @param {HTMLElement} root of the player */
   constructor(store, views, root) {
     this.store = store;
