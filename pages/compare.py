@@ -44,7 +44,7 @@ head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with head:
     show_heading(
         "Which is faster?",
-        "Two to four lanes on the same words, one run at a time, in turns, with the target alone.",
+        "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
     )
 about = st.sidebar.empty()
 with st.sidebar:
@@ -57,14 +57,14 @@ room = st.container()
 single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 if kept.open:
-    about.caption("A kept comparison has settings of its own, not these.")
+    about.caption("A kept comparison has its own settings, not these.")
 else:
     with head:
         show_add(cards, spec, busy=busy)
     with room:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("By kind has prompts and repeats of its own; the rest holds there too.")
+    about.caption("By kind has its own prompts and repeats; all other settings hold there too.")
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
@@ -82,7 +82,7 @@ with single:
         show_found("prompt")
 
 with kinds:
-    st.caption("Acceptance depends on the text, so a draft is best judged on texts like yours.")
+    st.caption("Acceptance depends on the text, so judge a draft on texts like yours.")
     suite = choose_suite()
     if suite.error is not None:
         show_error(suite.error)

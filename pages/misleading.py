@@ -18,7 +18,7 @@ require_shell()
 
 show_heading(
     "When the formula misleads",
-    "It takes acceptance to be independent and alike, verification to be free, and means to do.",
+    "It assumes independent tokens of equal chance and free verification, and gives only a mean.",
 )
 clusters, tail, batch, temperature, estimates = st.tabs(
     ["Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α"],

@@ -32,7 +32,7 @@ worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
-status = worker.status()  # one look for all parts of the page: they must agree
+status = worker.status()  # asked once, so that all parts of the page agree
 shown = shown_pair()
 
 failure = open_linked(history)
@@ -46,7 +46,7 @@ with told:
     show_save_failure()
     show_library_run(history)
 chat = shown is not None and has_chat(status, shown)
-with stage:  # the recorded run moves while the browser still fetches the widgets' parts
+with stage:  # drawn before the controls: it plays while the browser still fetches those
     show_run_player(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
@@ -57,12 +57,15 @@ with st.sidebar:
 with head:
     with st.container(key="title", gap=None):
         st.title("Watch a pair think ahead", anchor=False)
-        st.caption("A small draft model guesses a few tokens; the large one checks them at once.")
+        st.caption("A small model drafts a few tokens; the large one checks them all in one pass.")
     show_share(choices.prompt)
     run = history.current
     running = run is not None and not run.finished
     stop = st.button("Stop", key="stop", disabled=not running)
-    shown, label = shown_pair(), run_label(status, shown_pair())  # the boxes are drawn by now
+    shown, label = (
+        shown_pair(),
+        run_label(status, shown_pair()),
+    )  # the boxes of the pair are drawn by now
     start = st.button(label, key="run", type="primary")
 
 if choices.restart:
@@ -75,7 +78,9 @@ if start or (choices.restart and label == "Run"):
     except SpecvizError as problem:
         show_error(problem)
 elif choices.restart:
-    st.info("The pair that is shown is not loaded, so the new setting waits for a click.")
+    st.info(
+        "This pair is not loaded yet. Press the button above to load it and run these settings."
+    )
 elif stop and run is not None:
     run.stop()
 

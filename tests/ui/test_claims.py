@@ -182,7 +182,7 @@ def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
     assert "the textbook’s formula" in found.sentence
     assert "target alone" in found.sentence or "Noisy machine" in found.sentence
     others = [each for each in CLAIMS if each.run == "speed" and each.id != "small-targets"]
-    folded = [each for each in app.expander if "by the runs of another card" in each.label]
+    folded = [each for each in app.expander if "in runs that another card started" in each.label]
     assert len(folded) == len(others) > 0
 
 
@@ -203,7 +203,7 @@ def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
     assert work.wait(60)
     assert work.state == "stopped"
     assert runs.evidence("rejections") is None
-    assert "stopped before their end" in str(runs.failure("rejections"))
+    assert "stopped before they had finished" in str(runs.failure("rejections"))
     sound(app.run())
     assert not app.button(key="claims_run_theorem-1").disabled
 
@@ -243,8 +243,11 @@ def test_where_acceptance_falls_with_the_temperature() -> None:
 SAYS: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
     "estimates": ("gave all 6", "% full rounds"),
-    "residual": ("From the leftover: bias", "From the target itself"),
-    "benchmark": ("greedy target alone over sampled speculation", "The first call of all took"),
+    "residual": ("drawn from the leftover, the bias is", "Drawn from the target itself"),
+    "benchmark": (
+        "the greedy target alone by that of sampled speculation",
+        "The very first call took",
+    ),
 }
 
 

@@ -150,8 +150,8 @@ def test_values_that_the_sliders_do_not_reach_are_brought_to_their_ends() -> Non
     assert (first.config.gamma, first.config.temperature) == (64, 2.0)
     assert (first.config.top_p, second.config.top_k) == (0.05, 10_000_000)
     assert [unescaped(each.value) for each in app.info] == [
-        "Lane 1: temperature 50 is beyond this page, so it is 2 here.",
-        "Lane 1: top-p 0.01 is beyond this page, so it is 0.05 here.",
+        "Lane 1: temperature 50 is out of range here, so it was set to 2.",
+        "Lane 1: top-p 0.01 is out of range here, so it was set to 0.05.",
     ]
     assert lanes_of(compare_page("temperature=0.333,top_p=0.999"))[0].config.top_p == 0.999
 
@@ -284,7 +284,7 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     again = until_over(kept, "prompt")
     assert (again.state, again.found) == ("done", 4)
     assert again.comparison.verdict == comparison.verdict
-    assert "4 runs were there from before" in words(kept)
+    assert "4 of the runs were kept from before" in words(kept)
     by_kind = compare_by_kind({"compare_length": "16", "compare_tab": "By kind"})
     found_again(by_kind, comparison)
 
@@ -299,7 +299,9 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     assert any("γ 3 against γ 7" in each.value for each in left.caption)
     other = compare_page()  # another tab, or the same one after a reload
     assert other.button(key="work_stop")
-    assert any("It goes on when this page is left" in each.value for each in other.caption)
+    assert any(
+        "The comparison goes on when this page is left" in each.value for each in other.caption
+    )
     assert work.wait(120)  # no page looks meanwhile
     assert work.state == "done"
     for page in (sound(other.run()), sound(app.switch_page("pages/compare.py").run())):

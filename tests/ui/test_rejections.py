@@ -85,7 +85,7 @@ def test_no_drafts_chosen() -> None:
     app = page("rejections", rejections_tab="Several drafts")
     app.button_group(key="rejections_drafts").set_value([])
     sound(app.run())
-    assert "Choose one number of drafts" in app.info[0].value
+    assert "Choose at least one number of drafts" in app.info[0].value
     assert "rejections_curve" in charts(app)
 
 
@@ -150,7 +150,7 @@ def test_pausing_stops_the_work() -> None:
     assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
     app = page("rejections", rejections_tab="The bound", rejections_pause="true")
-    assert "so it is outside that class, and its text is the target's" in words(app)
+    assert "so the bound does not hold for it. It is lossless" in words(app)
 
 
 def test_a_setting_begins_anew() -> None:

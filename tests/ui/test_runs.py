@@ -67,7 +67,7 @@ def words(app: AppTest) -> str:
 
 def test_an_empty_library_says_what_to_do() -> None:
     app = runs_page()
-    assert "No run yet" in words(app)
+    assert "No runs yet" in words(app)
     assert not app.dataframe
 
 
@@ -109,7 +109,7 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     assert list(table(app)["Run"]) == ["broken off"]
     assert "Filtered by ended by" in words(app)
     sound(app.text_input(key="runs_search").set_value("nothing such").run())
-    assert "No run fits" in words(app)
+    assert "No run matches" in words(app)
 
 
 def test_a_search_stands_in_the_link(library: Library) -> None:
@@ -157,7 +157,7 @@ def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
     keep(library, make_trace(), name="only")
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_delete").click().run())
-    assert "No run yet" in words(app)
+    assert "No runs yet" in words(app)
     sound(app.button(key="runs_undo").click().run())
     assert list(table(app)["Run"]) == ["only"]
 
@@ -173,7 +173,7 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
     assert (
-        "Left out: 1 with the settings of a lane that is there; 1 more than the 4 lanes of Compare."
+        "Left out: 1 with the same settings as a lane; 1 beyond the 4 lanes of Compare."
         in words(app)
     )
 

@@ -41,7 +41,7 @@ def test_the_page_opens_with_its_curves() -> None:
     assert curve["y"] == pytest.approx([speedup(0.7, gamma, 0.05, 1.1) for gamma in range(25)])
     best, value = best_gamma(0.7, 0.05, 1.1, 24)
     assert f"the best γ is **{best}: {value:.2f} times**" in words(app)
-    assert "p for the draft and q for the target" in words(app)
+    assert "p is the draft and q the target" in words(app)
 
 
 def test_the_figures_beside_the_chart() -> None:
@@ -180,7 +180,7 @@ def test_the_papers_rows_are_all_there() -> None:
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
     assert app.dataframe[0].proto.columns.count("%.2f") == 3
-    assert "Copying in conversation: not reported." in words(app)
+    assert "Copying is not reported for conversation." in words(app)
     axis = charts(app)["speed_papers"]["layout"]["yaxis"]
     assert axis["automargin"]
 

@@ -214,7 +214,7 @@ def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
     data = until_state(app, "failed")
     assert data["run"]["id"] == "recorded"
     assert not data["run"]["waiting"]
-    assert data["summary"]["sentence"].endswith("Below: the recorded run.")
+    assert data["summary"]["sentence"].endswith("Below is the recorded run.")
     assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]
     assert data["run"]["remedy"]
 

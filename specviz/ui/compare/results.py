@@ -1,7 +1,6 @@
-"""What a comparison came to: verdict, table, kinds of text, race, charts, files to take away.
+"""The results of a comparison: verdict, table, kinds of text, race, charts, downloads.
 
-The same for one prompt and for many; ``name`` keeps apart the parts of results that stand on one
-page.
+The same for one prompt and for many; ``name`` keeps the widgets of two results on one page apart.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ _KEY = "compare findings"
 
 
 class Findings:
-    """A comparison, and what is drawn of it, each made once."""
+    """A comparison and what is drawn of it; race and charts are made once, when first asked for."""
 
     def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
         self.comparison, self.measured = comparison, tuple(measured)
-        self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
+        self.raced = prompts_raced(comparison, measured)  # prompts with a run of every lane
         self._races: dict[int, dict[str, object]] = {}
         self.lanes = [
             LaneRuns(
-                label=lane.label.replace("<", "‹"),  # plotly reads a little markup
+                label=lane.label.replace("<", "‹"),  # plotly would read it as markup
                 traces=tuple(run.trace for run in measured if run.job.lane == index),
                 figures=tuple(run.figures for run in measured if run.job.lane == index),
                 speedup=_reading(lane.speedup_ratio),
@@ -125,7 +124,7 @@ def show_results(found: Findings, name: str) -> None:
 
 
 def _show_verdict(found: Findings, name: str) -> None:
-    """The words at the head of the results, and what they rest on."""
+    """The verdict, its notes, and what it rests on."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
@@ -139,13 +138,13 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """The prompt that it is on; None where no prompt has a run of every lane."""
+    """Returns the number of the prompt; None where no prompt has a run of every lane."""
     if not found.raced:
         return None
     st.markdown("#### The race")
     st.caption(
-        "Of each lane the run nearest its median rate on the prompt, all on one clock as they "
-        "really ran. Choose a lane to see its text and its verdicts."
+        "For each lane, the run whose rate is nearest the lane's median on this prompt. All are on "
+        "one clock, as they really ran. Choose a lane to see its text and its verdicts."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:
@@ -181,16 +180,16 @@ def _show_table(found: Findings, name: str) -> None:
 
 
 def _show_charts(found: Findings, name: str) -> None:
-    """In rows of two, so that their heads stand level."""
+    """In rows of two, so that the charts of a row begin at one height."""
     st.markdown("#### Where it comes from")
     notes = {
-        "gamma": "Points: the speedup, with its interval. Dotted: what the lane's step costs and "
-        "its acceptance let expect at each γ. An interval may go on beyond the chart.",
-        "times": "Where the time of a token goes: the lanes as they were recorded, the target "
-        "alone as it was timed along their words.",
-        "places": "Acceptance by the place in the draft, all runs of a lane together.",
-        "tokens": "Tokens that a round gives. Dashed: their mean, τ of all rounds of a lane; the "
-        "table has the median of its runs.",
+        "gamma": "Points: the measured speedup with its interval, which may end beyond the chart. "
+        "Dotted: what the lane's step costs and acceptance would give at other γ.",
+        "times": "Where the time of a token goes, in the lanes and in the target alone, which was "
+        "timed on the same words.",
+        "places": "Share of tested candidates accepted, by place in the draft; all runs of a lane.",
+        "tokens": "How often a round gave so many tokens. Dashed: the mean, which is τ over all "
+        "rounds of a lane; the table has the median over its runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -205,11 +204,11 @@ def _show_kinds(found: Findings, name: str) -> None:
         return
     st.markdown("#### By kind of text")
     if not comparison.kinds:
-        st.caption("All prompts are of one kind, so there is nothing to tell apart.")
+        st.caption("All prompts are of one kind, so there are no kinds to compare.")
         return
     words = kinds_with_intervals(comparison.kinds)
     heads = (
-        "Speedup by kind of text; an interval may go on beyond the chart.",
+        "Speedup by kind of text; an interval may end beyond the chart.",
         "Expected acceptance by kind of text.",
     )
     columns = st.columns(2, gap="medium")
@@ -218,7 +217,7 @@ def _show_kinds(found: Findings, name: str) -> None:
         with column:
             show_chart(chart, f"{head} {words}", "measured", key=f"compare_{sort}_{name}")
     st.table(_kinds_frame(found), border="horizontal")
-    st.caption(f":green-badge[measured] Beside each kind its prompts. {words}")
+    st.caption(f":green-badge[measured] In brackets the number of prompts. {words}")
 
 
 def _show_files(found: Findings, name: str, item: int | None) -> None:
@@ -284,7 +283,7 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """The same for each kind of text; those unlike the others are named."""
+    """What the intervals of the kinds of text are over; one sentence where they are all alike."""
     groups: dict[str, list[str]] = {}
     for each in kinds:
         groups.setdefault(_of_kind(each), []).append(as_text(each.kind or NO_KIND))

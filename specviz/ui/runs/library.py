@@ -32,7 +32,10 @@ def show_library() -> None:
 
 def _show_empty(library: Library) -> None:
     with st.container(border=True, key="runs_empty"):
-        st.markdown("**No run yet.** Every run on Watch, Compare and the command line lands here.")
+        st.markdown(
+            "**No runs yet.** Every run made on Watch, on Compare or on the command line "
+            "is kept here."
+        )
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")
             show_import(library)
@@ -41,7 +44,7 @@ def _show_empty(library: Library) -> None:
 def _show_runs(library: Library, query: Query) -> None:
     total = library.count(query)
     if total == 0:
-        st.info("No run fits the search and the filters. Take a word or a filter away.")
+        st.info("No run matches the search and the filters. Remove a word or a filter.")
         return
     rows = library.find(page_of(query, total))
     bar = st.container(horizontal=True, vertical_alignment="center", key="runs_bar")

@@ -1,6 +1,6 @@
-"""The server's work for all tabs: comparisons, and runs that test a claim.
+"""Work that the server does for all tabs: comparisons, and runs that test a claim.
 
-It belongs to no tab: it goes on when a page is left or a tab is closed, and any tab may stop it.
+It goes on when a page is left or its tab is closed, and any tab may stop it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from specviz.worker.parent.client import Run
 from specviz.worker.parent.work_queue import WorkQueue
 
 CLAIMS = "claims"
-WORK_LINK = "work"  # names a work on the page that shows it
+WORK_LINK = "work"  # in the link to the page Compare: the id of a work
 _TICK = 1.0  # seconds
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_work_queue() -> WorkQueue:
-    """One for the server. What is under way when it ends stays noted, to be gone on with."""
+    """One for the server. A comparison that the server's end breaks off can be resumed."""
     return WorkQueue(on_over=_forget_if_over)
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
-    """Makes the runs of one work; its place in the worker's queue is not a tab's."""
+    """Makes the runs of one work, with a place of its own in the worker's queue."""
     return ByWorker(the_worker(), "work", on_submit)
 
 
@@ -51,14 +51,14 @@ def stop(work: Work) -> None:
 
 
 def _forget_if_over(work: Work) -> None:
-    """One that ends because the server does was neither finished nor stopped by anybody."""
+    """A comparison that ends because the server ends is not over: it stays noted."""
     finished = work.state in {"done", "failed"} or work.was_stopped
     if isinstance(work, ComparisonWork) and finished:
         unfinished.forget(work.plan)
 
 
 def show_work_line() -> None:
-    """A quiet line at the head of every page while there is work, with a way there and a stop."""
+    """While there is work, a line at the head of every page: how far it is, a link, and Stop."""
     queue = the_work_queue()
 
     def draw(going: tuple[Work, ...]) -> None:

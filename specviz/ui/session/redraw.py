@@ -1,8 +1,7 @@
 """A part of the page that is drawn again and again while something is under way.
 
-What is drawn and whether it goes on ticking follow from the same look at the state. If they
-followed from two looks, something could change between them: the page could then stop ticking with
-an old state on it.
+What is drawn, and whether it will be drawn again, follow from one look at the state. With two looks
+the state could change between them, and the page could stop with the old state on it.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ def redraw_while_busy(
     *,
     seconds: float,
 ) -> None:
-    """Draw what the script has seen, and what later looks see while it is busy.
+    """Draw the state that the page's script has seen; while it is busy, look and draw again.
 
-    When it comes to rest, or begins again, the page starts over. The script's own drawing never
-    starts it over: a click that it has not come to would be lost.
+    When it stops being busy, or becomes busy again, the whole page runs again. The first drawing,
+    by the script itself, never causes that: a click which the script has not yet reached would be
+    lost.
     """
-    ticks = busy(seen)
+    was_busy = busy(seen)
     first = [seen]
 
-    @st.fragment(run_every=seconds if ticks else None)
+    @st.fragment(run_every=seconds if was_busy else None)
     def part() -> None:
         by_script = bool(first)
         now = first.pop() if by_script else look()
         draw(now)
-        if not by_script and busy(now) != ticks:
+        if not by_script and busy(now) != was_busy:
             st.rerun()
 
     part()

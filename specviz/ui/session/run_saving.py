@@ -1,4 +1,4 @@
-"""Every run of the dashboard goes into the library; where that fails, the pages say so."""
+"""Every run of the dashboard is saved in the library; where that fails, the pages say so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def the_library() -> Library:
 
 
 class RunSaver:
-    """Called from the worker's threads; a failure is remembered until a run is kept again."""
+    """Called from the worker's threads; remembers a failure until a run is saved again."""
 
     def __init__(self) -> None:
         self.failure: SpecvizError | None = None
@@ -38,7 +38,7 @@ def the_run_saver() -> RunSaver:
 
 
 def show_save_failure() -> None:
-    """A warning where the last run could not be kept."""
+    """A warning where the last run could not be saved."""
     failure = the_run_saver().failure
     if failure is not None:
         st.warning(f"The last run is not in the library. {as_text(failure)}")

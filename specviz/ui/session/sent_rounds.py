@@ -1,7 +1,7 @@
 """Which rounds the player still needs.
 
-Each round is sent once. A message may be lost where the browser takes two at once; the player
-sees the gap and wishes for all from there on, and then they are sent again (go-back-N).
+A round is sent once. If a message is lost, the player sees the gap and wishes for all rounds from
+there on, which are then sent again (go-back-N).
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the player last asked for: rounds of ``run`` from ``start`` on. Wishes are numbered."""
+    """What the player last asked for: the rounds of ``run`` from ``start`` on."""
 
     run: str | None = None
     start: int = 0
-    number: int = 0
+    number: int = 0  # another number is another wish
 
 
 @dataclass(slots=True)
 class SentRounds:
-    """One player's place in the run that it shows."""
+    """How far one player has been sent the run that it shows."""
 
     run: str | None = None
     sent: int = 0
-    heard: int = 0  # the number of the last wish
+    heard: int = 0  # the number of the last wish that was granted
 
     def next_start(self, run: str, total: int, wish: Wish) -> int:
-        """The first round of the next message, which goes on to ``total``."""
+        """The first round of the next message; its last one is the run's last, number ``total``."""
         start = self.sent if run == self.run else 0
         if wish.number != self.heard:
             self.heard = wish.number

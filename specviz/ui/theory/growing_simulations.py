@@ -1,7 +1,7 @@
-"""Simulations that go on a little at each tick until their intervals are narrow.
+"""Simulations that go on, a batch at every redraw, until their intervals are narrow.
 
-Each batch is as large as all before it, so that a chart with a logarithmic axis grows evenly,
-but never longer than its share of a tick.
+A batch is as large as all before it together, so that a chart with a logarithmic axis grows evenly,
+but it never takes longer than its share of the time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from specviz.record.numbers import PERCENT
 from specviz.theory.simulation import Estimate, Simulated
 from specviz.ui.session.redraw import redraw_while_busy
 
-NARROW = 0.003  # half of the interval, as a share of the mean, at which simulations end
+NARROW = 0.003  # of the mean: a simulation ends when half its interval is this narrow
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
 _FIRST = 32
-_BUDGET = 0.12  # seconds of work at each redraw, of this thread's own
+_BUDGET = 0.12  # seconds of processor time for one redraw
 _TICK = 0.5
 _KEY = "simulations"
 
@@ -33,7 +33,7 @@ class TextSimulator(Protocol):
 
 
 class GrowingSimulation:
-    """One simulation: its result so far, and how its rejections came to it."""
+    """One simulation: its result so far, and its estimate after every batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
@@ -41,7 +41,7 @@ class GrowingSimulation:
         self._simulator, self._narrow = simulator, narrow
         self._rng = np.random.default_rng(0)
         self._size = 0
-        self.seconds = 0.0  # that the last batch took
+        self.seconds = 0.0  # of the last batch
 
     @property
     def done(self) -> bool:
@@ -51,7 +51,7 @@ class GrowingSimulation:
 
     @property
     def width(self) -> float:
-        """Half of the interval as a share of the mean."""
+        """Half the interval of the rejections, as a share of their mean."""
         if not self.estimates:
             return math.inf
         found = self.estimates[-1]
@@ -59,7 +59,7 @@ class GrowingSimulation:
         return 0.0 if half == 0.0 else half / found.mean
 
     def advance(self, seconds: float) -> None:
-        """Simulate one batch of about so long at most, and of the first size at least."""
+        """Simulate one batch, which should not take longer than ``seconds``."""
         self._size = self._next_size(seconds)
         begun = time.thread_time()
         batch = self._simulator.run(self._size, self._rng)
@@ -70,7 +70,7 @@ class GrowingSimulation:
     def _next_size(self, seconds: float) -> int:
         if self.result is None:
             return _FIRST
-        pace = 2.0  # also where the last batch was too short for the clock
+        pace = 2.0  # also where the last batch was too short to be timed
         if self.seconds > 0.0:
             pace = min(pace, seconds / self.seconds)
         return max(_FIRST, min(self.result.texts, int(self._size * pace)))
@@ -96,9 +96,9 @@ class SimulationGroup:
         return max((each.width for each in self.simulations.values()), default=0.0)
 
     def advance(self) -> None:
-        """One redraw's work: the quick ones leave their time to the slow.
+        """A batch for every unfinished one; time that quick ones leave goes to the slow.
 
-        The first tick answers a changed setting, so it starts only one of them.
+        The first redraw, which answers a changed setting, starts only one of them.
         """
         unfinished = [each for each in self.simulations.values() if not each.done]
         unfinished.sort(key=lambda each: each.seconds)
@@ -111,12 +111,12 @@ class SimulationGroup:
 
     @property
     def texts(self) -> int:
-        """Of the simulation that has the fewest."""
+        """Texts of the simulation that has the fewest."""
         counts = [each.count for each in self.estimates().values()]
         return min(counts) if len(counts) == len(self.simulations) and counts else 0
 
     def estimates(self) -> dict[str, Estimate]:
-        """What each has come to; empty before the first batch."""
+        """The present estimates, by name; empty before the first batch."""
         known = ((name, each.estimates) for name, each in self.simulations.items())
         return {name: estimates[-1] for name, estimates in known if estimates}
 
@@ -127,7 +127,7 @@ def session_group(
     simulators: Callable[[], Mapping[str, TextSimulator]],
     narrow: float = NARROW,
 ) -> SimulationGroup:
-    """The session's simulations of that name; begun anew when a setting has changed."""
+    """The session's simulations of that name, begun anew when the settings have changed."""
     kept = st.session_state.setdefault(_KEY, {})
     known = kept.get(name)
     if not isinstance(known, SimulationGroup) or known.settings != settings:
@@ -136,7 +136,7 @@ def session_group(
 
 
 def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
-    """Go on twice a second and draw what there is; this ends with the work."""
+    """Simulate and draw twice a second until all are done."""
 
     def go_on() -> bool:
         """Whether there is more to do."""
@@ -148,12 +148,12 @@ def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], N
 
 
 def progress_in_words(group: SimulationGroup, paused: bool) -> str:
-    """How far it is, in words."""
+    """How far the simulations are."""
     texts = f"{group.texts:,} texts"
     if group.done and group.widest <= group.narrow:
-        return f"{texts}; stopped: 95 % interval within ± {PERCENT.shown(group.narrow)}."
+        return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."
     if group.done:
-        return f"{texts}; stopped: 95 % interval still ± {PERCENT.shown(group.widest)}."
+        return f"{texts}; stopped: the 95 % interval is still ± {PERCENT.shown(group.widest)}."
     if paused:
         return f"Paused after {texts}."
     return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."

@@ -1,4 +1,4 @@
-"""A run of the library on Watch's stage: ``/?run=ID`` opens it, and a line says what it is."""
+"""A run of the library on Watch: ``/?run=ID`` opens it, and a line above the player says so."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
 RUN_LINK = "run"
-_SEEN = "opened run"  # the link's run, so that it is read once
+_SEEN = "opened run"  # the id in the link, so that its run is read once
 
 
 def open_linked(history: History) -> SpecvizError | None:
-    """Put the link's run on the stage; without one there, the stage is the session's again."""
+    """Show the run that the link names; without one, the session's own runs are shown again."""
     wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
@@ -33,7 +33,7 @@ def open_linked(history: History) -> SpecvizError | None:
 
 
 def show_library_run(history: History) -> None:
-    """What is on the stage, and the way back. The link forgets a run that left the stage."""
+    """A line for the opened run, with the way back. Once it is closed, the link forgets it too."""
     shown = history.opened
     if shown is None:
         if st.query_params.get(RUN_LINK) is not None:
@@ -49,11 +49,11 @@ def show_library_run(history: History) -> None:
 
 def _offer_settings(trace: Trace) -> None:
     beyond = out_of_reach(trace.config)
-    words = f"The controls have no room for its {as_text(', '.join(beyond))}." if beyond else None
+    words = f"The controls cannot show its {as_text(', '.join(beyond))}." if beyond else None
     st.button(
         "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
         on_click=take_over, args=(trace.prompt.text, trace.config),
-        help=words or "Sets the controls as they were for this run. The pair stays as it is.",
+        help=words or "Sets the controls to what this run had. The pair stays as it is.",
     )  # fmt: skip
 
 

@@ -1,8 +1,7 @@
-"""The stage: one player that shows the recorded run, the live one, or one that is over.
+"""The player of Watch, which shows the recorded run, a live one, or one that is over.
 
-While a run or a pair is under way, a fragment feeds the player four times a second with the
-rounds it does not have yet. When all is at rest nothing ticks. A run that has no round yet
-leaves the stage to the one before it.
+While a run is under way or a pair loads, a fragment sends the player its missing rounds four times
+a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
-_TICK = 0.25  # seconds; twice as often, updates are dropped
+_TICK = 0.25  # seconds; at half of this the browser drops updates
 
 
 def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
 ) -> None:
-    """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
+    """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
-    def feed(status: PairStatus) -> None:
+    def draw(status: PairStatus) -> None:
         this_tab()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
     redraw_while_busy(
-        seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK
+        seen, worker.status, lambda status: _is_busy(status, history), draw, seconds=_TICK
     )
 
 
 def _is_busy(status: PairStatus, history: History) -> bool:
-    """Whether what the stage shows may still change by itself."""
+    """Whether what is shown may still change by itself."""
     run = history.current
     if run is not None and (not run.finished or history.awaits_outlook(run)):
         return True
@@ -50,7 +49,7 @@ def _is_busy(status: PairStatus, history: History) -> bool:
 def _player_data(
     status: PairStatus, history: History, chosen: Chosen, tour: Tour
 ) -> dict[str, Any]:
-    """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
+    """The run's state is read before its rounds, so that "done" is never shown without the last."""
     run = history.current
     state = run.state if run else None
     shown = history.shown()
@@ -69,17 +68,17 @@ def _player_data(
 
 
 def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> Status:
-    on_stage = run.id == shown.id
+    is_shown = run.id == shown.id
     over = state in FINISHED
-    what = _pair_and_device(shown.trace) if on_stage else run.spec.label
+    what = _pair_and_device(shown.trace) if is_shown else run.spec.label
     return Status(
         id=shown.id,
         state=state,
         label=f"{_STATE_WORDS[state]} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state),
         remedy=run.error.remedy if run.error else "",
-        sentence=_run_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),
-        waiting=not on_stage and not over,
+        sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
+        waiting=not is_shown and not over,
     )
 
 
@@ -94,15 +93,15 @@ _STATE_WORDS = {
 
 
 def _meanwhile(shown: ShownRun, over: bool) -> str:
-    """While, or because, the run has no round: what the stage shows in its stead."""
+    """Which run is shown while, or because, the newest one has no round."""
     there = "the recorded run" if shown.id == RECORDED else "the run before"
     if not over:
-        return f"Below, until it starts: {there}."
-    return f"The run ended before its first round. Below: {there}."
+        return f"Until it starts, {there} is shown below."
+    return f"The run ended before its first round. Below is {there}."
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
-    """While the tab has no run: one of the library, or the recorded one and how the pair is."""
+    """While the tab has no run of its own: the library's run, or the recorded one and the pair."""
     if shown.name is not None:
         return _status_of_library_run(shown)
     wished = shown_pair()
@@ -127,7 +126,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
 
 
 def _status_of_library_run(shown: ShownRun) -> Status:
-    """A run of the library: nothing about it will change."""
+    """A run of the library, which no longer changes."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
     return Status(

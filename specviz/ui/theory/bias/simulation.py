@@ -1,4 +1,4 @@
-"""What the page on bias draws: rules as points of the plane, and their simulation."""
+"""The rules on the page Bias or speed as exact points of the plane, and their simulation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from specviz.theory.tradeoff import Law, Tally
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
 
-_BATCH = 10_000  # positions a tick, for each rule
-NARROW = 0.002  # half an interval, at which the simulation ends
+_BATCH = 10_000  # positions at a redraw, for every rule
+NARROW = 0.002  # the simulation ends when half of every interval is this narrow
 _TICK = 0.5  # seconds
 _KEY = "bias_simulation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the page's bars and sliders say."""
+    """The values of the bars and sliders."""
 
     draft: tuple[float, ...]
     target: tuple[float, ...]
@@ -37,7 +37,7 @@ class Settings:
         return tradeoff.over_accept(self.draft, self.target, self.epsilon)
 
     def policies(self) -> tuple[Policy, ...]:
-        """Each rule with each law after a rejection, in the order they are drawn."""
+        """Every rule with what it recovers from, in the order in which they are drawn."""
         pair = self.draft, self.target
         leftover = tradeoff.leftover(*pair)
         loose, eager = self.over_accept(), tradeoff.lenient(*pair, self.lenience)
@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A rule, and what it draws from after a rejection."""
+    """A rule of acceptance, and the distribution from which it recovers."""
 
     settings: Settings
     name: str
@@ -98,7 +98,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """Positions drawn so far for one setting of the page."""
+    """The positions that were simulated so far with some settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Simulation:
 
 
 def simulation_of(settings: Settings) -> Simulation:
-    """The session's simulation; begun anew when a setting has changed."""
+    """The session's simulation, begun anew when the settings have changed."""
     known = st.session_state.get(_KEY)
     if not isinstance(known, Simulation) or known.settings != settings:
         known = st.session_state[_KEY] = Simulation(settings)
@@ -137,7 +137,7 @@ def simulation_of(settings: Settings) -> Simulation:
 
 
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
-    """Simulate a batch twice a second and draw what there is, until intervals are narrow."""
+    """Simulate a batch and draw, twice a second, until the intervals are narrow."""
     simulation = simulation_of(settings)
 
     def go_on() -> bool:

@@ -1,7 +1,7 @@
-"""Measured speedups as points on a chart, and what stands behind a point once it is opened.
+"""Measured speedups as points on a chart, and the details of a point that is chosen.
 
-Points are rows of papers, reported, and runs of this session, measured. Where the session has
-no timed run yet, the recorded one stands in.
+Points are rows of papers, reported, and runs of this session, measured; the recorded run where the
+session has none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def leviathan_points() -> list[SpeedupPoint]:
 
 @st.cache_data(show_spinner=False)
 def chinchilla_points() -> list[SpeedupPoint]:
-    """Their alpha is the one that the law implies at the reported speedup: none is reported."""
+    """No alpha is reported, so it is the one that gives the reported speedup by the formula."""
     return [
         SpeedupPoint(
             label=row.label,
@@ -75,7 +75,7 @@ def run_name(shown: ShownRun) -> str:
 
 
 def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
-    """Those of the runs whose alpha, c and speedup are all known."""
+    """Points for the runs whose alpha, c and speedup are known."""
     points: list[SpeedupPoint] = []
     for shown in runs:
         alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
@@ -89,15 +89,15 @@ def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
 
 
 def known_alpha(shown: ShownRun) -> float | None:
-    """The odds before the coins where they are recorded, else what was observed."""
+    """The expected alpha where it is recorded, else the observed one."""
     figures = shown.figures
     return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
 
 
 def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
-    """The row or the run behind a point."""
+    """The details of a point: the row of a paper, or a run."""
     if point is None:
-        st.caption("Choose a point, or click one on the chart, to see what stands behind it.")
+        st.caption("Choose a point, or click one on the chart, to see its figures.")
     elif point.startswith("leviathan-"):
         row = LEVIATHAN[int(point.removeprefix("leviathan-"))]
         _show_values(
@@ -112,7 +112,7 @@ def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
             {"α, implied": chinchilla_points()[place].alpha, "c": _CHINCHILLA_C,
              "γ": CHINCHILLA_GAMMA, "ms a token": row.milliseconds, "measured": row.speedup},
             f":gray-badge[reported] {CHINCHILLA_SOURCE}: {row.task}, 70B target, 4B draft. "
-            "The α is the one the law implies, for the paper gives none.",
+            "The paper gives no α; this one follows from its speedup by the formula.",
         )  # fmt: skip
     else:
         _show_run(next(each for each in runs if each.id == point))
@@ -126,7 +126,7 @@ def _show_run(shown: ShownRun) -> None:
             if each.of(figures) is not None:
                 st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
     if figures.noisy:
-        st.caption("The machine was noisy while this was timed: no verdict on its speed.")
+        st.caption("The machine was noisy during the timing, so there is no verdict on the speed.")
     st.page_link(
         "pages/watch.py",
         label="Open Watch with these settings",
