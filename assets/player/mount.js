@@ -1,5 +1,5 @@
-// This file opens the player in an element of the page, and feeds it each time that there is new
-// data or another theme. The stage stays in place from one call to the next.
+// This file opens the player in an element of the page, and passes it new data and another theme. The
+// player stays in place from one call to the next.
 
 import { Player } from "./player.js";
 
@@ -22,8 +22,8 @@ function playerOf(parent) {
 }
 
 /**
- * A cleanup may come late, after the next call has begun: only the newest one may close the
- * stage, and only when its place on the page is gone.
+ * A cleanup may come late, after the next call. So only the newest one closes the player, and only
+ * when its element is gone from the page.
  * @param {Given} given @returns {() => void} the cleanup
  */
 export function mountPlayer({ data, parentElement, setStateValue }) {

@@ -1,5 +1,4 @@
-// The stage is the player in its place on the page. It passes on the data that Python sends, and
-// chooses the theme.
+// The player in its element of the page: it takes the data that Python sends, and chooses the theme.
 
 import { make } from "./elements.js";
 import { MissingRounds } from "./missing_rounds.js";
@@ -60,7 +59,7 @@ export class Player {
     const race = makeRace(sent, recordingOf);
     const store = this.raceStore(race);
     store.enter(race);
-    this.missing.expect(store.recording, store.recording.rounds.length); // all are here
+    this.missing.expect(store.recording, store.recording.rounds.length); // a race is sent whole
   }
 
   /** The store of one run, with its views on the page. */
@@ -91,7 +90,7 @@ export class Player {
   }
 
   /**
-   * Another run: it takes the stage when there is something to see.
+   * Another run, which is shown when there is something to see.
    * @param {RunStore} store @param {Recording} recording @param {string} state
    */
   showRecording(store, recording, state) {

@@ -1,5 +1,5 @@
-// This file draws the list of rounds, one row for each. Only the rows in view are in the document.
-// Rows wrap where it is narrow, so their heights are measured as they appear, and remembered.
+// This file draws the list of rounds, in rows. Only the rows in view are in the document. Rows may
+// wrap, so their heights are measured as they appear, and remembered.
 
 import { make } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
@@ -111,13 +111,13 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** Rows on stage: those before the cursor's and its own. */
+  /** How many rows there are: up to the cursor's. */
   get total() {
     const { recording, cursor } = this.store;
     return recording.rounds.length ? recording.place(cursor).round + 1 : 0;
   }
 
-  /** Bring the rows in view up to date, twice where their true heights move the view. */
+  /** Bring the rows in view up to date; again, where newly measured heights have moved the view. */
   updateRows() {
     if (this.fillWindow()) this.fillWindow();
   }
@@ -194,7 +194,7 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** The ring, and the one chip that Tab reaches. */
+  /** Ring the chosen chip, and let Tab reach one chip only. */
   ringSelected() {
     const spot = this.selected;
     const chosen = spot ? this.rows.get(spot.round)?.chips[spot.place] : undefined;
@@ -234,7 +234,7 @@ class RoundsPane {
     this.rows.get(spot.round)?.chips[spot.place]?.focus({ preventScroll: true });
   }
 
-  /** How many chips of a round are on stage. @param {number} round */
+  /** How many chips of a round are shown. @param {number} round */
   countChips(round) {
     const { recording, cursor } = this.store;
     const at = recording.place(cursor);
@@ -256,7 +256,7 @@ class RoundsPane {
   }
 }
 
-/** Rows and places to go. @type {Record<string, [number, number]>} */
+/** How many rows and places a key moves by. @type {Record<string, [number, number]>} */
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** @param {EventTarget|null} target @returns {Spot|null} */
