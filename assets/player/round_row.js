@@ -1,7 +1,7 @@
 // This file draws one round as a row of chips, one chip for a token.
 
 import { make, makeButton } from "./elements.js";
-import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
+import { emittedBy, sceneAt } from "./round_events.js";
 import { chipText, visibleText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
@@ -127,9 +127,5 @@ export class RoundRow {
     if (!scene.extra) this.tail.remove();
     const gained = emittedBy(this.round).length;
     this.gain.textContent = scene.complete ? `+${gained}` : "";
-  }
-
-  get settled() {
-    return this.step >= eventsOf(this.round);
   }
 }
