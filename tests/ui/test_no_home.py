@@ -18,8 +18,8 @@ from specviz.ui.compare.kept import show_kept
 show_kept(busy=False)
 """
 STARTED = """
-from specviz.ui.compare import running
-running._start("prompt", lambda: None, fresh=False)
+from specviz.ui.compare import current
+current._start("prompt", lambda: None, fresh=False)
 """
 
 

@@ -123,7 +123,7 @@ def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> 
 
 def test_a_file_too_many_is_refused(library: Library) -> None:
     files = [(f"{n}.json", b"{") for n in range(MOST_FILES + 2)]
-    assert "more than" in import_files(library, files).refused[-1]
+    assert "More than" in import_files(library, files).refused[-1]
 
 
 def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
