@@ -197,7 +197,7 @@ class RunLanes {
     const both = `speculative ${timeIn(fast, unit)}, target alone ${timeIn(plain, unit)}`;
     if (this.noisy) return `${both} (noisy machine)`;
     const apart = timeIn(Math.abs(plain - fast), unit);
-    return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later, so slower than the target alone`}`;
+    return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: no speedup`}`;
   }
 
   /** @param {MouseEvent} event */

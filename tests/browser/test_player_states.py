@@ -97,7 +97,7 @@ def timed(speculative: float, target: float, *, noisy: bool) -> Plain:
         (
             0.782,
             0.545,
-            "speculative 782 ms, target alone 545 ms: 237 ms later, so slower than the target alone",
+            "speculative 782 ms, target alone 545 ms: 237 ms later: no speedup",
         ),
         (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.96 s sooner"),
     ],
