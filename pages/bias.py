@@ -1,4 +1,4 @@
-"""Bias or speed: what accepting too much buys, and what it costs."""
+"""Bias or speed: what a rule gains by accepting too much, and what it costs."""
 
 import streamlit as st
 
@@ -45,7 +45,7 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 
 
 def show_position(example: Example) -> Settings:
-    """The bars and the plane, side by side."""
+    """The bars and the plane, side by side; returns what they are set to."""
     with st.sidebar:
         epsilon = slider("Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01)
         lenience = slider("Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05)
@@ -68,8 +68,8 @@ def show_position(example: Example) -> Settings:
 
 def draw_plane(simulation: Simulation, paused: bool) -> None:
     settings = simulation.settings
-    marks = [each.mark() for each in settings.policies()]
-    plane = pareto_plane(settings.distance, marks, simulation.landings(), height=370)
+    marks = [each.exact_point() for each in settings.policies()]
+    plane = pareto_plane(settings.distance, marks, simulation.simulated(), height=370)
     note = state_in_words(simulation, paused)
     show_chart(plane, note, "exact", "simulated", key="bias_plane")
 
@@ -78,11 +78,11 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "Rejected and accepted in excess are together the distance of the models."
+        note = "Rejected and accepted in excess add up to the distance of the models."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         laws = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "What is emitted, against the target."
+        note = "The distribution of the emitted token, beside the target's."
         show_chart(law_chart(example.labels, settings.target, laws), note, "exact", key="bias_laws")
 
 
@@ -93,7 +93,7 @@ def show_blocks(settings: Settings) -> None:
     curves = blocks.accepted_curves(settings.draft, settings.target, gamma)
     left.markdown(blocks_in_words(curves))
     with right:
-        note = "Every position has the two laws above."
+        note = "Every position of the block has the two distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
     show_block_law()
 
@@ -105,7 +105,7 @@ def show_drafts(settings: Settings) -> None:
     curves = multidraft.acceptance_curves(settings.draft, settings.target, most)
     left.markdown(drafts_in_words(curves))
     with right:
-        note = "Drafts are drawn from the law above."
+        note = "All drafts are drawn from the draft's distribution above."
         show_chart(drafts_chart(curves), note, "exact", key="bias_zoo")
     show_drafts_law()
 
@@ -114,8 +114,8 @@ def show_runs() -> None:
     runs = biased_runs(session_history())
     if not runs:
         st.info(
-            "No run of this session used the over-acceptance rule. Choose it on the Watch page, "
-            "run, and come back: its tokens become dots here."
+            "No run of this session used the over-acceptance rule. Choose it on Watch, under More "
+            "settings, and run; the tokens of that run then become dots here."
         )
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
@@ -126,7 +126,8 @@ def show_runs() -> None:
 
 
 show_heading(
-    "Bias or speed", "Reject less and the text drifts from the target: the exact exchange rate."
+    "Bias or speed",
+    "A rule that rejects less lets the text drift from the target: how much, exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

@@ -1,4 +1,4 @@
-"""Claims: what is said of speculative decoding, worked out, and where it flips."""
+"""Claims: what is said of speculative decoding, whether it is true, and where that flips."""
 
 import streamlit as st
 
@@ -25,12 +25,12 @@ def start(run: RunName, asker: str) -> None:
 
 show_heading(
     "What is claimed, worked out",
-    "Sentences of a guide, an overview and a README: quoted, computed, and taken to where they "
-    "turn.",
+    "Sentences of a guide, an overview and a README: quoted, worked out, and with the setting "
+    "at which each stops or starts to hold.",
 )
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).label)
-st.caption(f"Pair for the runs: {pair}. It is loaded first if need be.")
+st.caption(f"Runs use this pair: {pair}. It is loaded first if needed.")
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )
@@ -41,10 +41,10 @@ with cards:
     if shown:
         show_cards(shown, runs, start)
     else:
-        st.info("No claim has this source and this verdict. Leave one of the two out.")
+        st.info("No claim has this source and this verdict. Remove one of the two filters.")
     st.caption(
         "A verdict says whether the sentence is true in all, some or none of the cases tried. "
-        "p = draft, q = target (Yin et al.); Leviathan et al. have them the other way round."
+        "p is the draft and q the target, as in Yin et al.; in Leviathan et al. it is reversed."
     )
 
 with theorems:

@@ -4,11 +4,18 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.ui.compare.current import (
+    WorkName,
+    follow,
+    offer_unfinished,
+    own_work_going,
+    show_buttons,
+    shown_work,
+    take_linked,
+)
 from specviz.ui.compare.kept import TAB, TABS, show_kept
 from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add
 from specviz.ui.compare.results import findings_of, show_results
-from specviz.ui.compare.running import follow, offer_unfinished, show_buttons
-from specviz.ui.compare.session import WorkName, own_work_going, shown_work, take_linked
 from specviz.ui.compare.settings import (
     choose_shared,
     choose_suite,
@@ -37,7 +44,7 @@ head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with head:
     show_heading(
         "Which is faster?",
-        "Two to four lanes on the same words, one run at a time, in turns, with the target alone.",
+        "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
     )
 about = st.sidebar.empty()
 with st.sidebar:
@@ -50,14 +57,14 @@ room = st.container()
 single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 if kept.open:
-    about.caption("A kept comparison has settings of its own, not these.")
+    about.caption("A kept comparison has its own settings, not these.")
 else:
     with head:
         show_add(cards, spec, busy=busy)
     with room:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("By kind has prompts and repeats of its own; the rest holds there too.")
+    about.caption("By kind has its own prompts and repeats; all other settings hold there too.")
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
@@ -75,7 +82,7 @@ with single:
         show_found("prompt")
 
 with kinds:
-    st.caption("Acceptance depends on the text, so a draft is best judged on texts like yours.")
+    st.caption("Acceptance depends on the text, so judge a draft on texts like yours.")
     suite = choose_suite()
     if suite.error is not None:
         show_error(suite.error)

@@ -11,14 +11,14 @@ from specviz.ui.theory.misleading.sections import (
     show_tail,
     show_temperature,
 )
-from specviz.ui.theory.speed.points import session_runs
+from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.widgets.page_parts import show_heading
 
 require_shell()
 
 show_heading(
     "When the formula misleads",
-    "It takes acceptance to be independent and alike, verification to be free, and means to do.",
+    "It assumes independent tokens of equal chance and free verification, and gives only a mean.",
 )
 clusters, tail, batch, temperature, estimates = st.tabs(
     ["Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α"],

@@ -1,4 +1,4 @@
-"""Rejections: how many there are, exactly, and what would make them fewer."""
+"""Rejections: how many there are, exactly, and what makes them fewer."""
 
 import streamlit as st
 
@@ -18,7 +18,8 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 show_heading(
-    "Rejections", "Each costs a pass of the target. Their number is known without simulating it."
+    "Rejections",
+    "Every rejection costs a pass of the target. How many to expect can be computed exactly.",
 )
 chosen = choose_setting()
 try:
@@ -42,5 +43,8 @@ try:
             show_bound(chosen)
 except TheoryError as problem:
     show_error(problem)
-st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")
+st.caption(
+    "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 it "
+    "is reversed."
+)
 show_reference()

@@ -1,8 +1,8 @@
-"""Runs: every run that was made, to find, open, compare, take away and tidy."""
+"""Runs: every kept run, to find, open, compare, export and delete."""
 
 from specviz.errors import SpecvizError
 from specviz.ui.runs.library import show_library
-from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.widgets.page_parts import show_heading
@@ -11,8 +11,8 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 this_tab()
-show_heading("Runs", "Every run of this machine that finished or was stopped, kept until deleted.")
-show_failure()
+show_heading("Runs", "All finished and stopped runs of this machine, kept until you delete them.")
+show_save_failure()
 try:
     show_library()
 except SpecvizError as error:

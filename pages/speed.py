@@ -1,10 +1,9 @@
-"""Speed: what acceptance, the two costs and γ are worth in time."""
+"""Speed: how acceptance, two costs and γ decide the speedup."""
 
 import streamlit as st
 
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-from specviz.ui.theory.speed.points import session_runs
 from specviz.ui.theory.speed.sections import (
     choose_setting,
     show_map,
@@ -13,11 +12,14 @@ from specviz.ui.theory.speed.sections import (
     show_recursion,
     speed_sentence,
 )
+from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.widgets.page_parts import show_heading
 
 require_shell()
 
-show_heading("Speed", "Four numbers decide whether drafting pays, and how many tokens to draft.")
+show_heading(
+    "Speed", "Four numbers decide whether drafting pays: acceptance α, the costs c and v, and γ."
+)
 chosen = choose_setting()
 st.markdown(speed_sentence(chosen))
 
@@ -39,6 +41,6 @@ if papers.open:
     with papers:
         show_papers()
 st.caption(
-    "Papers disagree on letters: Yin et al. 2024 write p for the draft and q for the target, "
-    "Leviathan et al. 2023 the other way round. Here they are called draft and target."
+    "Papers disagree on letters: in Yin et al. 2024 p is the draft and q the target, in Leviathan "
+    "et al. 2023 it is reversed. This page says draft and target."
 )

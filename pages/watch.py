@@ -4,12 +4,12 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.ui.session.history import session_history
-from specviz.ui.session.keeper import show_failure
+from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.watch.opened import open_linked, show_opened
-from specviz.ui.watch.stage import show_stage
-from specviz.ui.watch.takeaway import show_downloads, show_share
+from specviz.ui.watch.library_run import open_linked, show_library_run
+from specviz.ui.watch.run_player import show_run_player
+from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
@@ -20,9 +20,9 @@ from specviz.ui.widgets.pair_panel import (
 )
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import (
-    accept,
     choose_run,
     chosen_so_far,
+    refuse_empty,
     restart_is_settled,
 )
 
@@ -32,7 +32,7 @@ worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
-status = worker.status()  # one look for all parts of the page: they must agree
+status = worker.status()  # asked once, so that all parts of the page agree
 shown = shown_pair()
 
 failure = open_linked(history)
@@ -43,11 +43,11 @@ stage = st.container()
 with told:
     if failure is not None:
         show_error(failure)
-    show_failure()
-    show_opened(history)
+    show_save_failure()
+    show_library_run(history)
 chat = shown is not None and has_chat(status, shown)
-with stage:  # the recorded run moves while the browser still fetches the widgets' parts
-    show_stage(worker, status, history, chosen_so_far(has_chat=chat), tour)
+with stage:  # drawn before the controls: it plays while the browser still fetches those
+    show_run_player(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
     choices = choose_run(has_chat=chat)
@@ -57,27 +57,32 @@ with st.sidebar:
 with head:
     with st.container(key="title", gap=None):
         st.title("Watch a pair think ahead", anchor=False)
-        st.caption("A small draft model guesses a few tokens; the large one checks them at once.")
+        st.caption("A small model drafts a few tokens; the large one checks them all in one pass.")
     show_share(choices.prompt)
     run = history.current
     running = run is not None and not run.finished
     stop = st.button("Stop", key="stop", disabled=not running)
-    shown, label = shown_pair(), run_label(status, shown_pair())  # the boxes are drawn by now
+    shown, label = (
+        shown_pair(),
+        run_label(status, shown_pair()),
+    )  # the boxes of the pair are drawn by now
     start = st.button(label, key="run", type="primary")
 
 if choices.restart:
     restart_is_settled()
 if start or (choices.restart and label == "Run"):
     try:
-        accept(choices.prompt)
+        refuse_empty(choices.prompt)
         history.add(worker.submit(tab.id, asked_by_run(shown), choices.prompt, choices.config))
         st.rerun()
     except SpecvizError as problem:
         show_error(problem)
 elif choices.restart:
-    st.info("The pair that is shown is not loaded, so the new setting waits for a click.")
+    st.info(
+        "This pair is not loaded yet. Press the button above to load it and run these settings."
+    )
 elif stop and run is not None:
     run.stop()
 
-with st.container(horizontal=True, key="takeaway"):
+with st.container(horizontal=True, key="downloads"):
     show_downloads(history)

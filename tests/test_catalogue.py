@@ -21,7 +21,7 @@ from specviz.player import summary
 from specviz.record.figures import CATALOGUE, titled
 from specviz.record.metrics import metrics
 from specviz.ui.runs import table as runs_table
-from specviz.ui.theory.speed import points
+from specviz.ui.theory.speed import speedup_points
 from tests.traces import full_trace
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ SHOWN = {
     "lanes on the page": lane_table.SHOWN,
     "lanes in the terminal": (*lane_figures(), *kind_figures()),
     "kept runs": tuple(runs_table.FIGURES),
-    "a run as a point": points.SHOWN,
+    "a run as a point": speedup_points.SHOWN,
 }
 
 

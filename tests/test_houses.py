@@ -46,7 +46,8 @@ def test_no_models_and_no_page(module: str) -> None:
 
 def test_the_page_loads_no_models() -> None:
     loaded = loaded_by(
-        "specviz.ui.watch.stage, specviz.ui.widgets.run_controls, specviz.ui.widgets.pair_panel"
+        "specviz.ui.watch.run_player, specviz.ui.widgets.run_controls, "
+        "specviz.ui.widgets.pair_panel"
     )
     assert not loaded & MODELS
     assert loaded >= PAGE

@@ -26,7 +26,7 @@ export function makeAcceptanceBar(store, shown) {
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
   const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, back])]);
   let drawn = 0;
-  /** The next key of the same frame goes on from here. @param {number} uniform */
+  /** Kept at once, so that a second key in the same frame goes on from here. @param {number} uniform */
   const suppose = (uniform) => {
     if (!store.selected) store.select(shown());
     drawn = Math.max(0, Math.min(LAST_DRAW, uniform));
@@ -74,7 +74,7 @@ const SLIDER = {
 };
 
 /**
- * Each word at the end of its side that is farther from the draw.
+ * Both words stand at the end of their side, away from the draw.
  * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
  * @param {number} drawn
  */
@@ -106,7 +106,7 @@ function hintOf({ run, fate }) {
 }
 
 /**
- * A press anywhere on the track moves the mark there, and it follows until let go.
+ * A press anywhere on the track moves the mark there; it then follows the pointer until released.
  * @param {HTMLElement} track @param {HTMLElement} handle @param {(uniform: number) => void} suppose
  */
 function dragAlong(track, handle, suppose) {

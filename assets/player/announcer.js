@@ -1,5 +1,4 @@
-// This file tells people who listen to the page, with a screen reader, what the rounds came to that
-// are over.
+// This file tells people who use a screen reader what happened in the rounds that are over.
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
@@ -27,8 +26,8 @@ class Announcer {
     this.element = make("div", "unseen", { "aria-live": "polite", role: "status" });
     /** @type {Recording|null} */
     this.recording = null;
-    this.said = 0; // rounds spoken of
-    this.quiet = 0; // not before this moment
+    this.said = 0; // how many rounds have been announced
+    this.quiet = 0; // nothing is said before this moment
     this.later = 0;
   }
 
@@ -42,7 +41,7 @@ class Announcer {
     if (over > this.said && !this.later) this.announceSoon();
   }
 
-  /** Rounds that the cursor has left behind. */
+  /** How many rounds are over at the cursor. */
   finished() {
     const { recording, cursor } = this.store;
     if (cursor <= 0 || !recording.rounds.length) return 0;

@@ -1,5 +1,5 @@
-// The store knows what is on the stage and how it plays. This file has the part of it that is the
-// same for one run and for a race. It draws nothing itself.
+// The store knows what is shown and how it plays. This file has the part of it that is the same for
+// one run and for a race. It draws nothing itself.
 
 import { Recording } from "./recording.js";
 
@@ -9,7 +9,7 @@ import { Recording } from "./recording.js";
 /** @import { RunStore } from "./run_store.js" */
 
 /**
- * What the views know. A run plays in events, a race in seconds; views need not ask which it is.
+ * The store as views see it. A run plays in events, a race in seconds; views need not ask which.
  * @typedef {RunStore|RaceStore} Store
  */
 
@@ -21,8 +21,8 @@ import { Recording } from "./recording.js";
 export const UNDER_WAY = ["loading", "queued", "running"];
 
 /**
- * The state of the player and who wants to know when it changes. Views read it, and change
- * it only through its methods; each change leads to one call of every watcher at the next frame.
+ * The state of the player. Views read it and change it only through its methods. After a change,
+ * every watcher is called once, at the next frame.
  */
 export class BaseStore {
   constructor() {
@@ -32,22 +32,22 @@ export class BaseStore {
     this.cursor = 0;
     this.playing = false;
     this.speed = "1";
-    /** Kept at the newest event while a run is under way. */
+    /** Whether the cursor stays at the newest event of a run under way. */
     this.live = false;
     /** @type {Spot|null} */
     this.selected = null;
-    /** A draw that a person tries instead of the real one. @type {number|null} */
+    /** The draw that a person tries instead of the real one. @type {number|null} */
     this.whatIf = null;
     /** @type {Set<() => void>} */
     this.watchers = new Set();
-    /** Whole rounds and no movement, for a person who asked for less of it. */
+    /** The reader asked for less motion: whole rounds appear at once. */
     this.still = false;
-    /** The step since the last frame may be shown as a movement. */
+    /** Whether the step since the last frame may be animated. */
     this.lively = false;
     this.drawn = 0; // the cursor at the last frame
     this.frame = 0;
-    this.rested = 0; // no drawing before this moment while playing fast
-    this.due = 0; // milliseconds: until the next event of a run, or not yet taken by a race
+    this.rested = 0; // while playing fast, nothing is drawn before this moment
+    this.due = 0; // milliseconds: to the next event of a run, or saved up by a race
   }
 
   /** Whether all there is has been played. */
@@ -55,12 +55,12 @@ export class BaseStore {
     return this.cursor >= this.recording.end;
   }
 
-  /** Whether more rounds may come; a run that is done awaits only its forecast. */
+  /** Whether more rounds may come; a run that is done may still get its forecast. */
   get underWay() {
     return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
   }
 
-  /** Playing too fast for movements to be seen. */
+  /** Whether it plays too fast for animations. */
   get hasty() {
     return this.playing && !(Number(this.speed) <= 2);
   }
@@ -75,7 +75,7 @@ export class BaseStore {
     if (!this.frame) this.frame = requestAnimationFrame((now) => this.tell(now));
   }
 
-  /** Drawing has at most a third of the time where it is dear. @param {number} now */
+  /** Where drawing is slow, it gets at most a third of the time. @param {number} now */
   tell(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();
@@ -87,7 +87,7 @@ export class BaseStore {
   }
 
   /**
-   * Another recording takes the stage.
+   * Show another recording.
    * @param {Recording} recording @param {{live: boolean, playing: boolean}} how
    */
   show(recording, how) {
@@ -102,7 +102,7 @@ export class BaseStore {
   }
 
   /**
-   * What plays by itself shows its first candidate at once, without motion its first round.
+   * Where the cursor begins: at the first candidate or, without motion, after the first round.
    * @param {Recording} recording
    */
   opening(recording) {
@@ -174,7 +174,7 @@ export class BaseStore {
     this.changed();
   }
 
-  /** Nobody is to be told any more. */
+  /** Stop calling watchers. */
   close() {
     cancelAnimationFrame(this.frame);
     this.watchers.clear();

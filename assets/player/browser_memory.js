@@ -1,6 +1,6 @@
-// This file keeps small texts in the browser from one visit of the page to the next.
+// This file keeps small texts in the browser from one visit to the next.
 
-/** @param {string} key @returns {string|null} null too where the browser keeps nothing */
+/** @param {string} key @returns {string|null} null also where the browser keeps nothing */
 export function recall(key) {
   try {
     return localStorage.getItem(key);
@@ -14,6 +14,6 @@ export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // A browser that keeps nothing forgets; the page works all the same.
+    // The browser may not keep anything; the page works without.
   }
 }

@@ -19,7 +19,7 @@ import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 /** @import { Pointed, Tick } from "./chart_frame.js" */
 
 const ACCEPTANCE_CAPTION =
-  "Line: share of the tested candidates accepted so far (α), with its 95 % band. Dashed: the share that their odds gave reason to expect before the draws.";
+  "Line: share of tested candidates accepted so far (α), with its 95 % band. Dashed: the share expected from their odds, before the draws.";
 
 export class AcceptanceChart {
   /** @param {Store} store */
@@ -67,7 +67,7 @@ export class AcceptanceChart {
     this.frame.describe(acceptanceWords(counts));
   }
 
-  /** Both lines are named, with their values, where they end. @param {RoundCounts} counts */
+  /** Names and values at the ends of both lines. @param {RoundCounts} counts */
   paintNames({ accepted, expected, tested, rounds }) {
     const values = [accepted[rounds] / tested[rounds], expected[rounds] / tested[rounds]];
     const { top, bottom, right } = this.frame.box;
@@ -114,7 +114,7 @@ function bandOf(counts, rounds) {
 }
 
 /**
- * Rounds to draw, at most one a pixel; the last always.
+ * The rounds to draw: at most one a pixel, and always the last.
  * @param {RoundCounts} counts @param {number} pixels
  */
 function sampledRounds(counts, pixels) {
@@ -126,7 +126,7 @@ function sampledRounds(counts, pixels) {
 }
 
 /**
- * Where the axis begins: under all but the wild first rounds.
+ * Where the axis begins: below all rounds but the first ones, whose band is wide.
  * @param {RoundCounts} counts @param {number[]} points
  */
 function acceptanceFloor(counts, points) {
@@ -145,7 +145,7 @@ export function shareTicks(low) {
   });
 }
 
-/** Words under each other. @param {Element} text @param {string[]} words @param {number} x */
+/** Lines of text, one below the other. @param {Element} text @param {string[]} words @param {number} x */
 function stackTexts(text, words, x) {
   reuseChildren(text, "tspan", words.length).forEach((line, i) => {
     setAttributes(line, { x, dy: i ? "1.13em" : 0 });

@@ -1,5 +1,5 @@
-// Every chart is built on what stands here: a card whose drawing knows its size, with scales and
-// axes, with labels that keep apart, and with a small note under the pointer.
+// The parts that all charts are built from: a card with a drawing of known size, scales, axes, labels
+// that do not overlap, and a note at the pointer.
 
 import { make, makeSvg, setText } from "./elements.js";
 
@@ -30,14 +30,14 @@ export function roundSteps(top, count) {
   return Array.from({ length: Math.ceil(top / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
-/** Three digits or so. @param {number} value */
+/** About two digits. @param {number} value */
 export function shortNumber(value) {
   const digits = Math.abs(value) < 1 ? 2 : Math.abs(value) < 10 ? 1 : 0;
   return String(Number(value.toFixed(digits)));
 }
 
 /**
- * Of ticks too close to be read, every second or third.
+ * Every second or third tick where all would be too close to be read.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
 export function legibleTicks(ticks, slot) {
@@ -51,7 +51,7 @@ export function setAttributes(element, attributes) {
 }
 
 /**
- * As many children as asked for, kept from one drawing to the next.
+ * The children of an element, made or removed until there are `count`.
  * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
 export function reuseChildren(layer, tag, count) {
@@ -74,7 +74,7 @@ export function boxPath(x, y, width, height) {
 }
 
 /**
- * Places for labels of one line's height, as near as can be to where they are wanted.
+ * Places for labels that keep a gap, as near as possible to the wanted ones.
  * @param {number[]} wanted @param {number} gap @param {number} low @param {number} high
  */
 export function spreadLabels(wanted, gap, low, high) {
@@ -119,7 +119,7 @@ export class ChartFrame {
     return layer;
   }
 
-  /** The inside of the axes. */
+  /** The area inside the axes. */
   get box() {
     const { left, right, top, bottom } = this.margins;
     return { left, top, right: this.width - right, bottom: this.height - bottom };
@@ -168,7 +168,7 @@ export class ChartFrame {
     this.tip.style.transform = `translate(calc(${x}px - 50%), calc(${y}px - 100%))`;
   }
 
-  /** @param {(x: number) => Pointed|null} find what lies at a place across */
+  /** @param {(x: number) => Pointed|null} find the note for a place across */
   showNotes(find) {
     this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
       this.showNote(find(event.clientX - this.svg.getBoundingClientRect().left)),
@@ -180,7 +180,7 @@ export class ChartFrame {
 export const MARGINS = { left: 36, right: 14, top: 14, bottom: 26 };
 
 /**
- * A press on a chart over rounds takes the cursor to the end of that round.
+ * A click on a chart over rounds takes the cursor to the end of that round.
  * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
  */
 export function seekOnClick(frame, store, roundAt) {

@@ -18,7 +18,7 @@ import { RoundCounts, wilson } from "./round_counts.js";
 /** @import { PlaceCounts } from "./round_counts.js" */
 
 const PLACES_CAPTION =
-  "Bars: share of all rounds in which this place was accepted. Dots: share of those tested, with a 95 % interval. Dashed: α over all places.";
+  "Bars: accepted / drafted at this place. Dots: accepted / tested, with a 95 % interval. Dashed: α over all places.";
 
 export class PositionsChart {
   /** @param {Store} store */
@@ -79,7 +79,7 @@ export class PositionsChart {
     });
   }
 
-  /** The fates of the cursor's round, in a row under the axis. @param {number} index */
+  /** What became of the candidates of the cursor's round, in a row below the axis. @param {number} index */
   mark(index) {
     const { candidates } = this.counts.recording.rounds[index];
     const { bottom } = this.frame.box;
@@ -105,7 +105,7 @@ export class PositionsChart {
   }
 }
 
-/** A line with a stop at each end. @param {number} x @param {number[]} ends */
+/** A line with a bar at both ends. @param {number} x @param {number[]} ends */
 function whiskerPath(x, [low, high]) {
   return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
 }

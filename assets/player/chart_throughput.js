@@ -1,5 +1,5 @@
-// This chart shows throughput over γ: the curves that theory allows and foretells, and the runs of
-// this session as points.
+// This chart shows throughput over γ: the ideal curve and the forecast, and the runs of this session
+// as points.
 
 import {
   ChartFrame,
@@ -19,12 +19,12 @@ import { emittedBy } from "./round_events.js";
 /** @import { Charts, Round, RunPoint, Throughput } from "./payload.d.ts" */
 /** @import { RoundCounts } from "./round_counts.js" */
 
-/** Lines without numbers, while there are none. */
+/** Grid lines without numbers, until there are curves. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 
 const NAME_LIFT = 12; // from a curve to the middle of its name
-const LEAST_APART = 0.03; // of the target alone's pace, for two lines to be drawn
-const LETTER = 0.4; // the width of one, about, in the reader's text size
+const LEAST_APART = 0.03; // smaller differences of the target alone get no second line
+const LETTER = 0.4; // about the width of a letter / the reader's text size
 
 export class ThroughputChart {
   /** @param {Store} store */
@@ -47,7 +47,7 @@ export class ThroughputChart {
     this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
-    setText(this.frame.empty, "fills when the step costs are measured");
+    setText(this.frame.empty, "appears when the step costs are measured");
     /** @type {Throughput|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -152,7 +152,7 @@ export class ThroughputChart {
     });
   }
 
-  /** Runs as points that can be focused; this run filled and named. @param {Throughput} shown */
+  /** Runs as points that can be focused; the shown run is filled and named. @param {Throughput} shown */
   paintPoints({ points }) {
     const { buttons } = this;
     while (buttons.length > points.length) buttons.pop()?.remove();
@@ -174,12 +174,12 @@ export class ThroughputChart {
     });
   }
 
-  /** Named to the left, for want of room. @param {number} gamma */
+  /** Whether a name must stand on the left because there is no room on the right. @param {number} gamma */
   leftward(gamma) {
     return this.x(gamma) > 0.62 * this.frame.width;
   }
 
-  /** Names beside the curves, each where it has most room. @param {Throughput} shown */
+  /** The names of the curves, where there is most room. @param {Throughput} shown */
   paintNames(shown) {
     const { gammas, points } = shown;
     const lines = namedLines(shown);
@@ -219,19 +219,19 @@ export class ThroughputChart {
 function throughputCaption(shown) {
   if (!shown) return "Tokens a second over γ.";
   const words = ["Tokens a second over γ.", curveWords(shown)];
-  if (!shown.stale) words.push("Short line: the present round.");
+  if (!shown.stale) words.push("Short line: the pace of the present round.");
   if (shown.doubt) words.push(shown.doubt, "Measure again under The pair.");
   return words.join(" ");
 }
 
-/** Whence the curves come. @param {Throughput} shown */
+/** What the curves rest on. @param {Throughput} shown */
 function curveWords({ stale, forecast, extrapolated }) {
   if (stale)
-    return "Curves: from step costs, with other settings than chosen now: greyed until a run with these.";
+    return "Curves: from step costs, for other settings than are chosen now; grey until a run with these.";
   if (!forecast) return "Curve: from step costs.";
   return extrapolated
     ? "Curves: from step costs and this run’s α."
-    : "Curves: from step costs and other texts; neither knows this run.";
+    : "Curves: from step costs and from other texts, not from this run.";
 }
 
 /** @param {RunPoint} point */

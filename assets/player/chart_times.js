@@ -19,8 +19,8 @@ import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { Round } from "./payload.d.ts" */
 
-const WINDOW = 60; // rounds in view of the time chart
-const LEAST_SLOTS = 24; // so that few rounds do not make fat bars
+const WINDOW = 60; // rounds in view
+const LEAST_SLOTS = 24; // few rounds would make very wide bars
 
 export class TimesChart {
   /** @param {Store} store */
@@ -83,7 +83,7 @@ export class TimesChart {
   }
 
   /**
-   * What does not fit is cut off under a mark.
+   * A bar that is too long is cut off and marked.
    * @param {Record<string, string>} paths @param {Round} round @param {number} x
    */
   addBar(paths, round, x) {
@@ -97,7 +97,7 @@ export class TimesChart {
     if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
   }
 
-  /** The first round of a window round another. @param {number} index */
+  /** The first round in view, with another in the middle. @param {number} index */
   startFor(index) {
     return Math.max(0, Math.min(this.counts.rounds - WINDOW, index - WINDOW / 2));
   }

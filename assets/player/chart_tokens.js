@@ -1,5 +1,5 @@
-// This chart shows how many tokens each round emitted, beside the law that would follow if every
-// candidate had the same chance of acceptance.
+// This chart shows how many tokens the rounds emitted, beside the distribution that would follow if
+// all candidates had the same chance of acceptance.
 
 import {
   ChartFrame,
@@ -55,7 +55,7 @@ export class TokensChart {
   }
 
   /**
-   * Of this run at its observed α; where another γ is chosen now, of that one at the expected α.
+   * For this run with its observed α; where another γ is chosen now, for that γ with the expected α.
    * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensLaw}
    */
   lawOf(counts, shown) {
@@ -116,17 +116,17 @@ export class TokensChart {
 }
 
 /**
- * The geometric law, of this run or of a γ that was not run.
+ * The geometric distribution, for this run or for a γ that was not run.
  * @typedef {{gamma: number, alpha: number|null, foretold: boolean, stale: boolean,
  *   share: (size: number) => number}} TokensLaw
  */
 
 /** @param {TokensLaw} law */
 function tokensCaption({ alpha, gamma, foretold }) {
-  const bars = "Bars: share of whole rounds that brought so many tokens; violet: every candidate accepted.";
+  const bars = "Bars: share of whole rounds that gave so many tokens; violet: every candidate accepted.";
   const of = alpha === null ? "" : ` of ${share(alpha)}`;
   const law = foretold
-    ? `at γ ${gamma}, which was not run, the expected α${of} at every place would give (geometric law, extrapolated).`
+    ? `the expected α${of} at every place would give at γ ${gamma}, which was not run (geometric law, extrapolated).`
     : `the same α${of} at every place would give (the geometric law).`;
   return `${bars} Short lines: what ${law}`;
 }

@@ -1,6 +1,6 @@
-// The live charts are built once and then updated. `fill` is called when there is more to show,
-// though at most twice a second while a run decodes, which needs the processor itself; `mark` is
-// called when the cursor moves. Their figures are those of all rounds that have been received.
+// The live charts are built once and then updated: `fill` when there is more to show, but at most
+// twice a second, since a run that decodes needs the processor; `mark` when the cursor moves. They
+// show all rounds that have been received.
 
 import { AcceptanceChart } from "./chart_acceptance.js";
 import { PositionsChart } from "./chart_positions.js";
@@ -33,7 +33,7 @@ class Charts {
   constructor(store) {
     this.store = store;
     this.counts = new RoundCounts(store.recording);
-    /** What was last drawn of the payload. @type {ChartsData|undefined} */
+    /** The part of the payload that was last drawn. @type {ChartsData|undefined} */
     this.drawn = undefined;
     /** @type {number|null} */
     this.marked = null;
@@ -67,7 +67,7 @@ class Charts {
     this.pace.hurry();
   }
 
-  /** Those that have a place on the page. */
+  /** Those that are laid out on the page. */
   get visible() {
     return this.all.filter((each) => each.frame.width > 0);
   }
@@ -93,7 +93,7 @@ class Charts {
   }
 
   /**
-   * What is in view moves with the cursor, its marks stay hidden.
+   * Mark the cursor's round; before the first is over, marks are hidden.
    * @param {number} round -1 before the first is over
    */
   mark(round) {
@@ -111,7 +111,7 @@ class Charts {
 }
 
 /**
- * The last round that is over at a cursor, so that nothing is told too early; -1 before the first.
+ * The last round that is over at a cursor, so that no result is shown early; -1 before the first.
  * @param {Recording} recording @param {number} cursor
  */
 function lastWhole(recording, cursor) {

@@ -1,5 +1,4 @@
-// These functions make elements of the page and put words into them. Words are always set as text
-// and never as HTML.
+// These functions make elements of the page and set their text, always as text and never as HTML.
 
 /**
  * An element of HTML.
@@ -42,7 +41,7 @@ export function legendEntry(kind, word) {
 }
 
 /**
- * A button.
+ * A button that calls a function.
  * @param {string} name @param {string} text @param {() => void} act
  * @param {Record<string, string>} [attributes]
  */
@@ -57,7 +56,7 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Told, or not there at all. @param {HTMLElement} element @param {string|null|undefined} text */
+/** Set the text, or hide the element where there is none. @param {HTMLElement} element @param {string|null|undefined} text */
 export function setTextOrHide(element, text) {
   setText(element, text || "");
   element.hidden = !text;

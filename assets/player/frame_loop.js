@@ -1,10 +1,9 @@
-// While something is playing, this loop lets time pass in the store, frame by frame.
+// While something plays, this loop lets time pass in the store, frame by frame.
 
 /** @import { Store } from "./base_store.js" */
 
-const LONGEST_FRAME = 500; // milliseconds; a tab that slept goes on where it was
+const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden goes on where it was
 
-/** Frames while playing, none otherwise. */
 export class FrameLoop {
   /** @param {Store} store @param {() => void} drawBetweenEvents what moves between two events */
   constructor(store, drawBetweenEvents) {

@@ -4,7 +4,7 @@ import { make, setText } from "./elements.js";
 
 let helpsMade = 0;
 
-/** A question mark that explains when pointed at, focused or tapped; Escape puts it away. */
+/** The explanation opens on hover, focus or click; Escape closes it. */
 export function makeHelp() {
   const id = `sv-help-${(helpsMade += 1)}`;
   const tip = make("span", "sum-tip", { role: "tooltip", id });

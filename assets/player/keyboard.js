@@ -10,7 +10,7 @@ const KEY_HELP = [
   ["[ ]", "one round back or on (also Shift + ← →)"],
   ["Home End", "start or end"],
   [", .", "slower or faster"],
-  ["arrows", "from token to token, once one is chosen"],
+  ["arrows", "from token to token, once a token is chosen"],
   ["?", "this list"],
 ];
 
@@ -24,7 +24,7 @@ export function makeKeys() {
 }
 
 /**
- * What a key does; nothing for keys that are not ours (Streamlit has R, C and Esc).
+ * What the keys do. Streamlit uses R, C and Esc itself.
  * @param {PlaybackControls} controls @returns {Record<string, () => void>}
  */
 function keymap(controls) {
@@ -46,8 +46,8 @@ function keymap(controls) {
 }
 
 /**
- * Keys work when the player has the focus or nothing has it.
- * @param {HTMLElement} root @param {PlaybackControls} controls @returns {() => void} to let go
+ * Keys work while the focus is in the player or nowhere.
+ * @param {HTMLElement} root @param {PlaybackControls} controls @returns {() => void} stops listening
  */
 export function listenToKeys(root, controls) {
   const keys = keymap(controls);
@@ -67,7 +67,7 @@ export function listenToKeys(root, controls) {
 const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
 
 /**
- * Whether a key is the player's: what has the focus may need it for itself.
+ * Whether the player may use a key: what has the focus may need it itself.
  * @param {HTMLElement} root @param {KeyboardEvent} event
  */
 function belongsToPlayer(root, event) {

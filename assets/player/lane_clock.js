@@ -1,5 +1,4 @@
-// A lane's clock knows how many seconds had passed at a cursor, and where the cursor stood at a
-// second. It draws nothing itself.
+// A lane's clock turns a cursor into seconds, and seconds into a cursor. It draws nothing itself.
 
 /** @import { Parts } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
@@ -11,7 +10,7 @@ export function sumsOf(parts) {
   return sums;
 }
 
-/** The speculative lane's clock: as timed over the repeats, else as watched. */
+/** Of a speculative lane: with the times of the repeats if there are any, else of the run. */
 export class LaneClock {
   /** @param {Recording} recording @param {Parts[]|null} timed */
   constructor(recording, timed) {

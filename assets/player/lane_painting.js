@@ -1,5 +1,5 @@
-// These functions paint lanes of time on a canvas: stretches of work, tokens that land, the line at
-// the present second, and the scale below.
+// These functions paint lanes of time on a canvas: stretches of work, tokens that land, a line at the
+// present second, and the scale below.
 
 import { legendEntry, make, readersTextSize } from "./elements.js";
 import { countUpTo } from "./lane_clock.js";
@@ -10,7 +10,7 @@ import { timeIn, unitFor } from "./number_words.js";
 export const LANE_HEIGHT = 30;
 export const BAR = { top: 5, height: 15 };
 
-/** A round step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
+/** The step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
 function scaleStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * ([1, 2, 5].find((each) => each * power >= least) ?? 10);
@@ -44,7 +44,7 @@ export function xAt(view, seconds) {
 }
 
 /**
- * One stretch of time: full where the clock has been, faint where it is still to come.
+ * A stretch of time: full up to the present second, faint after it.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view
  * @param {number} from @param {number} to @param {string} colour
  */
@@ -62,7 +62,7 @@ function paintStretch(pen, view, from, to, colour) {
 }
 
 /**
- * Tokens land; faintly where they crowd.
+ * A stroke where tokens land, faint where they are crowded.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} at @param {number} height
  */
@@ -102,7 +102,7 @@ export function paintSpeculative(pen, view, clock) {
 }
 
 /**
- * How many tokens a round brought, where there is room.
+ * How many tokens a round gave, where there is room.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} to @param {number} tokens
  */
@@ -153,8 +153,7 @@ export function paintScale(pen, view) {
 }
 
 /**
- * The window around now: all of the clock where a token keeps its least width on the way, else
- * a part that slides.
+ * The stretch to show: the whole clock if a token is then wide enough, else a part around now.
  * @param {{total: number, now: number, tokens: number, step: number, width: number, element: Element}} given
  *   `step`: pixels for one token, at least
  * @returns {ClockWindow}
@@ -177,7 +176,7 @@ export function penFor(canvas, view, height) {
 }
 
 /**
- * Where in the whole the window is.
+ * A strip that shows which part of the whole is in view.
  * @param {HTMLCanvasElement} strip @param {ClockWindow} view @param {number} total
  */
 export function paintStrip(strip, view, total) {
@@ -194,7 +193,7 @@ export function paintStrip(strip, view, total) {
   pen.fillRect((view.now / total) * view.width - 1, 0, 2, 6);
 }
 
-/** The colours of now. @param {Element} element @returns {Record<string, string>} */
+/** The colours of the present theme. @param {Element} element @returns {Record<string, string>} */
 function laneInk(element) {
   const style = getComputedStyle(element);
   /** @param {string} name */

@@ -1,11 +1,10 @@
-// Python sends each round once, and a message may be lost. This file asks for the rounds that did
-// not come, until they do.
+// Python sends a round once, and a message may be lost. This file asks for missing rounds until they
+// come.
 
 /** @import { Recording } from "./recording.js" */
 
-const WISH_EVERY = 1000; // milliseconds between two wishes for what is missing
+const WISH_EVERY = 1000; // milliseconds between two wishes
 
-/** Asks Python for rounds that did not come, until they do. */
 export class MissingRounds {
   constructor() {
     this.timer = 0;
@@ -36,7 +35,7 @@ export class MissingRounds {
     this.timer = 0;
     if (!this.missing || !this.recording) return;
     const { id, rounds } = this.recording;
-    // Numbered by the clock, so that the wish of a page opened anew is a new one.
+    // Numbered by the clock, so that numbers grow even when the page is opened again.
     this.number = Math.max(this.number + 1, Date.now());
     this.send?.("wish", { run: id, start: rounds.length, number: this.number });
     this.next = performance.now() + WISH_EVERY;

@@ -1,7 +1,7 @@
-// This file opens the player in an element of the page, and feeds it each time that there is new
-// data or another theme. The stage stays in place from one call to the next.
+// This file opens the player in an element of the page, and passes it new data and another theme. The
+// player stays in place from one call to the next.
 
-import { Stage } from "./stage.js";
+import { Player } from "./player.js";
 
 /** @import { Payload } from "./payload.d.ts" */
 
@@ -11,32 +11,32 @@ import { Stage } from "./stage.js";
  *   setStateValue: (name: string, value: unknown) => void}} Given
  */
 
-/** @type {WeakMap<HTMLElement, Stage>} */
-const stages = new WeakMap();
+/** @type {WeakMap<HTMLElement, Player>} */
+const players = new WeakMap();
 
-/** @param {HTMLElement} parent @returns {Stage} */
-function stageOf(parent) {
-  const stage = stages.get(parent) ?? new Stage(parent);
-  stages.set(parent, stage);
-  return stage;
+/** @param {HTMLElement} parent @returns {Player} */
+function playerOf(parent) {
+  const player = players.get(parent) ?? new Player(parent);
+  players.set(parent, player);
+  return player;
 }
 
 /**
- * A cleanup may come late, after the next call has begun: only the newest one may close the
- * stage, and only when its place on the page is gone.
+ * A cleanup may come late, after the next call. So only the newest one closes the player, and only
+ * when its element is gone from the page.
  * @param {Given} given @returns {() => void} the cleanup
  */
 export function mountPlayer({ data, parentElement, setStateValue }) {
-  const stage = stageOf(parentElement);
-  const generation = ++stage.generation;
-  stage.missing.send = setStateValue;
-  stage.chooseTheme();
-  stage.receive(data);
+  const player = playerOf(parentElement);
+  const generation = ++player.generation;
+  player.missing.send = setStateValue;
+  player.chooseTheme();
+  player.receive(data);
   return () => {
     setTimeout(() => {
-      if (stage.generation !== generation || parentElement.isConnected) return;
-      stages.delete(parentElement);
-      stage.close();
+      if (player.generation !== generation || parentElement.isConnected) return;
+      players.delete(parentElement);
+      player.close();
     });
   };
 }

@@ -1,6 +1,6 @@
-// These functions write numbers as people do: shares, percentages and times.
+// These functions write shares, percentages and times.
 
-/** @param {number|null|undefined} value @param {number} [digits] .86 rather than 0.86 */
+/** @param {number|null|undefined} value @param {number} [digits] written as .86, not 0.86 */
 export function share(value, digits = 2) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return value.toFixed(digits).replace(/^(-?)0\./, "$1.");
@@ -19,14 +19,14 @@ export function milliseconds(seconds) {
   return `${ms.toFixed(ms < 10 ? 1 : 0)}\u00a0ms`;
 }
 
-/** A probability in per cent; never rounded up to certainty. @param {number} value */
+/** A probability in per cent, never rounded up to 100. @param {number} value */
 export function likelihood(value) {
   if (value <= 0.995 || value >= 1) return percent(value);
   return `${(Math.floor(1000 * value) / 10).toFixed(1)} %`;
 }
 
 /**
- * Two numbers in [0, 1] with as many digits as it takes to tell them apart, and from 1.
+ * Two numbers in [0, 1] with enough digits to be told apart from each other and from 1.
  * @param {number} one @param {number} other
  */
 export function toldApart(one, other) {
@@ -41,7 +41,7 @@ export function toldApart(one, other) {
   return [share(one, digits), share(other, digits)];
 }
 
-/** One unit for all times of a clock. @param {number} longest seconds @returns {"s"|"ms"} */
+/** The unit for all times of one clock. @param {number} longest seconds @returns {"s"|"ms"} */
 export function unitFor(longest) {
   return longest < 1 ? "ms" : "s";
 }

@@ -1,10 +1,10 @@
-// The data that Python sends to the player, declared once: the scripts are checked against these
-// types, and so is what specviz/player makes of real runs (tests/player/test_payload_types.py).
+// The data that Python sends to the player. The scripts are checked against these types, and so is
+// what specviz/player makes of real runs (tests/player/test_payload_types.py).
 
 /** What the player is given: one run, or several that race. */
 export type Payload = RunPayload | RacePayload;
 
-/** How far one run has come, and all that is shown of it. */
+/** One run, so far or to its end, and all that is shown of it. */
 export interface RunPayload {
   run: Run;
   /** The texts of the prompt's tokens. */
@@ -16,7 +16,7 @@ export interface RunPayload {
   charts: Charts;
   /** Tokens that stand for the end of a text. */
   end_texts?: string[];
-  /** Something may still arrive: rounds, or a forecast once the run is over. */
+  /** Whether rounds may still come, or a forecast after the run. */
   growing: boolean;
   tour: Tour;
 }
@@ -42,7 +42,7 @@ export interface Run {
   label: string;
   detail: string;
   remedy: string;
-  /** What is shown is still the run before. */
+  /** The run before is still shown. */
   waiting: boolean;
   /** The rule changes what the target would say. */
   lossy: boolean;
@@ -57,7 +57,7 @@ export interface Run {
 
 export type Residual = "leftover" | "target" | "draft";
 
-/** Rounds number `from` and on. Each is sent once; `total` tells whether one is missing. */
+/** Rounds from number `from` on. A round is sent once; `total` tells whether one is missing. */
 export interface SentRounds {
   from: number;
   items: Round[];
@@ -87,8 +87,8 @@ export type Verdict = "accepted" | "rejected" | "discarded";
 export interface Candidate {
   text: string;
   /**
-   * What it adds to the text, where that is not its own text. Of a character that is split over
-   * tokens each has its bytes as `text` (⟨c3⟩), and the last one adds the whole character.
+   * What it adds to the text, where that is not its own text. Where a character is split over tokens,
+   * their `text` shows the bytes (⟨c3⟩), and the last one adds the whole character.
    */
   adds?: string;
   verdict: Verdict;
@@ -175,13 +175,13 @@ export interface Throughput {
   /** The target alone by its step costs. */
   target: number;
   measured_target: number | null;
-  /** What stands against the step costs, in sentences. */
+  /** Why the step costs may be wrong, in sentences. */
   doubt: string | null;
   chosen: ChosenGamma | null;
   points: RunPoint[];
 }
 
-/** The γ of the next run, and the rate that the curves foretell for it, if they reach so far. */
+/** The γ of the next run, and its rate by the curves, if they reach that far. */
 export interface ChosenGamma {
   gamma: number;
   rate: number | null;
@@ -200,18 +200,18 @@ export interface RunPoint {
 }
 
 export interface SentRace {
-  /** Another name, another race; the same one sent again runs on. */
+  /** Names the race: sent again with the same name, it goes on playing. */
   id: string;
   /** One to four. */
   lanes: SentLane[];
   targets: SentTarget[];
   /** One of the lanes was timed on a busy machine, so that no winner is named. */
   noisy: boolean;
-  /** The lane that is on the stage at first. */
+  /** The lane that is shown at first. */
   chosen: number;
 }
 
-/** A lane of a race, with the stage that its run would have by itself. */
+/** A lane of a race, with the data to show its run alone. */
 export interface SentLane {
   label: string;
   /** The seconds of each round. */
@@ -219,7 +219,7 @@ export interface SentLane {
   stage: RunPayload;
 }
 
-/** A target by itself, along the words of the lane that it was timed beside. */
+/** The target alone, timed on the words of one lane. */
 export interface SentTarget {
   name: string;
   label: string;

@@ -1,4 +1,4 @@
-// This file draws the buttons below the text, the seek bar and the choice of speed.
+// This file draws the controls of playback: buttons, seek bar, speed.
 
 import { make, makeButton } from "./elements.js";
 import { makeKeys } from "./keyboard.js";

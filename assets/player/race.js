@@ -1,6 +1,6 @@
-// In a race several runs go by one clock. This file knows where each of them is at a second, and
-// which is the fastest. A race is played in time, as it was measured or slower by a whole factor.
-// It draws nothing itself.
+// A race shows several runs on one clock. This file knows how far they are at any second, and which
+// is the fastest. A race plays as fast as it was measured, or slower by a whole factor. It draws
+// nothing itself.
 
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 
@@ -8,7 +8,7 @@ import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 /** @import { Recording } from "./recording.js" */
 
 export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
-const RACE_LENGTH = 14; // seconds that a race takes at most by itself, where it can be slower
+const RACE_LENGTH = 14; // seconds: a race starts at the slowest speed at which it takes no longer
 
 /** How much slower than it ran. @param {string} speed */
 function slowness(speed) {
@@ -16,7 +16,7 @@ function slowness(speed) {
   return speed === "true" ? 1 : Number(speed.slice(2));
 }
 
-/** A run in a race, with the stage that it would have by itself. */
+/** A run in a race, with the data that the player needs to show it alone. */
 class Racer {
   /**
    * @param {string} label @param {Recording} recording @param {Parts[]} parts
@@ -48,7 +48,7 @@ class Racer {
   }
 }
 
-/** A target by itself, along the words of the lane that it was timed beside. */
+/** The target alone, timed on the words of one lane. */
 export class TargetAlone {
   /** @param {string} label @param {string} along @param {number[]} seconds */
   constructor(label, along, seconds) {
@@ -71,7 +71,7 @@ export class TargetAlone {
   }
 }
 
-/** A second, with room for sums that were rounded another way. @param {number} seconds */
+/** A little more than a second, since sums may have been rounded differently. @param {number} seconds */
 export function withRounding(seconds) {
   return seconds * (1 + 1e-9);
 }
@@ -114,7 +114,7 @@ export class Race {
     this.turnTo(slower ? this.now + elapsed / 1000 / slower : this.total);
   }
 
-  /** Where the chosen lane's cursor stands now. @param {boolean} whole only between rounds */
+  /** The cursor of the chosen lane now. @param {boolean} whole only between rounds */
   cursor(whole) {
     const { recording, clock } = this.racer;
     if (whole) return recording.starts[this.racer.roundsAt(this.now)];
@@ -136,7 +136,7 @@ export class Race {
     return this.all.every((each) => each.tokens === this.all[0].tokens);
   }
 
-  /** Most tokens a second; of lanes of one length, the first in. Nobody on a busy machine. */
+  /** Who has most tokens a second; nobody on a noisy machine. */
   get winner() {
     if (this.noisy) return null;
     const rate = (/** @type {Contestant} */ each) => each.tokens / each.total;

@@ -1,5 +1,5 @@
-// This file draws the lanes of a race: each run, and the target alone, on one clock. The name of a
-// run is a button that puts it on the stage.
+// This file draws the lanes of a race, and the target alone, on one clock. The name of a lane is a
+// button that chooses it.
 
 import { make, setText, setTextOrHide } from "./elements.js";
 import {
@@ -24,13 +24,13 @@ import { visibleText } from "./token_text.js";
 /** @import { RaceStore } from "./race_store.js" */
 
 const RACE_HEIGHT = 30;
-const RACE_STEP = 1.5; // pixels for one token of the longest lane: all lanes in view if they can be
+const RACE_STEP = 1.5; // pixels for a token of the longest lane, at least
 
-/** One row: a name, the rate so far, the track, and how it stands. */
+/** One row: the name, the rate so far, the track, and how far it is. */
 class RaceRow {
   /**
    * @param {Contestant} contestant @param {number} index
-   * @param {() => void} [choose] where it can take the stage
+   * @param {() => void} [choose] called by a click on the name; the target alone has none
    */
   constructor(contestant, index, choose) {
     this.contestant = contestant;
@@ -61,7 +61,7 @@ class RaceRow {
 
   /** @param {boolean} chosen */
   showChoice(chosen) {
-    if (this.contestant instanceof TargetAlone) return; // there is no stage for it
+    if (this.contestant instanceof TargetAlone) return; // it cannot be chosen
     this.name.setAttribute("aria-checked", String(chosen));
     this.name.tabIndex = chosen ? 0 : -1;
     this.element.dataset.chosen = String(chosen);
@@ -115,7 +115,7 @@ class RaceLanes {
     /** @type {ClockWindow|null} */
     this.view = null;
     this.drawn = "";
-    this.in = 0; // contestants that the announcer has seen come in
+    this.in = 0; // how many have finished by the last announcement
     this.list = this.makeList();
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
@@ -130,7 +130,7 @@ class RaceLanes {
   }
 
   makeList() {
-    const names = { role: "radiogroup", "aria-label": "Lane on the stage" };
+    const names = { role: "radiogroup", "aria-label": "Lane to show" };
     const list = make("div", "rows-of-lanes", names);
     list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.moveChoice(event));
     list.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnLane(event));
@@ -195,7 +195,7 @@ class RaceLanes {
     this.result.classList.toggle("unsure", race.noisy);
   }
 
-  /** Who came in since the last time. @param {Race} race */
+  /** Announce who has finished since the last time. @param {Race} race */
   announce(race) {
     const inside = race.all.filter((each) => race.hasFinished(each));
     const fresh = inside.length > this.in;
@@ -206,7 +206,7 @@ class RaceLanes {
     setText(this.announcer, race.over ? `${words} ${resultOf(race)}` : words);
   }
 
-  /** From name to name, as in any group of which one is chosen. @param {KeyboardEvent} event */
+  /** Arrow keys move from name to name, as in any radio group. @param {KeyboardEvent} event */
   moveChoice(event) {
     const { race } = this;
     const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
@@ -238,7 +238,7 @@ class RaceLanes {
 }
 
 /**
- * The outcome of these recordings; whether it holds beyond them is not theirs to say.
+ * The result of these recordings alone: they cannot say more than that.
  * @param {Race} race
  */
 function resultOf(race) {

@@ -1,5 +1,5 @@
-// This is the store of a race, in which one of several runs is on the stage. It plays in seconds,
-// and the cursor stands where the chosen run was at that second. It draws nothing itself.
+// This is the store of a race, which shows one of several runs. It plays in seconds, and the cursor
+// stands where the chosen run was at that second. It draws nothing itself.
 
 import { BaseStore } from "./base_store.js";
 import { timeIn, unitFor } from "./number_words.js";
@@ -8,7 +8,7 @@ import { RACE_SPEEDS } from "./race.js";
 /** @import { SeekBar } from "./base_store.js" */
 /** @import { Race } from "./race.js" */
 
-const CALM_BEAT = 400; // milliseconds between two pictures of a race without movement
+const CALM_BEAT = 400; // milliseconds between two pictures of a race without motion
 
 export class RaceStore extends BaseStore {
   /** @param {Race} race */
@@ -25,7 +25,7 @@ export class RaceStore extends BaseStore {
     return this.race.over;
   }
 
-  /** A race is too fast for movements to be seen, at any speed. */
+  /** At any speed a race is too fast for animations. */
   get hasty() {
     return this.playing;
   }
@@ -40,29 +40,29 @@ export class RaceStore extends BaseStore {
     return timeIn(this.race.now, unitFor(this.race.total));
   }
 
-  /** While a race runs, its lanes tell aloud who comes in. */
+  /** While a race plays, its lanes announce who has finished. */
   get toldElsewhere() {
     return this.playing;
   }
 
-  /** Another race takes the stage. @param {Race} race */
+  /** Show another race. @param {Race} race */
   enter(race) {
     this.race = race;
     this.speed = race.watchableSpeed();
-    this.stage();
+    this.showChosen();
     this.show(race.racer.recording, { live: false, playing: !this.still });
     if (this.still) this.seekEnd();
   }
 
-  /** Another lane on the stage; the clock goes on. @param {number} index */
+  /** Show another lane; the clock goes on. @param {number} index */
   choose(index) {
     if (this.race.chosen === index) return;
     this.race.chosen = index;
-    this.stage();
+    this.showChosen();
   }
 
-  /** What the stage shows of the race. */
-  stage() {
+  /** Show the run of the chosen lane. */
+  showChosen() {
     const { race } = this;
     this.recording = race.racer.recording;
     this.data = race.racer.data;

@@ -1,11 +1,11 @@
-// A recording is one run as the player keeps it: its rounds, and where each of them begins, counted
-// in events, in tokens and in seconds. It draws nothing itself.
+// A recording is one run as the player keeps it: its rounds, and where they begin, counted in events,
+// tokens and seconds. The page remembers the recordings of the last few runs. It draws nothing itself.
 
 import { emittedBy, eventKind, eventsOf, PACE, trueWait } from "./round_events.js";
 
 /** @import { Round } from "./payload.d.ts" */
 
-/** One run, growing by whole rounds. Prefix sums make any cursor cheap to place. */
+/** One run, growing by whole rounds. Prefix sums make it cheap to place a cursor. */
 export class Recording {
   /** @param {string} id */
   constructor(id) {
@@ -27,8 +27,8 @@ export class Recording {
   }
 
   /**
-   * Rounds number `from` and on. What is already here is left alone, and nothing is taken
-   * after a gap, so that sending some rounds twice does no harm.
+   * Add rounds, of which the first has the number `from`. Rounds that are here already are skipped,
+   * and after a gap nothing is added.
    * @param {number} from @param {Round[]} items @returns {number} how many were new
    */
   append(from, items) {
@@ -46,8 +46,8 @@ export class Recording {
   }
 
   /**
-   * Where a cursor stands: the round under way and the events of it that are over. A cursor
-   * at the end of a round belongs to that round, not to the next.
+   * Where a cursor stands: in which round, and how many of its events are over. A cursor at the end
+   * of a round belongs to that round, not to the next.
    * @param {number} cursor @returns {{round: number, step: number}}
    */
   place(cursor) {
@@ -63,16 +63,31 @@ export class Recording {
   }
 
   /**
-   * Milliseconds from the event before `cursor + 1` to it, at a speed.
+   * Milliseconds from the event at `cursor` to the next, at a speed.
    * @param {number} cursor @param {string} speed
    */
   wait(cursor, speed) {
     const next = this.place(cursor + 1);
     const round = this.rounds[next.round];
-    const passed = next.step === round.candidates.length + 2; // what ends the target's pass
+    const passed = next.step === round.candidates.length + 2; // the event that ends the target's pass
     const kind = passed ? "pass" : eventKind(round, next.step);
     if (speed === "true") return 1000 * trueWait(round, kind);
     const rest = next.step === 1 && next.round > 0 ? PACE.rest : 0;
     return (PACE[kind] + rest) / Number(speed);
   }
+}
+
+const REMEMBERED = 6; // recordings
+
+/** @type {Map<string, Recording>} */
+const recordings = new Map();
+
+/** @param {string} id */
+export function recordingOf(id) {
+  const recording = recordings.get(id) ?? new Recording(id);
+  recordings.delete(id);
+  recordings.set(id, recording); // the newest last
+  const oldest = recordings.keys().next().value;
+  if (recordings.size > REMEMBERED && oldest !== undefined) recordings.delete(oldest);
+  return recording;
 }

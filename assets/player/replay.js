@@ -1,5 +1,5 @@
-// A replay file begins here. This script draws what stands around the player, and opens the player,
-// both from the data in the file.
+// A replay file begins here: this script draws the heading and the table, and opens the player, from
+// the data in the file.
 
 import { make } from "./elements.js";
 import { mountPlayer } from "./mount.js";
@@ -46,7 +46,7 @@ function openReplay() {
   document.title = visibleText(about.title);
   document.body.append(makeHead(about), ...rows, stage);
   const show = () => mountPlayer({ data: player, parentElement: stage, setStateValue: () => {} });
-  // The player looks at the background for its theme.
+  // The player takes its theme from the background.
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   show();
 }

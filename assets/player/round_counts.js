@@ -1,5 +1,5 @@
-// The charts show sums over rounds, which are taken once as each round arrives, and shares that
-// follow from those sums. Both are computed here. It draws nothing itself.
+// The counts that the charts show: sums over rounds, added up once as rounds arrive, and shares that
+// follow from them. It draws nothing itself.
 
 import { emittedBy } from "./round_events.js";
 
@@ -8,7 +8,7 @@ import { emittedBy } from "./round_events.js";
 
 /** @typedef {{drafted: number, tested: number, accepted: number}} PlaceCounts */
 
-/** Running counts of one recording; entry `i` of a series is what stood before round `i`. */
+/** Running counts of one recording; entry `i` of a series is the sum before round `i`. */
 export class RoundCounts {
   /** @param {Recording} recording */
   constructor(recording) {
@@ -117,8 +117,8 @@ export function emittedShare(counts, size) {
 }
 
 /**
- * The share of whole rounds that would emit so many tokens if each candidate stood with the
- * observed α, whatever went before; rounds that drafted fewer have their own, shorter law.
+ * The share of whole rounds that would emit so many tokens if all candidates were accepted with the
+ * observed α, independently. Rounds that drafted fewer candidates are counted with their number.
  * @param {RoundCounts} counts @param {number} size
  */
 export function geometricShare({ alpha, drafts, whole }, size) {
@@ -132,7 +132,7 @@ export function geometricShare({ alpha, drafts, whole }, size) {
 }
 
 /**
- * The same law for a γ that was not run: each of its candidates stands with a given α.
+ * The same for a γ that was not run, with a given α.
  * @param {number} alpha @param {number} gamma @param {number} size
  */
 export function foretoldShare(alpha, gamma, size) {
@@ -140,7 +140,7 @@ export function foretoldShare(alpha, gamma, size) {
   return alpha ** (size - 1) * (size <= gamma ? 1 - alpha : 1);
 }
 
-/** A number that a part of the values stay under. @param {number[]} values @param {number} part */
+/** The number below which a part of the values lie. @param {number[]} values @param {number} part */
 export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;

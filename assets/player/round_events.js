@@ -41,7 +41,7 @@ export function eventKind(round, step) {
 }
 
 /**
- * What is on the stage after `step` events of a round.
+ * What is shown after `step` events of a round.
  * @param {Round} round @param {number} step @returns {Scene}
  */
 export function sceneAt(round, step) {
@@ -76,14 +76,14 @@ export function emittedBy({ candidates, extra }) {
   return tokens;
 }
 
-/** A character split over tokens is added by the last of them. @param {Candidate|Extra} token */
+/** The text that a token adds: of a character split over tokens, the last one adds all. @param {Candidate|Extra} token */
 function addedBy({ text, adds }) {
   return adds ?? text;
 }
 
 /**
- * Seconds an event really took: candidates share the draft phase, the pass ends with the first
- * verdict, and the others fall together in what is left.
+ * The seconds that an event really took: candidates share the draft phase, the first verdict ends the
+ * target's pass, and the later events share the rest.
  * @param {Round} round @param {string} kind
  */
 export function trueWait(round, kind) {

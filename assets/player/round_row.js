@@ -1,7 +1,7 @@
-// This file draws one round as a row of chips, with one chip for each token.
+// This file draws one round as a row of chips, one chip for a token.
 
 import { make, makeButton } from "./elements.js";
-import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
+import { emittedBy, sceneAt } from "./round_events.js";
 import { chipText, visibleText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
@@ -14,7 +14,7 @@ function textAt(round, place) {
 }
 
 /**
- * A chip in words.
+ * A chip in words, for screen readers.
  * @param {Round} round @param {number} index @param {number} place @param {Fate} fate
  */
 function chipWords(round, index, place, fate) {
@@ -23,7 +23,7 @@ function chipWords(round, index, place, fate) {
   return `Round ${index + 1}, ${which}, ‘${visibleText(textAt(round, place))}’, ${fate}`;
 }
 
-/** Blanks are drawn faint beside what they part. @param {HTMLElement} chip @param {string} text */
+/** The blanks before a word are drawn faint. @param {HTMLElement} chip @param {string} text */
 function showChip(chip, text) {
   const shown = chipText(text);
   const blanks = /^·*/.exec(shown)?.[0] ?? "";
@@ -54,7 +54,6 @@ const TURN = {
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
 
-/** One round on the page. */
 export class RoundRow {
   /** @param {Round} round @param {number} index */
   constructor(round, index) {
@@ -128,9 +127,5 @@ export class RoundRow {
     if (!scene.extra) this.tail.remove();
     const gained = emittedBy(this.round).length;
     this.gain.textContent = scene.complete ? `+${gained}` : "";
-  }
-
-  get settled() {
-    return this.step >= eventsOf(this.round);
   }
 }

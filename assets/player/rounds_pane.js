@@ -1,10 +1,9 @@
-// This file draws the list of rounds, one row for each. Only the rows in view are in the document.
-// Rows wrap where it is narrow, so their heights are measured as they appear, and remembered.
+// This file draws the list of rounds, in rows. Only the rows in view are in the document. Rows may
+// wrap, so their heights are measured as they appear, and remembered.
 
 import { make } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
 import { RoundRow } from "./round_row.js";
-import { ROW_GUESS, RowHeights } from "./row_heights.js";
 import { ScrollFollower } from "./scroll_follower.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -12,6 +11,42 @@ import { ScrollFollower } from "./scroll_follower.js";
 /** @import { Spot } from "./round_events.js" */
 
 const SPARE = 3; // rows kept above and below the view
+const ROW_GUESS = 32; // pixels, before a row has been seen
+
+/** The heights of all rows: measured where they were seen, guessed where not. */
+class RowHeights {
+  constructor() {
+    /** @type {number[]} */
+    this.known = [];
+    this.guess = ROW_GUESS;
+  }
+
+  clear() {
+    this.known = [];
+  }
+
+  /** @param {number} index */
+  of(index) {
+    return this.known[index] ?? this.guess;
+  }
+
+  /** Pixels above a row. @param {number} index */
+  above(index) {
+    let sum = 0;
+    for (let row = 0; row < index; row++) sum += this.of(row);
+    return sum;
+  }
+
+  /** The row at a height. @param {number} top @param {number} total @returns {number} */
+  rowAt(top, total) {
+    let sum = 0;
+    for (let row = 0; row < total; row++) {
+      sum += this.of(row);
+      if (sum > top) return row;
+    }
+    return Math.max(0, total - 1);
+  }
+}
 
 class RoundsPane {
   /** @param {Store} store */
@@ -76,13 +111,13 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** Rows on stage: those before the cursor's and its own. */
+  /** How many rows there are: up to the cursor's. */
   get total() {
     const { recording, cursor } = this.store;
     return recording.rounds.length ? recording.place(cursor).round + 1 : 0;
   }
 
-  /** Bring the rows in view up to date, twice where their true heights move the view. */
+  /** Bring the rows in view up to date; again, where newly measured heights have moved the view. */
   updateRows() {
     if (this.fillWindow()) this.fillWindow();
   }
@@ -159,7 +194,7 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** The ring, and the one chip that Tab reaches. */
+  /** Ring the chosen chip, and let Tab reach one chip only. */
   ringSelected() {
     const spot = this.selected;
     const chosen = spot ? this.rows.get(spot.round)?.chips[spot.place] : undefined;
@@ -199,7 +234,7 @@ class RoundsPane {
     this.rows.get(spot.round)?.chips[spot.place]?.focus({ preventScroll: true });
   }
 
-  /** How many chips of a round are on stage. @param {number} round */
+  /** How many chips of a round are shown. @param {number} round */
   countChips(round) {
     const { recording, cursor } = this.store;
     const at = recording.place(cursor);
@@ -221,7 +256,7 @@ class RoundsPane {
   }
 }
 
-/** Rows and places to go. @type {Record<string, [number, number]>} */
+/** How many rows and places a key moves by. @type {Record<string, [number, number]>} */
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** @param {EventTarget|null} target @returns {Spot|null} */

@@ -117,7 +117,7 @@ class RunLanes {
     return Math.max(this.clock.total, this.sums[this.sums.length - 1]);
   }
 
-  /** The clock now; between two events it moves on, so that the race runs smoothly. */
+  /** The seconds now; the clock also moves between two events, so that it runs smoothly. */
   now() {
     const { cursor, part, still, recording } = this.store;
     const at = this.clock.at(cursor);
@@ -125,7 +125,7 @@ class RunLanes {
     return at + part * (this.clock.at(cursor + 1) - at);
   }
 
-  /** Between two events, while playing slowly enough for it to show. */
+  /** Called between two events; it paints only while playing slowly enough for it to be seen. */
   drawBetweenEvents() {
     const { still, speed } = this.store;
     if (this.view && !still && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
@@ -167,7 +167,7 @@ class RunLanes {
     if (this.plain.note.textContent !== note) this.plain.note.textContent = note;
   }
 
-  /** What stands in place of the target alone. */
+  /** Words in place of the target alone while it has no times. */
   missing() {
     const { recording, data } = this.store;
     if (this.alone || !recording.rounds.length) return "";
@@ -189,7 +189,7 @@ class RunLanes {
     this.spoken = spoken;
   }
 
-  /** Both times in one unit; a winner only where the machine was quiet. */
+  /** Both times in one unit; on a noisy machine no winner. */
   outcome() {
     const fast = this.clock.total;
     const plain = this.sums[this.sums.length - 1];
@@ -197,7 +197,7 @@ class RunLanes {
     const both = `speculative ${timeIn(fast, unit)}, target alone ${timeIn(plain, unit)}`;
     if (this.noisy) return `${both} (noisy machine)`;
     const apart = timeIn(Math.abs(plain - fast), unit);
-    return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: the race is lost`}`;
+    return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: no speedup`}`;
   }
 
   /** @param {MouseEvent} event */

@@ -1,5 +1,5 @@
-// This is the store of one run. It plays event by event, and follows the run while that is under
-// way. It draws nothing itself.
+// This is the store of one run. It plays event by event, and can follow a run under way. It draws
+// nothing itself.
 
 import { BaseStore } from "./base_store.js";
 
@@ -20,7 +20,7 @@ export class RunStore extends BaseStore {
     return SPEEDS;
   }
 
-  /** How much of the time to the next event is over, from 0 to 1. */
+  /** How much of the time to the next event has passed, from 0 to 1. */
   get part() {
     return this.playing && this.due > 0 ? 1 - this.due / this.wait : 0;
   }
@@ -30,12 +30,12 @@ export class RunStore extends BaseStore {
     return { at: this.cursor, end: this.recording.end, step: "1" };
   }
 
-  /** The time on the clock, in words: the clock of a run is not shown. */
+  /** The time in words, which is not shown for a run. */
   get time() {
     return "";
   }
 
-  /** Whether somebody else tells aloud what happens. */
+  /** Whether another view announces what happens. */
   get toldElsewhere() {
     return false;
   }
@@ -46,7 +46,7 @@ export class RunStore extends BaseStore {
     this.halt = null;
   }
 
-  /** Rounds have arrived, or the run has ended; what a lost message held may come after that. */
+  /** Rounds have arrived, or the run has ended; missing rounds may still come after that. */
   grown() {
     if (this.live) this.cursor = this.recording.end;
     const whole = this.recording.rounds.length >= (this.data.rounds?.total ?? 0);
@@ -63,7 +63,7 @@ export class RunStore extends BaseStore {
     this.seek(this.recording.end);
   }
 
-  /** The next cursor to stand at and the milliseconds until then. */
+  /** Where the cursor stops next, and the milliseconds until then. */
   ahead() {
     const { recording, cursor, speed } = this;
     if (!this.still) return { stop: cursor + 1, wait: recording.wait(cursor, speed) };
@@ -75,7 +75,7 @@ export class RunStore extends BaseStore {
   }
 
   /**
-   * Let time pass. Under load events are taken several at once: steps are dropped, never rounds.
+   * Let time pass. On a slow machine several events are taken at once.
    * @param {number} elapsed milliseconds
    */
   advance(elapsed) {

@@ -1,4 +1,4 @@
-// A pane that scrolls stays at its end while new things arrive, until a person scrolls up.
+// This file keeps a scrolling pane at its end while its content grows.
 
 import { makeButton } from "./elements.js";
 

@@ -1,5 +1,4 @@
-// This file draws the head of the player: how the run stands, its result in a sentence, and the
-// figures.
+// This file draws the head of the player: the state of the run, its result in a sentence, the figures.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, setText, setTextOrHide } from "./elements.js";
@@ -40,7 +39,7 @@ export function makeSummary(store) {
   };
 }
 
-/** The state in a word and a form; what went wrong, with its remedy, as a calm notice. */
+/** The state of the run, and a notice of what went wrong and what to do. */
 function makeStatus() {
   const label = make("b", "", { role: "status" });
   const detail = make("span", "sum-detail");
@@ -71,7 +70,7 @@ function makeStatus() {
   };
 }
 
-/** The sentence, why it is so, and the lamp. */
+/** The result in a sentence, the reason, and a warning where there is one. */
 function makeResult() {
   const lead = make("b");
   const because = make("span", "sum-because");
@@ -89,7 +88,7 @@ function makeResult() {
   };
 }
 
-/** The finer figures, open or shut as they were left. @param {HTMLElement} content */
+/** The finer figures, folded or not as they were left. @param {HTMLElement} content */
 function makeMeasure(content) {
   const details = make("details", "sum-measure", {}, [
     make("summary", "", {}, ["Measure"]),
@@ -100,7 +99,7 @@ function makeMeasure(content) {
   return details;
 }
 
-/** A row of figures, its cards kept while the same figures are shown. @param {string} name */
+/** A row of figures; its cards are reused while the same figures are shown. @param {string} name */
 function makeFigures(name) {
   const element = make("dl", name);
   /** @type {{id: string, element: HTMLElement, update: (figure: Figure) => void}[]} */

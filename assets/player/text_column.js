@@ -1,18 +1,17 @@
-// This file draws the words of the text pane, in blocks. Tokens are only ever appended or taken off
-// the end.
+// This file draws the words of the text pane, in blocks. Tokens are only added or removed at the end.
 
 import { make } from "./elements.js";
 import { visibleText } from "./token_text.js";
 
 /** @import { Fate } from "./round_events.js" */
 
-const BLOCK = 160; // tokens, at least, in one block of text
+const BLOCK = 160; // tokens in a block, at least
 
-// A blank before such a token may go where a line ends; all other blanks are kept.
+// A blank before such a token may vanish where a line ends; all other blanks are kept.
 const SIMPLE = /^ ?\S+$/;
 
 /**
- * Where the line ends on which a token does; a line end belongs to the line that it ends.
+ * The bottom of the line on which a token ends; a line break belongs to the line that it ends.
  * @param {HTMLElement} token
  */
 function lineBottom(token) {
@@ -30,12 +29,12 @@ function lastLine(tokens) {
   const bottom = lineBottom(last);
   let first = tokens.length;
   while (first > 1 && lineBottom(tokens[first - 1]) > bottom - 2) first -= 1;
-  return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out: no lines to see
+  return first > tokens.length / 2 ? tokens.slice(first) : []; // not laid out yet, so there are no lines
 }
 
 /**
- * Tokens in blocks that end where a line ends. To append then costs the layout of one block,
- * not of the whole text, and nobody sees the seams.
+ * Tokens in blocks that end where a line ends, so that adding a token lays out one block and not the
+ * whole text, and the seams cannot be seen.
  */
 export class Column {
   /** @param {HTMLElement} element @param {HTMLElement} caret */
@@ -61,7 +60,7 @@ export class Column {
   }
 
   /**
-   * @param {string} text @param {Fate} fate @param {boolean} ends it stands for the end of a text
+   * @param {string} text @param {Fate} fate @param {boolean} ends whether it is an end-of-text token
    */
   push(text, fate, ends) {
     if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
@@ -75,7 +74,7 @@ export class Column {
     this.count += 1;
   }
 
-  /** Those of the last block. @returns {HTMLElement[]} */
+  /** The tokens of the last block. @returns {HTMLElement[]} */
   get tokens() {
     return /** @type {HTMLElement[]} */ ([...this.last.element.children].slice(0, -1));
   }
@@ -102,7 +101,7 @@ export class Column {
 }
 
 /**
- * Drawn as a quiet mark with a line end after it; what it says stays as it is.
+ * An end-of-text token is drawn as a small mark with a line break after it; its text stays.
  * @param {HTMLElement} token
  */
 function markEnd(token) {

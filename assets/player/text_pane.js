@@ -20,7 +20,7 @@ function landedBy(round, step) {
   return fallen + (round.extra && step >= eventsOf(round) ? 1 : 0);
 }
 
-/** A candidate leaves its row for the text. @param {Element} from @param {Element} to */
+/** An accepted candidate flies from its row to the text. @param {Element} from @param {Element} to */
 function flyToText(from, to) {
   const stage = from.closest(".player");
   if (!stage) return;
@@ -86,14 +86,14 @@ class TextPane {
     this.resized.disconnect();
   }
 
-  /** Lines end elsewhere now, and blocks with them. */
+  /** With another width lines end elsewhere, so the blocks are made anew. */
   resize() {
     const { clientWidth } = this.pane;
     const cut = this.width !== 0 && clientWidth !== this.width;
     this.width = clientWidth;
     if (!cut) return;
     this.column.cut(0);
-    this.draw(); // at once: the frame under way would be painted without a word
+    this.draw(); // at once, or one frame would be painted empty
   }
 
   /** @param {Recording} recording */
@@ -123,7 +123,7 @@ class TextPane {
         this.landed.push({ ...token, round: this.known });
   }
 
-  /** Tokens of the run that the cursor has reached. */
+  /** How many tokens of the run the cursor has reached. */
   reached() {
     const { recording, cursor } = this.store;
     if (recording.rounds.length === 0) return 0;
@@ -147,7 +147,7 @@ class TextPane {
     if (store.lively && wanted === before + 1) this.animateArrival(wanted - 1);
   }
 
-  /** The newest token arrives with a movement. @param {number} index */
+  /** Animate the arrival of the newest token. @param {number} index */
   animateArrival(index) {
     const token = this.column.at(index);
     const { round, place } = this.landed[index - this.store.recording.prompt.length];
@@ -173,7 +173,7 @@ class TextPane {
     this.ringed = token;
   }
 
-  /** Where a spot's token stands in the text, if it landed. @param {Spot|null} spot */
+  /** The index in the text of the token at a spot; null if it never landed. @param {Spot|null} spot */
   indexOf(spot) {
     const { recording } = this.store;
     const round = spot && recording.rounds[spot.round];

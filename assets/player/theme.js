@@ -1,4 +1,4 @@
-// The player wears one of two themes, light or dark, by the colour that it stands on.
+// The player has a light and a dark theme, chosen by the background colour of the page.
 
 /**
  * The theme that suits an element of the page.
@@ -9,7 +9,7 @@ export function themeFor(parent) {
   return luminance(background.trim(), document.body) < 0.4 ? "dark" : "light";
 }
 
-/** The theme that an element of the player wears. @param {Element} element */
+/** The theme of an element of the player. @param {Element} element */
 export function themeOf(element) {
   return element.closest(".sv")?.getAttribute("data-theme") ?? "";
 }

@@ -1,7 +1,6 @@
-// A throttle lets a piece of work through only every so many milliseconds, and calls back for what
-// had to wait.
+// A throttle lets work through at most once in some milliseconds, and calls back for work that had to
+// wait.
 
-/** Lets work through every so often, and calls back for what had to wait. */
 export class Throttle {
   /** @param {number} every milliseconds @param {() => void} again */
   constructor(every, again) {

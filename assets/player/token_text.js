@@ -1,8 +1,6 @@
-// Token text is made safe to see here: characters that are invisible, or that reorder their
+// Token text is made safe to show here: characters that are invisible, or that reorder their
 // neighbours, are shown as their codes.
 
-// Bidirectional marks, zero-width and other invisible characters would hide or reorder what
-// stands beside them; each is shown as its code.
 const UNSEEN =
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
@@ -14,7 +12,7 @@ export function visibleText(text) {
   });
 }
 
-/** A token as a chip shows it: blanks and line ends visible. @param {string} text */
+/** A token as a chip shows it, with visible blanks and line breaks. @param {string} text */
 export function chipText(text) {
   return visibleText(text).replace(/ /g, "·").replace(/\n/g, "⏎") || "∅";
 }

@@ -1,6 +1,5 @@
-// The tour of the first minute shows round one with captions, then stops before the first rejection
-// and asks a question. It comes once in each browser, can be skipped, and makes way for a person
-// who takes over.
+// The tour of the first minute shows the first round with captions, stops before the first rejection
+// and asks a question. It comes once in a browser, can be skipped, and ends when a person takes over.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, makeButton } from "./elements.js";
@@ -34,7 +33,7 @@ function beforeVerdict(recording, spot) {
 }
 
 /**
- * The chip that is spoken of: the chosen one, else the last judged, else the newest.
+ * The chip that the tour points at: the chosen one, else the last judged, else the newest.
  * @param {Element} row
  */
 function spokenOf(row) {
@@ -52,7 +51,7 @@ class Tour {
     /** @type {Spot|null} */
     this.spot = null;
     this.caption = "";
-    this.from = 0; // the events between which the tour has the word
+    this.from = 0; // the tour ends when the cursor leaves these events
     this.to = 0;
     this.words = make("p", "", { "aria-live": "polite" });
     this.choices = make("div", "choices");
@@ -141,7 +140,7 @@ class Tour {
     this.focus();
   }
 
-  /** A person who moves on by other means has seen enough. */
+  /** The tour is over when a person moves the cursor elsewhere. */
   endIfLeft() {
     const { recording, cursor } = this.store;
     if (recording !== this.recording || cursor < this.from || cursor > this.to) this.end();
@@ -176,7 +175,7 @@ class Tour {
     this.element.hidden = false;
   }
 
-  /** Politely: only when the focus is nowhere or already in the player. */
+  /** Only when the focus is nowhere or already in the player. */
   focus() {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
@@ -185,8 +184,8 @@ class Tour {
   }
 
   /**
-   * Beside the row that it speaks of: below it, or above. Where it would cover the row it goes
-   * under the player's buttons, and stays there.
+   * Below or above the row that it speaks of. Where it would cover the row, it goes below the
+   * player's buttons and stays there.
    */
   placeByRow() {
     const stage = this.element.offsetParent ?? this.element.parentElement;

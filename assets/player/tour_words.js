@@ -20,17 +20,17 @@ export function captionAt(round, step) {
   const drafted = round.candidates.length;
   const kind = step ? eventKind(round, step) : "draft";
   if (kind === "draft")
-    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another: quick and cheap.`];
+    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another, which is quick and cheap.`];
   if (kind === "check")
     return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
   if (kind === "land") return landingCaption(round);
-  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model likes it well enough."];
+  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model finds it likely enough."];
 }
 
 /** @param {Round} round */
 function landingCaption(round) {
   const { extra } = round;
-  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In the rejected one’s place it puts its own:";
+  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In place of the rejected token it puts its own:";
   return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quotedToken(extra?.text ?? ""), "."];
 }
 
@@ -43,18 +43,18 @@ export function questionWords(candidate) {
     make("b", "", {}, ["Accept or reject "]),
     quotedToken(candidate.text),
     make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}: it stays with probability ${told}. A number between 0 and 1 is drawn; below ${told} it stays.`,
+    ` The small model gave it ${draft}, the large one only ${target}, so it stays with probability ${told}: a number between 0 and 1 is drawn, and below ${told} it stays.`,
   ];
 }
 
 /** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
-  const unlikely = odds > 0.5 ? " The odds were with you; the draw was not." : " It had a chance, but a small one.";
+  const unlikely = odds > 0.5 ? " The odds were for it, but the draw was not." : " It had a chance, but a small one.";
   const [drawn] = toldApart(candidate.uniform, odds);
   const reply = guess ? `Not this time.${unlikely}` : "You were right.";
   return [
     make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${reply} The tokens after it fall with it, and the large model puts its own in their place.`,
+    `${reply} The tokens after it are discarded too, and the large model puts one of its own in their place.`,
   ];
 }

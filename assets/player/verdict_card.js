@@ -1,5 +1,5 @@
-// The verdict card shows one token: the odds that it met, what both models thought, and what
-// another draw would have done.
+// The verdict card explains one token: its odds, what both models thought, and what another draw
+// would have done.
 
 import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
@@ -43,10 +43,10 @@ export function makeVerdictCard(store) {
   };
 }
 
-const NOTHING_YET = "Why each token stood or fell is told here. Play, or step a token.";
+const NOTHING_YET = "Here you read why a token was accepted or rejected. Press Play, or step by a token.";
 
 /**
- * All that decides what the card shows, in a string.
+ * A string that changes whenever the card must be drawn anew.
  * @param {Store} store @param {Subject|null} subject
  */
 function stateShown(store, subject) {

@@ -6,7 +6,7 @@ import { rejectedPlace } from "./round_events.js";
 
 export const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
 
-/** How much a rule adds to the target's side. @param {Run} run */
+/** How much the rule adds to the target's probability. @param {Run} run */
 export function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
@@ -25,7 +25,7 @@ export function oddsOf(candidate, run) {
 }
 
 /**
- * The chance that the recovered token had. What is left over weighs 1 - sum of min(draft, target).
+ * The chance that the recovered token had. The weight of the leftover is 1 − Σ min(draft, target).
  * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {

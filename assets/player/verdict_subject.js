@@ -1,5 +1,4 @@
-// This file finds which token the verdict card speaks of, and what that token has come to at the
-// cursor.
+// This file finds which token the verdict card explains, and what has happened to it at the cursor.
 
 import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
 
@@ -11,12 +10,12 @@ import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
 /**
  * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
  *   passed: boolean, landed: boolean}} Subject  passed: the target's pass is over; landed: the
- *   round's extra token is on the stage
+ *   round's extra token is shown
  * @typedef {(Node|string)[]} Words
  */
 
 /**
- * What a spot has come to at the cursor.
+ * What has happened at a spot up to the cursor.
  * @param {Store} store @param {Spot} spot @returns {Subject}
  */
 export function subjectAt(store, spot) {
@@ -32,7 +31,7 @@ export function subjectAt(store, spot) {
   return { run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
 }
 
-/** Finds the latest rejection up to a round; what was found is kept, so that asking is cheap. */
+/** Finds the latest rejection up to a round; remembers what it found. */
 export function makeRejectionFinder() {
   /** @type {Recording|null} */
   let known = null;

@@ -1,5 +1,4 @@
-// These functions tell in words, with the real numbers, why a token was accepted, rejected or put
-// in.
+// These functions write, with the real numbers, why a token was accepted, rejected or added.
 
 import { make } from "./elements.js";
 import { likelihood, share, toldApart } from "./number_words.js";
@@ -45,7 +44,7 @@ const LEFTOVERS = {
   draft: "the draft’s own odds",
 };
 
-/** Whence a rejected token is replaced. @param {Run} run */
+/** From what a rejected token is replaced. @param {Run} run */
 function leftover(run) {
   return LEFTOVERS[run.residual ?? "leftover"];
 }
@@ -53,7 +52,7 @@ function leftover(run) {
 /** @param {Subject} subject @returns {Words} */
 function tellPending({ round, candidate, passed }) {
   if (!candidate)
-    return ["The token after the candidates: it is drawn once their verdicts have fallen."];
+    return ["The extra token of this round: it is drawn once all verdicts have fallen."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
   const waiting = count > 1 ? `the ${count} of this round together` : "it";
@@ -130,7 +129,7 @@ function tellDiscarded({ run, round, candidate }) {
     ...[
       "Drafted after ",
       tokenWord(failed.text),
-      ", which was rejected: the text it continued did not stand, so it was ",
+      ", which was rejected. It continued a text that no longer stands, so it was ",
     ],
     ...[fateWord("discarded"), " untested.", ...gave],
   ];
@@ -155,7 +154,7 @@ function tellBonus({ run, round }) {
   const gave = numberWord(likelihood(round.extra.target));
   const adds = [
     allAccepted(round.candidates.length),
-    ", so the target adds one of its own: ",
+    ", so the target adds a token of its own: ",
     own,
     ".",
   ];

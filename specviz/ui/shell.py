@@ -1,8 +1,7 @@
 """The frame round every page: page config, navigation, the look of Streamlit's own parts.
 
-A folder named ``pages`` lets a cold server run a page without ``app.py``. So the first thing
-that each page does, after its imports, is ``require_shell()``: outside the frame it opens the
-frame, which runs the page properly, and ends the bare run.
+Because the folder is named ``pages``, Streamlit may run a page by itself, without ``app.py``. So a
+page first calls ``require_shell()``, which then opens the frame, and the frame runs the page.
 
 ``PAGES`` is the one list of the pages, in the order of the navigation: a new page is one entry.
 """
@@ -17,16 +16,16 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.ui.session.background_work import show_work_line
 from specviz.ui.session.link_values import drop_senseless_numbers
-from specviz.ui.session.work import show_work_line
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: the group of the navigation that it stands in, its name in links, its title.
+    """One page: its group in the navigation, its name in links, its title.
 
-    Pages without a group stand in the bar itself, each group behind a button with its name.
+    A page without a group stands in the bar itself; a group is a menu there.
     """
 
     group: str
@@ -39,7 +38,7 @@ class Page:
 
 
 PAGES = (
-    Page("", "watch", "Watch"),  # the first opens at / too
+    Page("", "watch", "Watch"),  # the first also opens at /
     Page("", "compare", "Compare"),
     Page("", "runs", "Runs"),
     Page("Theory", "speed", "Speed"),
@@ -72,7 +71,7 @@ def open_shell() -> None:
 def _navigation() -> dict[str, list[StreamlitPage]]:
     """The pages by their groups."""
     first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
-    # The first page lives at / alone; a link with its name should open it too.
+    # Streamlit opens the default page at / only; a second entry opens it by its name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)
     navigation = {
         group: [_listed(each) for each in PAGES if each.group == group] for group in groups

@@ -99,7 +99,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
     other = open_page(f"{server.url}/")
     other.locator(".st-key-work_line").get_by_role("link", name="Show").click()
-    other.get_by_text("It goes on when this page is left").wait_for()
+    other.get_by_text("The comparison goes on when this page is left").wait_for()
     other.reload()
     other.wait_for_selector(VERDICT, timeout=150_000)
     assert "12 runs: one prompt, 6 repeats" in other.inner_text(VERDICT)

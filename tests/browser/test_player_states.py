@@ -94,7 +94,11 @@ def timed(speculative: float, target: float, *, noisy: bool) -> Plain:
     ("speculative", "target", "told"),
     [
         (0.545, 0.782, "speculative 545 ms, target alone 782 ms: 237 ms sooner"),
-        (0.782, 0.545, "speculative 782 ms, target alone 545 ms: 237 ms later: the race is lost"),
+        (
+            0.782,
+            0.545,
+            "speculative 782 ms, target alone 545 ms: 237 ms later: no speedup",
+        ),
         (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.96 s sooner"),
     ],
 )

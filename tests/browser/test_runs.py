@@ -145,7 +145,7 @@ def test_taken_away_brought_in_deleted_and_brought_back(
     page.set_input_files("input[type=file]", files)
     page.locator('[data-testid="stFileChipName"] >> nth=2').wait_for()
     page.get_by_role("button", name="Import these").click()
-    page.wait_for_selector("text=1 run imported. 1 was here before: nothing is kept twice.")
+    page.wait_for_selector("text=1 run imported. 1 was in the library already.")
     page.get_by_text("One file was not imported").wait_for()
     page.get_by_text("none.json: It is not JSON").wait_for()
     page.keyboard.press("Escape")

@@ -125,7 +125,7 @@ def test_a_discarded_token_is_told(page: Any, trace: Trace) -> None:
     choose(page, trace, entry.index, entry.num_drafted - 1)
     told = words(page, SAY)
     assert told.startswith(
-        f"Drafted after {chip(entry.candidates[struck(entry)].text)}, which was rejected:"
+        f"Drafted after {chip(entry.candidates[struck(entry)].text)}, which was rejected."
     )
     assert "discarded untested" in told
     assert percent(after.draft_prob) in told

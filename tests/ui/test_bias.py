@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.theory import blocks, multidraft
 from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
 from specviz.ui.theory.bias.bars import MOST_TOKENS
-from specviz.ui.theory.bias.charts import Mark
+from specviz.ui.theory.bias.charts import ExactPoint
 from specviz.ui.theory.bias.sections import (
     blocks_in_words,
     drafts_in_words,
@@ -38,7 +38,7 @@ def test_it_opens_on_the_guide() -> None:
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
     assert "“breakthrough” is accepted with chance 0.50" in words(app)
-    assert "The models are 0.350 apart" in words(app)
+    assert "The distance of the models is 0.350" in words(app)
     assert "paused before it began" in words(app)
 
 
@@ -57,8 +57,8 @@ def test_simulated_points_land_on_the_exact_ones() -> None:
     simulation = Simulation(SETTINGS)
     while not simulation.done:
         simulation.step()
-    marks: list[Mark] = [each.mark() for each in SETTINGS.policies()]
-    for mark, landing in zip(marks, simulation.landings(), strict=True):
+    marks: list[ExactPoint] = [each.exact_point() for each in SETTINGS.policies()]
+    for mark, landing in zip(marks, simulation.simulated(), strict=True):
         assert landing.name == mark.name
         assert 0 < landing.reject_width <= NARROW
         assert abs(landing.reject - mark.reject) < 2 * landing.reject_width
@@ -112,10 +112,10 @@ def test_blocks_and_drafts_are_the_library_s() -> None:
 
 
 def test_the_ends_have_words_of_their_own() -> None:
-    assert "after a rejection costs 0.070 more" in plane_in_words(SETTINGS)
+    assert "would add 0.070 to the bias" in plane_in_words(SETTINGS)
     never = plane_in_words(replace(SETTINGS, epsilon=1.0))
-    assert "rejected with chance **0.000**" in never
-    assert "after a rejection" not in never
+    assert "the chance of a rejection is **0.000**" in never
+    assert "Recovering" not in never
     one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
     assert one_block.block == pytest.approx(one_block.token)
     assert one_block.block == pytest.approx(one_block.bound)
@@ -134,7 +134,7 @@ def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
     bad = ([0.9] * 5, [1.0], ["a"] * 5, None, [float("nan")] * 5)
     for draft in bad:
         app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": draft, "target": equal}}
-        assert "The models are 0.350 apart" in words(sound(app.run()))
+        assert "The distance of the models is 0.350" in words(sound(app.run()))
     assert all(len(each.labels) <= MOST_TOKENS for each in EXAMPLES)
 
 
@@ -168,11 +168,11 @@ def test_runs_of_the_session_are_shown() -> None:
     app = page("bias", bias_section="Your runs", bias_pause="true")
     assert [each.value[:26] for each in app.info] == ["No run of this session use"]
     shown = SimpleNamespace(trace=lossy_trace())
-    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [shown])
+    app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [shown])
     sound(app.run())
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
-    assert "3 tested tokens with ε 0.1, the leftover after a rejection" in words(app)
-    assert "2 dots for the 3 tested tokens of the newest such run" in words(app)
+    assert "3 tested tokens with ε 0.1, recovered from the leftover" in words(app)
+    assert "2 dots for the 3 tested tokens of the newest over-accepting run" in words(app)
     assert "The models agree on the other 1" in words(app)
 
 

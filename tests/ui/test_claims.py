@@ -19,7 +19,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
-from specviz.ui.theory.claims.outcomes import outcome, way_in_words
+from specviz.ui.theory.claims.evidence import evidence_of, way_in_words
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
 from tests.traces import make_costs
@@ -161,7 +161,7 @@ def test_a_button_starts_runs_on_the_real_pair_that_every_tab_sees() -> None:
     assert any(each.value.startswith("Working: ") for each in other.caption)
     until(app, lambda: not runs.asking)
     assert runs.failure("kinds") is None
-    found = runs.outcome("kinds")
+    found = runs.evidence("kinds")
     assert found is not None
     assert found.sentence.startswith("Expected α by kind of prompt")
     for page in (app, sound(other.run())):
@@ -177,12 +177,12 @@ def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
     until(app, lambda: not runs.asking)
     run = app.session_state["history"].current
     assert run.trace.baseline is not None
-    found = runs.outcome("speed")
+    found = runs.evidence("speed")
     assert found is not None
     assert "the textbook’s formula" in found.sentence
     assert "target alone" in found.sentence or "Noisy machine" in found.sentence
     others = [each for each in CLAIMS if each.run == "speed" and each.id != "small-targets"]
-    folded = [each for each in app.expander if "by the runs of another card" in each.label]
+    folded = [each for each in app.expander if "in runs that another card started" in each.label]
     assert len(folded) == len(others) > 0
 
 
@@ -202,8 +202,8 @@ def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
     sound(elsewhere.button(key="work_stop").click().run())
     assert work.wait(60)
     assert work.state == "stopped"
-    assert runs.outcome("rejections") is None
-    assert "stopped before their end" in str(runs.failure("rejections"))
+    assert runs.evidence("rejections") is None
+    assert "stopped before they had finished" in str(runs.failure("rejections"))
     sound(app.run())
     assert not app.button(key="claims_run_theorem-1").disabled
 
@@ -243,8 +243,11 @@ def test_where_acceptance_falls_with_the_temperature() -> None:
 SAYS: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
     "estimates": ("gave all 6", "% full rounds"),
-    "residual": ("From the leftover: bias", "From the target itself"),
-    "benchmark": ("greedy target alone over sampled speculation", "The first call of all took"),
+    "residual": ("drawn from the leftover, the bias is", "Drawn from the target itself"),
+    "benchmark": (
+        "the greedy target alone by that of sampled speculation",
+        "The very first call took",
+    ),
 }
 
 
@@ -253,7 +256,7 @@ def test_every_run_has_something_to_say(
     pair: Pair, run: RunName, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    found = outcome(run, short_traces(pair, run))
+    found = evidence_of(run, short_traces(pair, run))
     assert found.pair == "tinystories"
     assert any(sign.isdigit() for sign in found.sentence)
     assert "nan" not in found.sentence
@@ -266,7 +269,7 @@ def test_the_plane_has_a_dot_a_token(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    found = outcome("pareto", short_traces(pair, "pareto", 16))
+    found = evidence_of("pareto", short_traces(pair, "pareto", 16))
     leftover, target = found.lossy[0], found.lossy[1]
     assert (leftover.rule, target.rule) == ("OPT", "UNO")
     drawn: Any = plane_of(leftover)

@@ -21,8 +21,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import DrafterName, RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.lanes import Cards, lane_text
-from specviz.ui.compare.words import first_sentence
-from specviz.ui.session.work import the_work
+from specviz.ui.compare.results import first_sentence
+from specviz.ui.session.background_work import the_work_queue
 from specviz.ui.session.worker import the_worker
 from tests.traces import make_costs
 from tests.ui.paging import opened, sent, sound
@@ -76,7 +76,7 @@ def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
         (8, True),
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
     assert not app.get("bidi_component")
 
 
@@ -150,8 +150,8 @@ def test_values_that_the_sliders_do_not_reach_are_brought_to_their_ends() -> Non
     assert (first.config.gamma, first.config.temperature) == (64, 2.0)
     assert (first.config.top_p, second.config.top_k) == (0.05, 10_000_000)
     assert [unescaped(each.value) for each in app.info] == [
-        "Lane 1: temperature 50 is beyond this page, so it is 2 here.",
-        "Lane 1: top-p 0.01 is beyond this page, so it is 0.05 here.",
+        "Lane 1: temperature 50 is out of range here, so it was set to 2.",
+        "Lane 1: top-p 0.01 is out of range here, so it was set to 0.05.",
     ]
     assert lanes_of(compare_page("temperature=0.333,top_p=0.999"))[0].config.top_p == 0.999
 
@@ -205,7 +205,7 @@ def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
     app.text_area(key="compare_prompt").set_value("  ")
     sound(app.button(key="compare_start_prompt").click().run())
     assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
 
 
 HOSTILE = {
@@ -233,7 +233,7 @@ def test_hostile_suites_are_refused_in_words() -> None:
         assert "![" not in app.error[0].value
     sound(app.button(key="compare_start_suite").click().run())
     assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
-    assert the_work().works == ()
+    assert the_work_queue().works == ()
 
 
 def test_a_suite_of_ones_own_is_planned() -> None:
@@ -284,7 +284,7 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     again = until_over(kept, "prompt")
     assert (again.state, again.found) == ("done", 4)
     assert again.comparison.verdict == comparison.verdict
-    assert "4 runs were there from before" in words(kept)
+    assert "4 of the runs were kept from before" in words(kept)
     by_kind = compare_by_kind({"compare_length": "16", "compare_tab": "By kind"})
     found_again(by_kind, comparison)
 
@@ -294,12 +294,14 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=3", "gamma=7", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    work: Any = the_work().newest("prompt")
+    work: Any = the_work_queue().newest("prompt")
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("γ 3 against γ 7" in each.value for each in left.caption)
     other = compare_page()  # another tab, or the same one after a reload
     assert other.button(key="work_stop")
-    assert any("It goes on when this page is left" in each.value for each in other.caption)
+    assert any(
+        "The comparison goes on when this page is left" in each.value for each in other.caption
+    )
     assert work.wait(120)  # no page looks meanwhile
     assert work.state == "done"
     for page in (sound(other.run()), sound(app.switch_page("pages/compare.py").run())):
@@ -312,7 +314,7 @@ def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=1", "gamma=6", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    first: Any = the_work().newest("prompt")
+    first: Any = the_work_queue().newest("prompt")
     deadline = time.monotonic() + 120
     while first.progress[0] < 1:
         assert time.monotonic() < deadline
@@ -404,7 +406,7 @@ def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
     """What the ticks of the page would do."""
     deadline = time.monotonic() + seconds
-    work: Any = the_work().newest(name)
+    work: Any = the_work_queue().newest(name)
     while work.going:
         assert time.monotonic() < deadline, work.doing
         time.sleep(0.3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.comparison import KindLane, KindResult, Over, Ratio, interval_words
-from specviz.ui.compare.words import kinds_with_intervals
+from specviz.ui.compare.results import kinds_with_intervals
 
 
 def ratio(over: Over, *, count: int = 2) -> Ratio:

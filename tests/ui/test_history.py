@@ -14,8 +14,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import trace_to_json
 from specviz.ui.session.history import History
-from specviz.ui.watch.stage import _stage_data
-from specviz.ui.watch.takeaway import show_downloads
+from specviz.ui.watch.run_player import _player_data
+from specviz.ui.watch.sharing import show_downloads
 from specviz.worker.parent.client import PairStatus, Run
 from tests.traces import full_trace
 
@@ -58,7 +58,7 @@ def test_its_figures_are_those_of_the_whole_run(history: History) -> None:
 def test_the_stage_never_says_done_before_it_has_all(history: History) -> None:
     config = full_trace().config
     chosen = Chosen(config=config, prompt="", kind=None)
-    first, second = (_stage_data(PairStatus(), history, chosen, "never") for _ in range(2))
+    first, second = (_player_data(PairStatus(), history, chosen, "never") for _ in range(2))
     assert (first["run"]["state"], first["lanes"]) == ("running", None)
     assert second["run"]["state"] == "done"
     assert second["lanes"] is not None

@@ -19,7 +19,7 @@ from specviz.theory.runtime import rounds_law, rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
 from specviz.ui.theory.misleading.sections import _PAIRS
-from specviz.ui.theory.misleading.words import best_gammas_sentence, tail_sentence
+from specviz.ui.theory.misleading.sentences import best_gammas_sentence, tail_sentence
 from tests.traces import make_trace
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
@@ -39,10 +39,10 @@ def test_clusters() -> None:
     text = StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=0.8)
     exact = tokens_per_round(text, 5)
     assert f"promises **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
-    assert f"there are **{exact:.2f}**" in words(app)
+    assert f"it is really **{exact:.2f}**" in words(app)
     assert curve(app, "misleading_clusters", "chosen") == [pytest.approx(exact)]
     sound(app.slider(key="misleading_stickiness").set_value(0.0).run())
-    assert f"there are **{expected_tokens(0.75, 5):.2f}**" in words(app)
+    assert f"it is really **{expected_tokens(0.75, 5):.2f}**" in words(app)
 
 
 def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
@@ -54,10 +54,10 @@ def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
 
 def test_certain_acceptance_has_no_end() -> None:
     app = page("misleading", misleading_easy="1", misleading_hard="1")
-    assert "both agree, at infinity" in words(app)
-    assert "there would be 6.00, as many as the formula says (Jensen)" in words(app)
+    assert "both tend to infinity" in words(app)
+    assert "there would be 6.00 tokens a round, as many as the formula says" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
-    assert "more than the formula says (Jensen)" in words(app)
+    assert "more than the formula says (Jensen's inequality)" in words(app)
     assert re.search(r"\*\*, \d+\.\d % fewer\.", words(app))
 
 
@@ -88,7 +88,7 @@ def test_the_words_of_the_tail(alpha: float, c: float, v: float, says: tuple[str
 
 def test_only_the_mean_may_gain() -> None:
     said = best_gammas_sentence(rounds_laws(0.5, 16, 16), 0.3, 1.0)
-    assert "for that one in a hundred no γ pays" in said
+    assert "for that slow text no γ pays" in said
 
 
 def test_batch_and_context() -> None:
@@ -140,7 +140,7 @@ def test_estimates_of_the_recorded_run() -> None:
     share = figures.num_accepted / figures.num_drafted
     assert f"Accepted / drafted is **{share:.3f}**" in words(app)
     assert f"accepted / tested, is **{figures.alpha_observed:.3f}**" in words(app)
-    assert f"for α gives {alpha_from_drafted(share, 5):.3f}" in words(app)
+    assert f"means α = {alpha_from_drafted(share, 5):.3f}" in words(app)
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
     assert "Wilson" in words(app)
@@ -154,15 +154,15 @@ def with_run(trace: Trace) -> AppTest:
     """The estimates of one run of the session."""
     app = page("misleading", misleading_tab="Estimating α")
     run = SimpleNamespace(id="a run", trace=trace, figures=metrics(trace))
-    app.session_state["history"] = SimpleNamespace(all_shown=lambda: [run])
+    app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [run])
     return sound(app.run())
 
 
 def test_copying_has_no_formula_for_one_gamma() -> None:
     app = with_run(make_trace(["ar", "a"], config=RunConfig(gamma=3, drafter="prompt-lookup")))
-    assert "so the formula for one γ says nothing here" in words(app)
-    assert "would promise" not in words(app)
-    assert "Solving" not in words(app)
+    assert "so the formula for one γ does not apply" in words(app)
+    assert "the formula promises" not in words(app)
+    assert "Conversely" not in words(app)
 
 
 def test_odds_with_epsilon_are_not_called_overlap() -> None:

@@ -17,7 +17,7 @@ from specviz.ui.theory.misleading.charts import (
     BATCHES,
     STICKINESS,
     TEMPERATURES,
-    Estimate,
+    AlphaEstimate,
     alpha_estimates,
     alpha_over_temperature,
     bytes_a_pass,
@@ -101,7 +101,10 @@ def test_temperature() -> None:
 
 def test_estimates() -> None:
     made: Any = alpha_estimates(
-        [Estimate(label="one", value=0.6), Estimate(label="two", value=0.8, low=0.7, high=0.95)]
+        [
+            AlphaEstimate(label="one", value=0.6),
+            AlphaEstimate(label="two", value=0.8, low=0.7, high=0.95),
+        ]
     )
     dots = made.data[0]
     assert (list(dots.x), list(dots.y)) == ([0.6, 0.8], ["one", "two"])

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 OPENED = """
 from specviz.ui.session.history import History
-from specviz.ui.watch.opened import open_linked
+from specviz.ui.watch.library_run import open_linked
 from specviz.ui.widgets.plain_text import show_error
 show_error(open_linked(History()))
 """
@@ -18,8 +18,8 @@ from specviz.ui.compare.kept import show_kept
 show_kept(busy=False)
 """
 STARTED = """
-from specviz.ui.compare import running
-running._start("prompt", lambda: None, fresh=False)
+from specviz.ui.compare import current
+current._start("prompt", lambda: None, fresh=False)
 """
 
 
@@ -31,7 +31,7 @@ def test_without_a_home_folder_the_page_says_so(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr("specviz.store.library.data_folder", none)
-    monkeypatch.setattr("specviz.ui.session.work.maker", lambda: None)
+    monkeypatch.setattr("specviz.ui.session.background_work.run_maker", lambda: None)
     app = AppTest.from_string(script)
     app.query_params["run"] = "some run"
     app.run(timeout=60)

@@ -67,7 +67,7 @@ def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     assert sent(app)["run"]["detail"] == "press Load this pair and run"
     sound(app.slider(key="gamma").set_value(2).run())  # a setting loads nothing either
     assert app.session_state["history"].current is None
-    assert "waits for a click" in app.info[0].value
+    assert "is not loaded yet" in app.info[0].value
 
 
 def test_run_is_of_the_pair_that_is_shown(tmp_path: Path) -> None:

@@ -19,7 +19,12 @@ from specviz.theory.rejections import (
     total_rejections,
 )
 from specviz.theory.simulation import Simulator, lossless_rule
-from specviz.ui.theory.simulating import NARROW, Course, Gathering, progress
+from specviz.ui.theory.growing_simulations import (
+    NARROW,
+    GrowingSimulation,
+    SimulationGroup,
+    progress_in_words,
+)
 from tests.ui.paging import sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
@@ -40,7 +45,7 @@ def values(numbers: Any) -> Any:
 def settled(app: AppTest, key: str) -> AppTest:
     """What the ticks of the page would do."""
     for _ in range(80):
-        if app.session_state["gathered"][key].done:
+        if app.session_state["simulations"][key].done:
             return sound(app.run())
         sound(app.run())
     raise AssertionError("the simulation does not end")
@@ -54,7 +59,7 @@ def test_the_mean_closes_on_the_exact_line() -> None:
     shown = lines(charts(app)["rejections_mean"])
     assert shown[f"one draft, exact {exact:.3f}"]["y"] == [exact, exact]
     simulated = shown["one draft, simulated"]
-    found = app.session_state["gathered"]["one draft"].courses["one draft"].estimates
+    found = app.session_state["simulations"]["one draft"].simulations["one draft"].estimates
     assert simulated["y"] == [each.mean for each in found]
     assert abs(found[-1].mean - exact) < 4 * found[-1].standard_error
     assert 1.96 * found[-1].standard_error <= NARROW * found[-1].mean
@@ -80,7 +85,7 @@ def test_no_drafts_chosen() -> None:
     app = page("rejections", rejections_tab="Several drafts")
     app.button_group(key="rejections_drafts").set_value([])
     sound(app.run())
-    assert "Choose one number of drafts" in app.info[0].value
+    assert "Choose at least one number of drafts" in app.info[0].value
     assert "rejections_curve" in charts(app)
 
 
@@ -94,7 +99,7 @@ def test_block_verification_is_below_the_bound() -> None:
     app = page("rejections", rejections_tab="The bound", rejections_horizon="12")
     app = settled(app, "bound")
     bound = total_rejections(random_chains(10, 7, 12))
-    found = app.session_state["gathered"]["bound"].estimates()
+    found = app.session_state["simulations"]["bound"].estimates()
     assert found["block verification"].interval[1] < bound
     assert found["4 drafts"].interval[1] < bound
     assert f"at least **{bound:.3f}** times" in words(app)
@@ -134,44 +139,44 @@ def test_a_changed_setting_is_quick(tab: str) -> None:
 
 def test_pausing_stops_the_work() -> None:
     app = page("rejections", rejections_pause="true")
-    assert not app.session_state["gathered"]["one draft"].estimates()
+    assert not app.session_state["simulations"]["one draft"].estimates()
     assert "nothing is simulated yet" in words(app)
     sound(app.toggle(key="rejections_pause").set_value(False).run())
     sound(app.run())
-    texts = app.session_state["gathered"]["one draft"].texts
+    texts = app.session_state["simulations"]["one draft"].texts
     assert texts >= 64
     sound(app.toggle(key="rejections_pause").set_value(True).run())
     sound(app.run())
-    assert app.session_state["gathered"]["one draft"].texts == texts
+    assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
     app = page("rejections", rejections_tab="The bound", rejections_pause="true")
-    assert "so it is outside that class, and its text is the target's" in words(app)
+    assert "so the bound does not hold for it. It is lossless" in words(app)
 
 
 def test_a_setting_begins_anew() -> None:
     app = page("rejections")
-    first = app.session_state["gathered"]["one draft"]
+    first = app.session_state["simulations"]["one draft"]
     sound(app.run())
-    assert app.session_state["gathered"]["one draft"] is first
+    assert app.session_state["simulations"]["one draft"] is first
     sound(app.slider(key="rejections_seed").set_value(3).run())
-    assert app.session_state["gathered"]["one draft"] is not first
+    assert app.session_state["simulations"]["one draft"] is not first
 
 
 def test_batches_double_within_their_time() -> None:
     chains = random_chains(1, 7, 10)
-    course = Course(Simulator(chains, lossless_rule(chains)))
+    simulation = GrowingSimulation(Simulator(chains, lossless_rule(chains)))
     for _ in range(4):
-        course.advance(10.0)
-    assert [each.count for each in course.estimates] == [32, 64, 128, 256]
-    course.advance(0.0)
-    assert course.estimates[-1].count == 256 + 32
+        simulation.advance(10.0)
+    assert [each.count for each in simulation.estimates] == [32, 64, 128, 256]
+    simulation.advance(0.0)
+    assert simulation.estimates[-1].count == 256 + 32
 
 
 def test_nothing_to_gather_is_done() -> None:
-    assert Gathering(1, {}).done
+    assert SimulationGroup(1, {}).done
     chains = random_chains(1, 1, 5)  # one token: never a rejection
-    work = Gathering(2, {"alike": Simulator(chains, lossless_rule(chains))})
+    work = SimulationGroup(2, {"alike": Simulator(chains, lossless_rule(chains))})
     for _ in range(8):
         work.advance()
     assert work.done
-    assert "stopped" in progress(work, paused=False)
+    assert "stopped" in progress_in_words(work, paused=False)

@@ -19,7 +19,7 @@ from specviz.theory.rejections import (
 )
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule
 from specviz.ui.theory.rejections.charts import (
-    Course,
+    MeanCurve,
     beside_the_bound,
     coin_improvements,
     drafts_curve,
@@ -46,7 +46,7 @@ def grown(num_drafts: int) -> list[Estimate]:
 
 def test_a_running_mean_with_its_band() -> None:
     exact, estimates = total_rejections(CHAINS), grown(1)
-    made: Any = running_means([Course(name="M 1", exact=exact, estimates=estimates)])
+    made: Any = running_means([MeanCurve(name="M 1", exact=exact, estimates=estimates)])
     mean = trace(made, "M 1, simulated")
     assert list(mean.x) == [30, 60, 120, 240]
     assert list(mean.y) == [each.mean for each in estimates]
@@ -57,20 +57,20 @@ def test_a_running_mean_with_its_band() -> None:
 
 
 def test_several_means_have_a_colour_each() -> None:
-    courses = [
-        Course(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
+    curves = [
+        MeanCurve(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
         for num in (2, 4)
     ]
-    made: Any = running_means(courses)
+    made: Any = running_means(curves)
     colours = [trace(made, f"M {num}, simulated").line.color for num in (2, 4)]
     assert len(set(colours)) == 2
 
 
 def test_nothing_simulated_yet() -> None:
-    made: Any = running_means([Course(name="M 1", exact=3.0, estimates=[])])
+    made: Any = running_means([MeanCurve(name="M 1", exact=3.0, estimates=[])])
     assert list(trace(made, "M 1, exact 3.000").y) == [3.0, 3.0]
     once = Estimate(count=1, total=4, squares=16)
-    lone: Any = running_means([Course(name="M 1", exact=3.0, estimates=[once])])
+    lone: Any = running_means([MeanCurve(name="M 1", exact=3.0, estimates=[once])])
     assert not trace(lone, "M 1, 95 % interval").x
 
 

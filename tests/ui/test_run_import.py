@@ -118,14 +118,12 @@ def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> 
     app = opened()
     app.session_state["runs imported"] = done, time.monotonic()
     sound(app.switch_page("pages/runs.py").run())
-    assert [each.value for each in app.success] == [
-        "1 run imported. 1 was here before: nothing is kept twice."
-    ]
+    assert [each.value for each in app.success] == ["1 run imported. 1 was in the library already."]
 
 
 def test_a_file_too_many_is_refused(library: Library) -> None:
     files = [(f"{n}.json", b"{") for n in range(MOST_FILES + 2)]
-    assert "more than" in import_files(library, files).refused[-1]
+    assert "More than" in import_files(library, files).refused[-1]
 
 
 def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:

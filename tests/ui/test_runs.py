@@ -20,7 +20,7 @@ from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
 from specviz.ui.runs.table import PAGE_ROWS
-from specviz.ui.session.keeper import Keeper, the_keeper
+from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import ROOT, opened, sent, sound
@@ -67,7 +67,7 @@ def words(app: AppTest) -> str:
 
 def test_an_empty_library_says_what_to_do() -> None:
     app = runs_page()
-    assert "No run yet" in words(app)
+    assert "No runs yet" in words(app)
     assert not app.dataframe
 
 
@@ -109,7 +109,7 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     assert list(table(app)["Run"]) == ["broken off"]
     assert "Filtered by ended by" in words(app)
     sound(app.text_input(key="runs_search").set_value("nothing such").run())
-    assert "No run fits" in words(app)
+    assert "No run matches" in words(app)
 
 
 def test_a_search_stands_in_the_link(library: Library) -> None:
@@ -157,7 +157,7 @@ def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
     save_run(library, make_trace(), name="only")
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_delete").click().run())
-    assert "No run yet" in words(app)
+    assert "No runs yet" in words(app)
     sound(app.button(key="runs_undo").click().run())
     assert list(table(app)["Run"]) == ["only"]
 
@@ -173,7 +173,7 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
     assert (
-        "Left out: 1 with the settings of a lane that is there; 1 more than the 4 lanes of Compare."
+        "Left out: 1 with the same settings as a lane; 1 beyond the 4 lanes of Compare."
         in words(app)
     )
 
@@ -278,7 +278,7 @@ def finished_run(trace: Trace) -> Run:
 
 def test_a_run_of_the_worker_is_kept_under_its_id(library: Library) -> None:
     run = finished_run(full_trace())
-    Keeper().keep(run)
+    RunSaver().save(run)
     assert library.open(run.id) == run.trace == full_trace()
 
 
@@ -286,14 +286,14 @@ def test_a_run_that_cannot_be_kept_is_told_and_not_lost(home: Path, library: Lib
     home.mkdir()
     (home / "runs.db").write_bytes(b"no database at all")
     app = opened()
-    the_keeper().keep(finished_run(full_trace()))
+    the_run_saver().save(finished_run(full_trace()))
     sound(app.run())
     assert "not in the library" in app.warning[0].value
     assert "Move it away" in app.warning[0].value
     assert sent(app)["rounds"]["total"]
     assert "not in the library" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
     (home / "runs.db").unlink()
-    the_keeper().keep(finished_run(full_trace()))
+    the_run_saver().save(finished_run(full_trace()))
     assert not sound(app.run()).warning
 
 

@@ -20,7 +20,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     speedup,
 )
-from specviz.ui.theory.speed.charts import MAP_COSTS, RunPoint, speedup_map
+from specviz.ui.theory.speed.charts import MAP_COSTS, SpeedupPoint, speedup_map
 from tests.ui.paging import ROOT, opened, sound, until_over
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
 
@@ -41,7 +41,7 @@ def test_the_page_opens_with_its_curves() -> None:
     assert curve["y"] == pytest.approx([speedup(0.7, gamma, 0.05, 1.1) for gamma in range(25)])
     best, value = best_gamma(0.7, 0.05, 1.1, 24)
     assert f"the best γ is **{best}: {value:.2f} times**" in words(app)
-    assert "p for the draft and q for the target" in words(app)
+    assert "p is the draft and q the target" in words(app)
 
 
 def test_the_figures_beside_the_chart() -> None:
@@ -131,7 +131,7 @@ def test_points_open_a_paper_s_row_and_a_run() -> None:
 
 def test_points_beyond_the_map_stand_at_its_edge() -> None:
     points = [
-        RunPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
+        SpeedupPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
         for name, c in (("copying", 0.0), ("dear draft", 1.7))
     ]
     made: Any = speedup_map(1.0, (0.7, 0.1), runs=points)
@@ -180,7 +180,7 @@ def test_the_papers_rows_are_all_there() -> None:
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
     assert app.dataframe[0].proto.columns.count("%.2f") == 3
-    assert "Copying in conversation: not reported." in words(app)
+    assert "Copying is not reported for conversation." in words(app)
     axis = charts(app)["speed_papers"]["layout"]["yaxis"]
     assert axis["automargin"]
 

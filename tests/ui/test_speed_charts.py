@@ -11,7 +11,7 @@ import pytest
 from specviz.theory.speed import best_gamma, expected_tokens, speedup
 from specviz.ui.theory.speed.charts import (
     MAP_COSTS,
-    RunPoint,
+    SpeedupPoint,
     expected_and_measured,
     speedup_map,
     speedup_over_gamma,
@@ -19,8 +19,8 @@ from specviz.ui.theory.speed.charts import (
 )
 
 POINTS = [
-    RunPoint(label="first", alpha=0.7, c=0.1, speedup=1.8, run_id="a", expected=2.0),
-    RunPoint(label="second", alpha=0.5, c=0.2, speedup=0.9, run_id="b"),
+    SpeedupPoint(label="first", alpha=0.7, c=0.1, speedup=1.8, run_id="a", expected=2.0),
+    SpeedupPoint(label="second", alpha=0.5, c=0.2, speedup=0.9, run_id="b"),
 ]
 
 

@@ -11,8 +11,8 @@ from specviz.theory import blocks, multidraft, tradeoff
 from specviz.theory.examples import REF5
 from specviz.ui.theory.bias.charts import (
     Dots,
-    Landing,
-    Mark,
+    ExactPoint,
+    SimulatedPoint,
     areas_chart,
     blocks_chart,
     drafts_chart,
@@ -41,8 +41,11 @@ def test_areas_split_the_distance(epsilon: float) -> None:
 
 
 def test_the_plane_has_its_line_and_its_points() -> None:
-    marks = [Mark(name="one", reject=0.1, bias=0.2), Mark(name="two", reject=0.3, bias=0.25)]
-    landing = Landing(name="one", reject=0.11, reject_width=0.02, bias=0.19, bias_width=0.01)
+    marks = [
+        ExactPoint(name="one", reject=0.1, bias=0.2),
+        ExactPoint(name="two", reject=0.3, bias=0.25),
+    ]
+    landing = SimulatedPoint(name="one", reject=0.11, reject_width=0.02, bias=0.19, bias_width=0.01)
     plane: Any = pareto_plane(0.3, marks, [landing])
     drawn = traces(plane)
     assert (drawn["Pareto front"].x, drawn["Pareto front"].y) == ((0.3, 0.0), (0.0, 0.3))
@@ -56,20 +59,20 @@ def test_the_plane_has_its_line_and_its_points() -> None:
 
 def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
     ends = (("ε 1, OPT", 0.0), ("ε 1, UNO", 0.003), ("lenience 0.8", 0.0), ("threshold 1", 0.2))
-    marks = [Mark(name=name, reject=reject, bias=0.3 - reject) for name, reject in ends]
+    marks = [ExactPoint(name=name, reject=reject, bias=0.3 - reject) for name, reject in ends]
     plane: Any = pareto_plane(0.3, marks)
     drawn = traces(plane)["exact"]
     assert drawn.text == ("\u2003ε 1: OPT, UNO<br>\u2003lenience 0.8", "", "", "\u2003threshold 1")
     assert drawn.customdata == tuple(name for name, _ in ends)
     assert {each.text for each in plane.layout.annotations} == {"no rule gets here", "lossless"}
-    plane = pareto_plane(0.3, [Mark(name="ε 0, OPT", reject=0.3, bias=0.0)])
+    plane = pareto_plane(0.3, [ExactPoint(name="ε 0, OPT", reject=0.3, bias=0.0)])
     assert traces(plane)["exact"].text == ("ε 0, OPT\u2003",)
     assert "the draft alone" in {each.text for each in plane.layout.annotations}
     assert "lossless" not in {each.text for each in plane.layout.annotations}
 
 
 def test_equal_models_have_a_plane_without_a_triangle() -> None:
-    plane: Any = pareto_plane(0.0, [Mark(name="all", reject=0.0, bias=0.0)])
+    plane: Any = pareto_plane(0.0, [ExactPoint(name="all", reject=0.0, bias=0.0)])
     assert plane.layout.annotations == ()
     assert plane.layout.xaxis.range[1] > 0.01
 

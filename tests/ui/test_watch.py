@@ -183,7 +183,7 @@ def test_a_real_run_of_the_embedded_pair() -> None:
     sound(app.slider(key="gamma").set_value(8).run())
     points = until_over(app)["charts"]["throughput"]["points"]
     assert [point["gamma"] for point in points] == [3, 8]
-    runs = app.session_state["history"].all_shown()
+    runs = app.session_state["history"].shown_runs()
     assert [each["few"] for each in points] == [run.figures.num_whole_rounds < 10 for run in runs]
     assert points[1]["few"]
 
@@ -214,7 +214,7 @@ def test_a_run_that_fails_says_why_and_keeps_the_stage() -> None:
     data = until_state(app, "failed")
     assert data["run"]["id"] == "recorded"
     assert not data["run"]["waiting"]
-    assert data["summary"]["sentence"].endswith("Below: the recorded run.")
+    assert data["summary"]["sentence"].endswith("Below is the recorded run.")
     assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]
     assert data["run"]["remedy"]
 

@@ -1,7 +1,7 @@
-"""Figures of lanes laid over each other: acceptance, tokens, times, speedup, kinds of text.
+"""Charts that compare lanes: acceptance, tokens, times, speedup, kinds of text.
 
-All are measured but the curves over gamma, which are worked out from each lane's own step
-costs and acceptance. A lane keeps its colour and its symbol in every figure.
+All is measured but the curves over gamma, which follow from the step costs and the acceptance of
+a lane. A lane has the same colour and symbol in every chart.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
-_MOST_TIMES = 3  # the highest value, and no interval is drawn farther
+_MOST_TIMES = 3  # the highest value: an interval that goes farther is cut off
 _TIME = CATALOGUE["ms_a_token"]
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A measured value and where it may lie; ends None where it has no interval."""
+    """A measured value with its interval; the ends are None where it has none."""
 
     value: float
     low: float | None = None
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRuns:
-    """A lane as the charts know it: every run that was measured of it, and each one's figures."""
+    """All runs that were measured of a lane, and their figures."""
 
     label: str
     traces: tuple[Trace, ...]
@@ -54,14 +54,14 @@ class LaneRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindReadings:
-    """One kind of text: a reading a lane, None where there is none."""
+    """One kind of text, with one reading for every lane, or None."""
 
     kind: str
     readings: tuple[Reading | None, ...]
 
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Accepted among tested at each place of a draft, every run of a lane together."""
+    """Accepted / tested by place in the draft, over all runs of a lane."""
     made = figure(x_title="place in the draft", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
         places, shares, counts = _by_place(lane.rounds)
@@ -83,9 +83,9 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """How often a whole round gave so many tokens; a dashed line at each mean.
+    """How often a whole round gave 1, 2, … tokens, with a dashed line at the mean.
 
-    That is tau of all rounds together, which need not be the median of the runs' own.
+    The mean is tau over all rounds of a lane; the table has the median of the runs' taus.
     """
     made = figure(x_title="tokens a round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
@@ -113,7 +113,7 @@ _PATTERNS = ("", "/", ".", "x")
 
 
 def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Milliseconds a token: drafting, verifying and the rest of a round, and the target alone."""
+    """Milliseconds a token: drafting, verifying and the rest; below them the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
     made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
@@ -142,11 +142,10 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """What each lane's own acceptance and step costs let expect, and a point where it came out.
+    """The measured speedup of a lane as a point, and what would be expected at other gammas.
 
-    The curve takes every candidate as accepted with the lane's mean expected acceptance. Prompt
-    lookup drafts as much as it finds, so it has no curve. An interval that goes far beyond every
-    value is cut off.
+    The curve follows from the lane's step costs, with every candidate accepted with the mean
+    expected acceptance. Prompt lookup drafts as many as it finds, so it has no curve.
     """
     made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     heights = [1.0]  # of the target alone and the curves
@@ -173,10 +172,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """A figure of each lane over the kinds of text, with its interval.
-
-    An interval that goes far beyond every value is cut off: drawn whole it would hide the rest.
-    """
+    """A figure over the kinds of text, with its interval, for every lane."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
@@ -190,7 +186,10 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Where a chart from 0 ends; ``heights``: what else it draws."""
+    """The top of a chart that begins at 0: a very long interval may not press the rest flat.
+
+    ``heights`` are other values that it draws.
+    """
     known = [each for each in readings if each is not None]
     highest = max((*heights, *(each.value for each in known)), default=1.0)
     ends = [each.value if each.high is None else each.high for each in known]
@@ -230,7 +229,7 @@ def _add_readings(
 
 
 def _by_place(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """Places with a tested candidate, their acceptance, and how many were tested."""
+    """The places that were tested, the acceptance at each, and how many were tested there."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
     tested = [sum(entry.num_tested > place for entry in rounds) for place in range(deepest)]
     accepted = [sum(entry.num_accepted > place for entry in rounds) for place in range(deepest)]
@@ -239,7 +238,7 @@ def _by_place(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int
 
 
 def _phases(rounds: Sequence[Round]) -> dict[str, float]:
-    """Milliseconds a token in each phase; empty without a whole round."""
+    """Milliseconds a token by phase; empty without a whole round."""
     tokens = sum(len(entry.emitted) for entry in rounds)
     if not tokens:
         return {}
@@ -250,7 +249,7 @@ def _phases(rounds: Sequence[Round]) -> dict[str, float]:
 
 
 def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
-    """The median milliseconds a token of each target, by its name where there are several."""
+    """Median milliseconds a token of the target alone, for every target that was used."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):

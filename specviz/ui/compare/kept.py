@@ -1,6 +1,6 @@
-"""Comparisons of the library, found again: one is chosen, opened, and shown as when it was made.
+"""Comparisons that the library keeps: one is chosen, and its results are shown again.
 
-``/compare?compare_tab=Kept&kept=KEY`` opens one by its link.
+The link ``/compare?compare_tab=Kept&kept=KEY`` opens one.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from specviz.ui.compare.lanes import TAKEN, lane_text
 from specviz.ui.compare.results import Findings, show_results
 from specviz.ui.compare.settings import beyond_controls, take_settings
 from specviz.ui.runs.table import COMPARISON
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-LINK = "kept"
+KEPT_LINK = "kept"
 TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept")
 _OPENED = "compare kept"
-_USE = "Its lanes and settings are put into the controls; nothing is run."
+_USE = "Puts its lanes and settings into the controls. Nothing is run."
 
 
 def show_kept(*, busy: bool) -> None:
-    """What is wrong with the library, or with one comparison of it, is said here."""
+    """The tab of kept comparisons; an error of the library is shown in it."""
     try:
-        library = the_keeper().library
+        library = the_library()
         rows = {row.key: row for row in library.comparisons() if row.num_runs}
         chosen = _choose(rows)
         if chosen is not None:
@@ -39,9 +39,9 @@ def show_kept(*, busy: bool) -> None:
 
 def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
     if not rows:
-        st.info("No comparison is kept yet. Those made here or on the command line stay.")
+        st.info("No comparison is kept yet. Every one made here or on the command line is kept.")
         return None
-    linked = st.query_params.get(LINK)
+    linked = st.query_params.get(KEPT_LINK)
     if "compare_kept" not in st.session_state and linked in rows:
         st.session_state["compare_kept"] = linked
     key = st.selectbox(
@@ -50,10 +50,10 @@ def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
     )  # fmt: skip
     if key is None:
         if linked is not None and linked not in rows:
-            st.warning("The link names a comparison that is not kept.")
-        st.query_params.pop(LINK, None)
+            st.warning("The comparison in the link is not kept here.")
+        st.query_params.pop(KEPT_LINK, None)
         return None
-    st.query_params[LINK] = key
+    st.query_params[KEPT_LINK] = key
     return rows[key]
 
 
@@ -80,7 +80,7 @@ def _show_one(library: Library, row: ComparisonRow, busy: bool) -> None:
 
 
 def _use(plan: Plan) -> None:
-    """Into the controls, and to the tab where a click compares them."""
+    """Puts the plan into the controls and opens the tab that would run it."""
     st.session_state[TAKEN] = [lane_text(lane) for lane in plan.lanes]
     take_settings(plan)
     st.session_state[TAB] = TABS[0 if len(plan.items) == 1 else 1]
@@ -89,15 +89,15 @@ def _use(plan: Plan) -> None:
 def _missing(plan: Plan, missing: int) -> str:
     are = "is" if missing == 1 else "are"
     return (
-        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, use "
-        "these settings and compare again: what is kept is not run again."
+        f"{missing} of {num_runs(plan)} runs {are} missing or deleted. To make them, press Use "
+        "these settings and compare again: only the missing runs are made."
     )
 
 
 def _opened(library: Library, row: ComparisonRow) -> tuple[Findings | None, int]:
-    """What it came to, None until every lane has a run; and how many runs are not there.
+    """The findings, None unless every lane has a run; and how many runs are missing.
 
-    Opened once, and again when there are more runs.
+    Remembered until the number of kept runs changes.
     """
     known: tuple[ComparisonRow, Findings | None, int] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != row:

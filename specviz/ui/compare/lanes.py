@@ -1,7 +1,7 @@
 """The lanes of the Compare page as cards, and the link that holds them.
 
-A lane stands in the link as ``lane=gamma=2,temperature=0.7``: what it leaves out is the
-default. What a link names is only a wish: no pair is loaded before a click.
+A lane stands in the link as ``lane=gamma=2,temperature=0.7``; what is left out has its default.
+A link loads no pair by itself: that takes a click.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
 from specviz.ui.widgets.plain_text import as_text
 
-TAKEN = "compare_lanes"  # lanes as text that another page has put there
-DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the figures draw them
+TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
+DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
 _KEY = "compare cards"
 _LINK = "lane"
 _FIRST = (RunConfig(gamma=2), RunConfig(gamma=8))
-_ENDING = ("temperature", "top_k", "top_p")  # what a card brings within its controls' ends
+_ENDING = (
+    "temperature",
+    "top_k",
+    "top_p",
+)  # settings that are moved into the range of their controls
 _SPARE = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 
 @dataclass(slots=True)
 class Card:
-    """One lane; its number names its widgets and is never used again."""
+    """One lane. Its number is in the keys of its widgets and is never given to another."""
 
     number: int
     lane: Lane
@@ -48,12 +52,14 @@ class Card:
 
 @dataclass(slots=True)
 class Cards:
-    """The lanes of this session, from the link, another page, or the first two."""
+    """The lanes of this session: from the link, from another page, or the two to begin with."""
 
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)  # what a card's controls cannot say
-    shown: PairSpec | None = None  # by the boxes of the page when the lanes were last looked at
+    changed: list[str] = field(
+        default_factory=list
+    )  # settings that had to change to fit the controls, in sentences
+    shown: PairSpec | None = None  # what the boxes of the pair named last time
     _count: int = 0
 
     @property
@@ -61,7 +67,7 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Instead of the present ones; what is wrong with a text is kept in words."""
+        """Replaces the lanes; a text that is no lane is left out, and ``refused`` says why."""
         self.cards, self.refused, self.changed = [], [], []
         for text in texts[:MAX_LANES]:
             try:
@@ -81,14 +87,14 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """A lane unlike those that are there."""
+        """Adds a lane unlike the present ones."""
         there = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _SPARE
         lanes = [Lane(spec=spec, config=config) for config in spare]
         self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
 
     def follow(self, spec: PairSpec) -> None:
-        """Lanes of the pair that the boxes showed go with them to the pair that they show now."""
+        """Lanes of the pair that the boxes named before change to the one that they name now."""
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
@@ -96,13 +102,13 @@ class Cards:
                 st.session_state.pop(f"compare_{card.number}_pair", None)
 
     def _reachable(self, lane: Lane) -> Lane:
-        """With its settings between the ends of the controls; what that changes is told."""
+        """The lane with its settings moved into the range of the controls; ``changed`` tells."""
         ends: dict[str, Any] = {
             name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _ENDING
         }
         self.changed += [
             f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
-            f"{getattr(lane.config, name):g} is beyond this page, so it is {end:g} here."
+            f"{getattr(lane.config, name):g} is out of range here, so it was set to {end:g}."
             for name, end in ends.items()
             if end != getattr(lane.config, name)
         ]
@@ -117,7 +123,7 @@ def _default(name: str) -> Any:
 
 
 def session_cards(spec: PairSpec) -> Cards:
-    """``spec`` is the pair that the page shows: of the first lanes, and of those that follow it."""
+    """The session's lanes; ``spec`` is the pair that the page shows."""
     cards: Cards = st.session_state.setdefault(_KEY, Cards())
     taken = st.session_state.pop(TAKEN, None)
     if not cards.cards or taken:
@@ -127,7 +133,7 @@ def session_cards(spec: PairSpec) -> Cards:
 
 
 def lane_text(lane: Lane) -> str:
-    """A lane as the link and the command line write it: what is not the default."""
+    """A lane as the link and the command line write it: without what has its default."""
     spec, config = lane.spec, lane.config
     named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
@@ -142,7 +148,7 @@ def lane_text(lane: Lane) -> str:
 
 
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
-    """Draw a card a lane, read them, and put them into the link."""
+    """Draw a card for every lane, read them, and put them into the link."""
     for words in cards.refused:
         st.warning(f"A lane of the link was left out. {as_text(words)}")
     for words in cards.changed:
@@ -161,7 +167,7 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
 
 
 def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -> DeltaGenerator:
-    """Read a lane, and leave room for its label, which depends on all of them."""
+    """Draw and read a lane; returns a place for its label, which depends on all lanes."""
     with column, st.container(border=True, key=f"compare_card_{card.number}", gap="small"):
         head = st.container(horizontal=True, vertical_alignment="center")
         card.lane = _choose_lane(card, spec, busy)
@@ -192,8 +198,8 @@ def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> No
 
 def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     lane, config = card.lane, card.lane.config
-    gamma = _kept(card, "gamma", config.gamma)
-    temperature = _kept(card, "temperature", config.temperature)
+    gamma = _widget_key(card, "gamma", config.gamma)
+    temperature = _widget_key(card, "temperature", config.temperature)
     low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
         "gamma": st.slider("Draft tokens a round, γ", low, max(high, config.gamma), key=gamma,
@@ -205,24 +211,24 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
         chosen = _choose_pair(card, spec, busy)
         changed |= _choose_more(card, config, chosen, busy)
         name = st.text_input(
-            "Name", key=_kept(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
-            placeholder="what sets it apart",
+            "Name", key=_widget_key(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
+            placeholder="optional",
         )  # fmt: skip
     return Lane(spec=chosen, config=replace(config, **changed), name=_nameable(name))
 
 
 def _nameable(text: str) -> str:
-    """Without what a lane's name may not hold."""
+    """The text without the characters that a lane's name may not have."""
     return "".join(each for each in text if each.isprintable()).strip()
 
 
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
     options = list(dict.fromkeys([PairSpec(), spec, card.lane.spec, *known]))
-    key = _kept(card, "pair", card.lane.spec)
+    key = _widget_key(card, "pair", card.lane.spec)
     return st.selectbox(
         "Pair", options, key=key, format_func=lambda each: each.label, disabled=busy,
-        help="One that is not on this machine is fetched when the comparison starts.",
+        help="A pair that is not on this machine is downloaded when the comparison starts.",
     )  # fmt: skip
 
 
@@ -230,21 +236,23 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
     drafters = ["model", "prompt-lookup"] if spec.needs_draft else ["prompt-lookup"]
     first = config.drafter if config.drafter in drafters else drafters[0]
     drafter = st.selectbox(
-        "Drafter", drafters, key=_kept(card, "drafter", first), disabled=busy,
-        help="The draft model; or prompt lookup, which copies what followed the same words.",
+        "Drafter", drafters, key=_widget_key(card, "drafter", first), disabled=busy,
+        help="The draft model; or prompt lookup, which copies what followed the same words earlier "
+        "in the text.",
     )  # fmt: skip
     top_k = st.number_input(
         "Top-k (0 is off)",
         *COMPARED["top_k"].whole_ends,
-        key=_kept(card, "top_k", config.top_k),
+        key=_widget_key(card, "top_k", config.top_k),
         disabled=busy,
     )
     top_p = st.slider(
         "Top-p (1 is off)", *COMPARED["top_p"].ends, step=0.05, disabled=busy,
-        key=_kept(card, "top_p", config.top_p),
+        key=_widget_key(card, "top_p", config.top_p),
     )  # fmt: skip
     rule = st.selectbox(
-        "Verification rule", ["lossless", "over-accept"], key=_kept(card, "rule", config.rule),
+        "Verification rule", ["lossless", "over-accept"],
+        key=_widget_key(card, "rule", config.rule),
         disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
     )  # fmt: skip
     chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
@@ -252,22 +260,22 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         return chosen | {"epsilon": 0.0, "residual": "leftover"}
     epsilon = st.slider(
         "ε, added to the target", *COMPARED["epsilon"].ends, step=0.01, disabled=busy,
-        key=_kept(card, "epsilon", config.epsilon),
+        key=_widget_key(card, "epsilon", config.epsilon),
     )  # fmt: skip
     residual = st.selectbox(
         "Recovered from", ["leftover", "target", "draft"], disabled=busy,
-        key=_kept(card, "residual", config.residual),
+        key=_widget_key(card, "residual", config.residual),
     )  # fmt: skip
     return chosen | {"epsilon": _typed(epsilon), "residual": residual}
 
 
 def _typed(value: float) -> float:
-    """As a person would write it: a slider's steps add up to 0.15000000000000002."""
+    """Rounded: a slider's steps add up to 0.15000000000000002."""
     return round(value, 6)
 
 
-def _kept(card: Card, name: str, value: object) -> str:
-    """The key of a widget that begins with ``value``, also when the page is opened again."""
+def _widget_key(card: Card, name: str, value: object) -> str:
+    """The key of a widget, which starts with ``value``, also when the page is opened again."""
     key = f"compare_{card.number}_{name}"
     st.session_state.setdefault(key, value)
     return key

@@ -1,7 +1,6 @@
-"""What a comparison came to: verdict, table, kinds of text, race, charts, files to take away.
+"""The results of a comparison: verdict, table, kinds of text, race, charts, downloads.
 
-The same for one prompt and for many; ``name`` keeps apart the parts of results that stand on one
-page.
+The same for one prompt and for many; ``name`` keeps the widgets of two results on one page apart.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from specviz.comparison import (
     Ratio,
     basis,
     comparison_to_json,
+    interval_units,
 )
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
 from specviz.comparison.work import ComparisonWork
@@ -41,24 +41,24 @@ from specviz.ui.compare.charts import (
     tokens_per_round,
 )
 from specviz.ui.compare.lanes import DOTS
-from specviz.ui.compare.words import NO_KIND, first_sentence, kinds_with_intervals
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
 
+NO_KIND = "no kind"
 _KEY = "compare findings"
 
 
 class Findings:
-    """A comparison, and what is drawn of it, each made once."""
+    """A comparison and what is drawn of it; race and charts are made once, when first asked for."""
 
     def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
         self.comparison, self.measured = comparison, tuple(measured)
-        self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
+        self.raced = prompts_raced(comparison, measured)  # prompts with a run of every lane
         self._races: dict[int, dict[str, object]] = {}
         self.lanes = [
             LaneRuns(
-                label=lane.label.replace("<", "‹"),  # plotly reads a little markup
+                label=lane.label.replace("<", "‹"),  # plotly would read it as markup
                 traces=tuple(run.trace for run in measured if run.job.lane == index),
                 figures=tuple(run.figures for run in measured if run.job.lane == index),
                 speedup=_reading(lane.speedup_ratio),
@@ -124,7 +124,7 @@ def show_results(found: Findings, name: str) -> None:
 
 
 def _show_verdict(found: Findings, name: str) -> None:
-    """The words at the head of the results, and what they rest on."""
+    """The verdict, its notes, and what it rests on."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
@@ -138,13 +138,13 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """The prompt that it is on; None where no prompt has a run of every lane."""
+    """Returns the number of the prompt; None where no prompt has a run of every lane."""
     if not found.raced:
         return None
     st.markdown("#### The race")
     st.caption(
-        "Of each lane the run nearest its median rate on the prompt, all on one clock as they "
-        "really ran. Choose a lane to see its text and its verdicts."
+        "For each lane, the run whose rate is nearest the lane's median on this prompt. All are on "
+        "one clock, as they really ran. Choose a lane to see its text and its verdicts."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:
@@ -180,16 +180,16 @@ def _show_table(found: Findings, name: str) -> None:
 
 
 def _show_charts(found: Findings, name: str) -> None:
-    """In rows of two, so that their heads stand level."""
+    """In rows of two, so that the charts of a row begin at one height."""
     st.markdown("#### Where it comes from")
     notes = {
-        "gamma": "Points: the speedup, with its interval. Dotted: what the lane's step costs and "
-        "its acceptance let expect at each γ. An interval may go on beyond the chart.",
-        "times": "Where the time of a token goes: the lanes as they were recorded, the target "
-        "alone as it was timed along their words.",
-        "places": "Acceptance by the place in the draft, all runs of a lane together.",
-        "tokens": "Tokens that a round gives. Dashed: their mean, τ of all rounds of a lane; the "
-        "table has the median of its runs.",
+        "gamma": "Points: the measured speedup with its interval, which may end beyond the chart. "
+        "Dotted: what the lane's step costs and acceptance would give at other γ.",
+        "times": "Where the time of a token goes, in the lanes and in the target alone, which was "
+        "timed on the same words.",
+        "places": "Share of tested candidates accepted, by place in the draft; all runs of a lane.",
+        "tokens": "How often a round gave so many tokens. Dashed: the mean, which is τ over all "
+        "rounds of a lane; the table has the median over its runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -204,11 +204,11 @@ def _show_kinds(found: Findings, name: str) -> None:
         return
     st.markdown("#### By kind of text")
     if not comparison.kinds:
-        st.caption("All prompts are of one kind, so there is nothing to tell apart.")
+        st.caption("All prompts are of one kind, so there are no kinds to compare.")
         return
     words = kinds_with_intervals(comparison.kinds)
     heads = (
-        "Speedup by kind of text; an interval may go on beyond the chart.",
+        "Speedup by kind of text; an interval may end beyond the chart.",
         "Expected acceptance by kind of text.",
     )
     columns = st.columns(2, gap="medium")
@@ -217,7 +217,7 @@ def _show_kinds(found: Findings, name: str) -> None:
         with column:
             show_chart(chart, f"{head} {words}", "measured", key=f"compare_{sort}_{name}")
     st.table(_kinds_frame(found), border="horizontal")
-    st.caption(f":green-badge[measured] Beside each kind its prompts. {words}")
+    st.caption(f":green-badge[measured] In brackets the number of prompts. {words}")
 
 
 def _show_files(found: Findings, name: str, item: int | None) -> None:
@@ -275,3 +275,26 @@ def _kind_words(lane: KindLane) -> str:
     words = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
     words += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []
     return ", ".join(words) or UNKNOWN
+
+
+def first_sentence(text: str) -> str:
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]
+
+
+def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
+    """What the intervals of the kinds of text are over; one sentence where they are all alike."""
+    groups: dict[str, list[str]] = {}
+    for each in kinds:
+        groups.setdefault(_of_kind(each), []).append(as_text(each.kind or NO_KIND))
+    if len(groups) == 1:
+        return f"{next(iter(groups)).capitalize()}."
+    told = (f"{words} for {', '.join(names)}" for words, names in sorted(groups.items()))
+    return f"{'; '.join(told).capitalize()}."
+
+
+def _of_kind(kind: KindResult) -> str:
+    units = interval_units(
+        ratio for lane in kind.lanes for ratio in (lane.speedup_ratio, lane.expected)
+    )
+    return f"95 % intervals over {' or '.join(units)}" if units else "no intervals, with one run"

@@ -45,7 +45,7 @@ class Suite:
 
 
 def choose_shared() -> Shared:
-    """Draw the controls where the caller stands, and read them."""
+    """Draw the controls and read them."""
     prompt = _PROMPT.choose()
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_returning("compare_length"),
@@ -53,14 +53,15 @@ def choose_shared() -> Shared:
     )  # fmt: skip
     repeats = st.slider(
         "Repeats", 1, _MOST_REPEATS, 5, key=_returning("compare_repeats"), bind=_LINKED,
-        help="Each has the next seed, the same for every lane. Two are needed for an interval.",
+        help="Every repeat has another seed, the same for all lanes. An interval takes at least "
+            "two.",
     )  # fmt: skip
     seed = st.number_input(
         "First seed", *_SEED.whole_ends, 0, key=_returning("compare_seed"), bind=_LINKED
     )
     ignore_eos = st.toggle(
         "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
-        bind=_LINKED, help="So that all runs are of one length.",
+        bind=_LINKED, help="All runs then have the same length.",
     )  # fmt: skip
     shared = Shared(
         prompt=prompt,
@@ -70,12 +71,12 @@ def choose_shared() -> Shared:
         repeats=repeats,
         ignore_eos=ignore_eos,
     )
-    _keep("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
+    _remember("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
     return shared
 
 
 def choose_suite() -> Suite:
-    """The presets, or a file; what is wrong with the file is in the answer."""
+    """The presets, or the prompts of a file; an error of the file is returned, not raised."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
             "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
@@ -91,7 +92,7 @@ def choose_suite() -> Suite:
 
 
 def take_settings(plan: Plan) -> None:
-    """Into the controls, before they are drawn: what the plan's lanes share."""
+    """Set the controls, before they are drawn, to what the plan's lanes share."""
     state, config = st.session_state, plan.lanes[0].config
     repeats = min(plan.repeats, _MOST_REPEATS)
     state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
@@ -109,13 +110,13 @@ def beyond_controls(plan: Plan) -> tuple[str, ...]:
     """What ``take_settings`` cannot take over, in sentences."""
     config, told = plan.lanes[0].config, list[str]()
     if config.max_new_tokens not in _LENGTH:
-        told.append(f"Its length is beyond this page, which has {_LENGTH} tokens.")
+        told.append(f"Its length is out of range here: this page has {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
-        told.append(f"It has more repeats than the {_MOST_REPEATS} of this page.")
+        told.append(f"It has more repeats than the {_MOST_REPEATS} that this page allows.")
     if config.stop or config.chat != RunConfig().chat:
-        told.append("Its stop words or its chat template are not set here.")
+        told.append("Its stop words or its chat template cannot be set on this page.")
     if len(plan.items) > 1 and plan.items != preset_suite():
-        told.append("Its prompts came from a file: choose that again.")
+        told.append("Its prompts came from a file: choose that file again.")
     return tuple(told)
 
 
@@ -132,7 +133,7 @@ def plan_of(
         "seed": shared.seed,
         "max_new_tokens": shared.length,
         "ignore_eos": shared.ignore_eos,
-        "record": len(items) == 1,  # what both models thought is shown of one prompt only
+        "record": len(items) == 1,  # a race of one prompt shows what both models thought
     }
     planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)
     if len(set(planned)) < len(planned):
@@ -146,7 +147,7 @@ def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
 
 def _uploaded() -> tuple[SuiteItem, ...]:
     file = st.file_uploader(
-        "JSONL: an object a line, with prompt and, if you like, kind",
+        "JSONL: one object a line, with prompt and, optionally, kind",
         type=["jsonl", "json", "txt"],
         key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
     )  # fmt: skip
@@ -159,7 +160,7 @@ def _uploaded() -> tuple[SuiteItem, ...]:
     return read_suite(text, file.name)
 
 
-# Streamlit forgets a widget when another page is opened; these come back as they were.
+# Streamlit forgets the widgets of a page that is left; these come back as they were.
 
 
 def _returning(key: str) -> str:
@@ -169,5 +170,5 @@ def _returning(key: str) -> str:
     return key
 
 
-def _keep(*keys: str) -> None:
+def _remember(*keys: str) -> None:
     st.session_state.setdefault(_KEPT, {}).update({key: st.session_state[key] for key in keys})

@@ -1,4 +1,4 @@
-"""What can be done with the chosen runs: open, compare, write to them, take away, delete."""
+"""What can be done with the chosen runs: open, compare, annotate, export, delete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.lanes import TAKEN, lane_text
 from specviz.ui.runs.table import head_of, title_of
-from specviz.ui.watch.opened import LINK
+from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 MOST_ROUNDS = 1000  # runs whose rounds go into one file
@@ -27,11 +27,11 @@ _LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Buttons for the chosen runs; with none chosen, the export of all that the query finds."""
+    """Buttons for the chosen runs; with none chosen, only the export of all that were found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
-            watch = {LINK: chosen[0].id}
+            watch = {RUN_LINK: chosen[0].id}
             st.page_link("pages/watch.py", label="Open in Watch →", query_params=watch)
         _offer_comparison(library, chosen)
         st.button("Delete", key="runs_delete", on_click=_delete, args=(library, _ids(chosen)))
@@ -63,8 +63,8 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, _ids(chosen))),
-        help=f"The pair and the settings of each become a lane there; at most {MAX_LANES}. Its "
-        "prompt, device and number format do not: all lanes share those of Compare.",
+        help=f"Every run becomes a lane with its pair and settings; at most {MAX_LANES}. Prompt, "
+        "device and number format are not taken over: they are the same for all lanes.",
     )
     if lanes := st.session_state.get(TAKEN):
         plural = "" if len(lanes) == 1 else "s"
@@ -88,23 +88,23 @@ def _add_to_compare(library: Library, run_ids: Sequence[str]) -> None:
 
 
 def _left_out(alike: int, over: int) -> str:
-    words = [f"{alike} with the settings of a lane that is there"] if alike else []
-    words += [f"{over} more than the {MAX_LANES} lanes of Compare"] if over else []
+    words = [f"{alike} with the same settings as a lane"] if alike else []
+    words += [f"{over} beyond the {MAX_LANES} lanes of Compare"] if over else []
     return f"Left out: {'; '.join(words)}." if words else ""
 
 
-# Words: name, tags, note
+# Name, tags and note
 
 
-def show_words(library: Library, row: RunRow) -> None:
-    """A form for what a person may write to a run."""
+def show_annotations(library: Library, row: RunRow) -> None:
+    """A form for the name, tags and note of a run."""
     with st.form(f"runs_words_{row.id}"):
         st.markdown(f"**{as_text(title_of(row))}**")
         if row.name:
             st.caption(as_text(head_of(row)))
         left, right = st.columns(2)
         name = left.text_input("Name", row.name, max_chars=200, placeholder=title_of(row))
-        tags = right.text_input("Tags, with commas between", ", ".join(row.tags), max_chars=800)
+        tags = right.text_input("Tags, separated by commas", ", ".join(row.tags), max_chars=800)
         note = st.text_area("Note", row.note, max_chars=4000, height=80)
         if st.form_submit_button("Save"):
             _attempt(partial(_write, library, row.id, name or "", tags or "", note or ""))()
@@ -149,11 +149,11 @@ def _dismiss() -> None:
     st.session_state.pop(_DELETED, None)
 
 
-# Taking away
+# Exporting
 
 
 def _offer_files(library: Library, row: RunRow) -> None:
-    """Made at the click, so that a list opens no trace."""
+    """Files of one run. They are made on the click, so that drawing the page opens no trace."""
     made: list[tuple[str, str, str, Callable[[Trace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
@@ -177,8 +177,8 @@ def _file(library: Library, run_id: str, make: Callable[[Trace], str]) -> str:
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
     """Parquet of these runs, or of all that a query finds."""
-    whose = "all that were found" if isinstance(rows, Query) else f"{len(rows)} runs"
-    st.caption(f"Of {whose}; rounds of at most {MOST_ROUNDS:,}.")
+    whose = "all runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
+    st.caption(f"Of {whose}; rounds of the first {MOST_ROUNDS:,} runs at most.")
     for label, name, make in (
         ("Runs (Parquet)", "runs", _runs_table),
         ("Rounds (Parquet)", "rounds", _rounds_table),
@@ -207,7 +207,7 @@ def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
 
 
 def _attempt(act: Callable[[], object]) -> Callable[[], None]:
-    """An act whose refusal is shown on the page."""
+    """The act, with its error remembered for the page instead of raised."""
 
     def attempted() -> None:
         st.session_state.pop(_FAILED, None)
@@ -219,7 +219,7 @@ def _attempt(act: Callable[[], object]) -> Callable[[], None]:
     return attempted
 
 
-def show_refusal() -> None:
+def show_failed_action() -> None:
     if (error := st.session_state.pop(_FAILED, None)) is not None:
         show_error(error)
 

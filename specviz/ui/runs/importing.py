@@ -1,8 +1,7 @@
-"""Traces from files into the library. Each file is taken whole or refused in words.
+"""Traces from files into the library. A file is imported whole, or refused with the reason.
 
-A file is strange until it has been read, measured and written for the player once: one that
-passes the reader and still cannot be shown is refused as well. A run that is here, or was and
-is deleted, stays the one it is.
+Nothing in a file is trusted: besides being read, its trace must give figures and data for the
+player. A run that the library has, even a deleted one, is not imported a second time.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from specviz.store import Library, parsed, trace_from_record
 from specviz.store.saving import save_run
 
 MOST_FILES = 50
-MOST_BYTES = 32 * 10**6  # some 14,000 tokens with all that is recorded
-# JSON is parsed at one go, with every other tab waiting. A trace of the largest size with all
-# that is recorded has 0.35 million lists and objects and 2.5 million values.
+MOST_BYTES = 32 * 10**6  # about 14,000 tokens with the full record
+# All other tabs wait while JSON is parsed. A trace of the largest size, with the full record, has
+# 0.35 million lists and objects and 2.5 million values.
 MOST_PARTS = 750_000
 MOST_VALUES = 4_000_000
 _OPENING = (b"[", b"{")
@@ -41,12 +40,12 @@ _TOLD_SECONDS = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     run_ids: tuple[str, ...] = ()
-    known: int = 0  # of these, runs that were here before
-    refused: tuple[str, ...] = ()  # a line each, with the file's name
+    known: int = 0  # how many of them the library had already
+    refused: tuple[str, ...] = ()  # one line for every refused file, with its name
 
 
 def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
-    """Each file by itself; names are what the user called them."""
+    """A refused file does not stop the others. Files come as names and contents."""
     made: list[str] = []
     known = 0
     refused: list[str] = []
@@ -54,7 +53,7 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
         try:
             if number >= MOST_FILES:
                 raise TraceError(
-                    f"It is one of more than {MOST_FILES} files.", remedy="Import it by itself."
+                    f"More than {MOST_FILES} files were chosen.", remedy="Import it in another go."
                 )
             run_id, was_here = _import(library, name, content)
             made.append(run_id)
@@ -65,8 +64,8 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
 
 
 def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
-    """The run's id, and whether it was here before."""
-    trace = _sound(_read(content))
+    """Returns the run's id, and whether the library had it already."""
+    trace = _showable(_read(content))
     there = library.copy_of(trace)
     if there is not None:
         library.restore([there])
@@ -92,18 +91,18 @@ def _read(content: bytes) -> Trace:
     try:
         return trace_from_record(record, "It")
     except TraceError as error:
-        raise _of_a_choice(error, record) from None
+        raise _other_kind(error, record) from None
 
 
-def _of_a_choice(error: TraceError, record: object) -> TraceError:
-    """A sound file of another kind, in the words of one who chose it and did not name it."""
+def _other_kind(error: TraceError, record: object) -> TraceError:
+    """The error for a file of another kind: what it is, and what to choose instead."""
     kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
         return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
     return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
 
 
-def _sound(trace: Trace) -> Trace:
+def _showable(trace: Trace) -> Trace:
     if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
         raise TraceError(
             f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
@@ -111,7 +110,7 @@ def _sound(trace: Trace) -> Trace:
     try:
         script_json(payload_of_trace(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
-        # Whatever a well-formed but senseless record trips over, now and not on the stage.
+        # A record may be well-formed and senseless; better that it fails here than when shown.
         raise TraceError(
             "It is damaged: its figures cannot be worked out.",
             remedy="Save the run again, or take another copy.",
@@ -120,7 +119,7 @@ def _sound(trace: Trace) -> Trace:
 
 
 def _shown(name: str) -> str:
-    """A file's name as one printable line of bearable length."""
+    """A file's name on one printable line, shortened if it is long."""
     clean = "".join(each if each.isprintable() else "?" for each in name)
     return clean if len(clean) <= 80 else f"{clean[:79]}…"
 
@@ -128,8 +127,8 @@ def _shown(name: str) -> str:
 def show_import(library: Library) -> None:
     with st.popover("Import", key="runs_import"):
         st.caption(
-            f"Traces saved by specviz (JSON), up to {MOST_FILES} at once and "
-            f"{SIZE.shown(MOST_BYTES)} each."
+            f"Traces saved by specviz (JSON): up to {MOST_FILES} files of at most "
+            f"{SIZE.shown(MOST_BYTES)}."
         )
         with st.form("runs_import_form", border=False, clear_on_submit=True):
             files = st.file_uploader(
@@ -143,9 +142,9 @@ def show_import(library: Library) -> None:
 
 
 def show_imported() -> None:
-    """What an import just came to; as text, for the words may be a stranger's.
+    """What the last import did, as plain text, since names of files are foreign.
 
-    For a while, not once: the emptied form runs the page again at a time of its own.
+    It stays for some seconds: the emptied form runs the page again at an unknown moment.
     """
     done: Imported
     done, when = st.session_state.get(_DONE, (None, 0.0))
@@ -156,7 +155,7 @@ def show_imported() -> None:
     if done.refused:
         count = "One file was" if len(done.refused) == 1 else f"{len(done.refused)} files were"
         with st.container(border=True, key="runs_refused", gap="small"):
-            st.markdown(f"**{count} not imported, not in part either.**")
+            st.markdown(f"**{count} not imported.**")
             st.text("\n".join(done.refused))
 
 
@@ -165,7 +164,5 @@ def _outcome(new: int, known: int) -> str:
     if new:
         told.append(f"{new} run{'' if new == 1 else 's'} imported.")
     if known:
-        told.append(
-            f"{known} {'was' if known == 1 else 'were'} here before: nothing is kept twice."
-        )
+        told.append(f"{known} {'was' if known == 1 else 'were'} in the library already.")
     return " ".join(told)

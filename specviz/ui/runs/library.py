@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.store import Library, Query
-from specviz.ui.runs.actions import show_actions, show_refusal, show_undo, show_words
+from specviz.ui.runs.actions import show_actions, show_annotations, show_failed_action, show_undo
 from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.table import ask, page_of, show_paging, show_table
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 
 UNDO_DAYS = 30
 _PURGED = "runs purged"
@@ -16,11 +16,11 @@ _PURGED = "runs purged"
 
 def show_library() -> None:
     """Raises SpecvizError where the library cannot be read."""
-    library = the_keeper().library
+    library = the_library()
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)
         st.session_state[_PURGED] = True
-    show_refusal()
+    show_failed_action()
     show_imported()
     show_undo(library)
     if library.count() == 0:
@@ -32,7 +32,10 @@ def show_library() -> None:
 
 def _show_empty(library: Library) -> None:
     with st.container(border=True, key="runs_empty"):
-        st.markdown("**No run yet.** Every run on Watch, Compare and the command line lands here.")
+        st.markdown(
+            "**No runs yet.** Every run made on Watch, on Compare or on the command line "
+            "is kept here."
+        )
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")
             show_import(library)
@@ -41,7 +44,7 @@ def _show_empty(library: Library) -> None:
 def _show_runs(library: Library, query: Query) -> None:
     total = library.count(query)
     if total == 0:
-        st.info("No run fits the search and the filters. Take a word or a filter away.")
+        st.info("No run matches the search and the filters. Remove a word or a filter.")
         return
     rows = library.find(page_of(query, total))
     bar = st.container(horizontal=True, vertical_alignment="center", key="runs_bar")
@@ -51,4 +54,4 @@ def _show_runs(library: Library, query: Query) -> None:
         show_actions(library, chosen, query)
         show_import(library)
     if len(chosen) == 1:
-        show_words(library, chosen[0])
+        show_annotations(library, chosen[0])

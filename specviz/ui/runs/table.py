@@ -1,4 +1,4 @@
-"""The list of kept runs: what is asked of the library, a page of rows, and which are chosen."""
+"""The table of kept runs: search and filters, a page of rows, and the rows that are chosen."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from specviz.store import Facets, Query, RunRow, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
-COMPARISON = "comparison"  # in the link: the key of one
+COMPARISON = "comparison"  # in the link: the key of a comparison
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _MOST_ROWS = 35, 12
-# By their ids; the library keeps the expected acceptance of a run, not the observed one.
+# Ids in the catalogue, and widths. The library keeps expected acceptance, not the observed one.
 FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 80}
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
@@ -39,7 +39,7 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
 _FILTERS = {
     "pairs": "Pair",
     "kinds": "Kind of prompt",
-    "tags": "All of the tags",
+    "tags": "With all these tags",
     "rules": "Rule",
     "drafters": "Drafter",
     "finishes": "Ended by",
@@ -49,7 +49,7 @@ _FILTERS = {
 
 
 def ask(facets: Facets) -> Query:
-    """Draw search, filters and order where the caller stands, and read them."""
+    """Draw search, order and filters, and read them."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="runs_ask"):
         search = st.text_input(
             "Search", key="runs_search", bind="query-params", max_chars=200, width=320,
@@ -59,7 +59,7 @@ def ask(facets: Facets) -> Query:
             "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
         )
         with st.popover("Filter", key="runs_filter"):
-            st.caption("A filter is here where it tells the kept runs apart.")
+            st.caption("Only filters on which the kept runs differ are listed.")
             filters = _filters(facets)
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
@@ -70,7 +70,7 @@ def ask(facets: Facets) -> Query:
 
 
 def _comparison() -> str | None:
-    """The one whose runs the link asks for, with the way to all others."""
+    """The comparison whose runs the link asks for; a line says so and leads to all runs."""
     wanted = st.query_params.get(COMPARISON)
     if wanted is not None:
         with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
@@ -100,8 +100,8 @@ def _filters(facets: Facets) -> dict[str, Any]:
 
 
 def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value, ...]:
-    """Drawn where there is a choice. What was picked before stays on offer, so that a list that
-    has become empty can be widened again."""
+    """A filter, drawn only where there is a choice. What was picked stays among the options, even
+    when no run has it any more: otherwise it could not be taken back."""
     key = f"runs_{name}"
     kept = [each for each in st.session_state.get(key, []) if each not in options]
     if len(options) + len(kept) < fewest:
@@ -110,7 +110,7 @@ def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value
 
 
 def page_of(query: Query, total: int) -> Query:
-    """The query for the page that is looked at; a page beyond the last is the last."""
+    """The query for the page that is open, at most the last one."""
     if st.session_state.get(_ASKED) != query:
         st.session_state[_ASKED] = query
         st.session_state[_PAGE] = 1
@@ -119,15 +119,19 @@ def page_of(query: Query, total: int) -> Query:
 
 
 def show_paging(total: int) -> None:
-    """Which rows these are, and the way to the others."""
+    """Which rows are shown, and buttons to the others."""
     page, pages = st.session_state[_PAGE], _pages(total)
     if pages == 1:
         st.caption(f"{total:,} run{'' if total == 1 else 's'}", width="content")
         return
     first, last = (page - 1) * PAGE_ROWS + 1, min(page * PAGE_ROWS, total)
-    st.button("←", key="runs_back", disabled=page == 1, on_click=_turn, args=(-1,), help="Back")
+    st.button(
+        "←", key="runs_back", disabled=page == 1, on_click=_turn, args=(-1,), help="Previous page"
+    )
     st.caption(f"{first:,}–{last:,} of {total:,} runs", width="content")
-    st.button("→", key="runs_on", disabled=page == pages, on_click=_turn, args=(1,), help="On")
+    st.button(
+        "→", key="runs_on", disabled=page == pages, on_click=_turn, args=(1,), help="Next page"
+    )
 
 
 def _pages(total: int) -> int:
@@ -139,7 +143,7 @@ def _turn(by: int) -> None:
 
 
 def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
-    """The page's rows; those that are chosen come back. Other rows make another widget."""
+    """Draw the rows and return the chosen ones. With other rows it is another widget."""
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
@@ -150,19 +154,19 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             column_config=_columns(),
             on_select="rerun",
             selection_mode="multi-row",
-            alt="The kept runs, a row a run",
+            alt="The kept runs, one in each row",
         )
     chosen = answer["selection"]["rows"]
     return [rows[place] for place in chosen if place < len(rows)]
 
 
 def title_of(row: RunRow) -> str:
-    """The name, or how the prompt begins."""
+    """The run's name, else the beginning of its prompt."""
     return row.name or head_of(row)
 
 
 def head_of(row: RunRow) -> str:
-    """How the prompt begins, on one line."""
+    """The beginning of the prompt, on one line."""
     head = " ".join(row.summary.prompt_head.split())
     return head if len(head) <= 60 else f"{head[:59]}…"
 
@@ -197,7 +201,7 @@ def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
         "Run": column.TextColumn(width="medium", pinned=True),
-        "Prompt": column.TextColumn(help="How it begins", width="medium"),
+        "Prompt": column.TextColumn(help="The beginning of the prompt", width="medium"),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Pair": column.TextColumn(width=110),
         "Kind": column.TextColumn(width=90),

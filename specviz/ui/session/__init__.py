@@ -1,1 +1,1 @@
-"""What a browser session shares: the worker, its runs, the parts that are drawn again."""
+"""What a browser session shares: the worker, its runs, what is drawn again by itself."""

@@ -1,4 +1,4 @@
-"""The runs of this browser session: what the stage shows, and the points on the chart."""
+"""The runs of this browser session, and which of them the player of Watch shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
-from specviz.ui.session.feed import Feed
+from specviz.ui.session.sent_rounds import SentRounds
 from specviz.worker.parent.client import Run
 
 RECORDED = "recorded"
@@ -26,8 +26,8 @@ _KEY = "history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A run as the stage shows it."""
+class ShownRun:
+    """A run as it is shown, so far or to its end."""
 
     id: str
     trace: Trace
@@ -39,21 +39,21 @@ class Shown:
 
 @dataclass(slots=True)
 class History:
-    """Newest last. Old runs beyond a dozen are let go: their records are large.
+    """The last dozen runs, the newest last: records are large.
 
-    A run that was opened from the library takes the stage until another is started.
+    A run that was opened from the library is shown until another is started.
     """
 
     runs: list[Run] = field(default_factory=list)
-    opened: Shown | None = None
-    feed: Feed = field(default_factory=Feed)
+    opened: ShownRun | None = None
+    sent_rounds: SentRounds = field(default_factory=SentRounds)
     _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def current(self) -> Run | None:
-        """The run that the stage is about; none while it shows one of the library."""
+        """The newest run; None while a run of the library is shown instead."""
         return self.runs[-1] if self.runs and self.opened is None else None
 
     def add(self, run: Run) -> None:
@@ -61,7 +61,7 @@ class History:
         self.opened = None
 
     def open(self, run_id: str, name: str, trace: Trace) -> None:
-        self.opened = Shown(
+        self.opened = ShownRun(
             id=run_id,
             trace=trace,
             figures=metrics(trace),
@@ -70,8 +70,8 @@ class History:
             name=name,
         )
 
-    def shown(self) -> Shown:
-        """The newest run that has a round; before any has, the recorded one."""
+    def shown(self) -> ShownRun:
+        """The newest run that has a round, else the recorded one."""
         if self.opened is not None:
             return self.opened
         for run in reversed(self.runs):
@@ -79,32 +79,32 @@ class History:
                 return shown
         return recorded_run()
 
-    def all_shown(self) -> list[Shown]:
+    def shown_runs(self) -> list[ShownRun]:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """A forecast for the chart is made after a run, where there was none before it."""
+        """Whether the forecast for the chart, where a run began without one, may still come."""
         config, prompt = run.config, run.prompt
-        foretells = prompt is not None and prompt.kind is not None and config.lossless
-        if run.outlook is not None or run.state != "done" or not foretells:
+        can_forecast = prompt is not None and prompt.kind is not None and config.lossless
+        if run.outlook is not None or run.state != "done" or not can_forecast:
             return False
         since = self._finished_at.setdefault(run.id, time.monotonic())
         return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
 
-    def file(self, shown: Shown, name: str) -> str:
-        """A run at rest as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""
+    def file(self, shown: ShownRun, name: str) -> str:
+        """A finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
             self._files[key] = _FILES[name](shown)
         return self._files[key]
 
-    def _shown(self, run: Run) -> Shown | None:
+    def _shown(self, run: Run) -> ShownRun | None:
         final = run.finished
         trace = run.so_far()
         if trace is None or not trace.rounds:
             return None
-        return Shown(
+        return ShownRun(
             id=run.id,
             trace=trace,
             figures=self._figures_of(run, trace, final),
@@ -113,16 +113,16 @@ class History:
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
-        """Made once for a run that is over, and once for each number of rounds before."""
-        stage = -1 if final else len(trace.rounds)
+        """Computed anew when rounds have come, and once more, with intervals, at the end."""
+        version = -1 if final else len(trace.rounds)
         known = self._figures.get(run.id)
-        if known is None or known[0] != stage:
-            known = stage, metrics(trace, intervals=final)
+        if known is None or known[0] != version:
+            known = version, metrics(trace, intervals=final)
             self._figures[run.id] = known
         return known[1]
 
 
-_FILES: dict[str, Callable[[Shown], str]] = {
+_FILES: dict[str, Callable[[ShownRun], str]] = {
     "trace.json": lambda shown: trace_to_json(shown.trace),
     "rounds.csv": lambda shown: rounds_frame(shown.trace).to_csv(index=False),
     "replay.html": lambda shown: replay_html(shown.trace, shown.figures),
@@ -134,7 +134,7 @@ def session_history() -> History:
 
 
 @st.cache_resource(show_spinner=False)
-def recorded_run() -> Shown:
-    """The run that plays before any model is loaded."""
+def recorded_run() -> ShownRun:
+    """The run that comes with the program and plays before any model is loaded."""
     trace = load_trace(_FIRST)
-    return Shown(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)
+    return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)

@@ -1,9 +1,7 @@
-"""What a link may say: a number that no control could have written is left out before a page
-sees it.
+"""Numbers in a link that no control could have written, such as ``inf``, are taken out of it.
 
-Streamlit puts a link's value into its widget before the page's own code can look at it, and a
-whole number made of an infinite one ends the page in a traceback. So the frame of the pages looks
-at the link first.
+Streamlit puts a link's value into its widget before the page's own code runs, and an infinite
+number where a whole one belongs ends the page in a traceback. So the frame looks at the link first.
 """
 
 from __future__ import annotations
@@ -13,16 +11,16 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-# What a person writes or a library names: there "inf" is a word and "1e400" may be an id.
+# Text that a person writes, and ids: there "inf" is a word and "1e400" may be an id.
 WORDS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
      "kept", "comparison", "runs_search")
 )  # fmt: skip
-_GREATEST = 2**53  # the whole numbers that a browser tells apart
+_GREATEST = 2**53  # beyond it a browser no longer tells whole numbers apart
 
 
 def drop_senseless_numbers() -> None:
-    """Where the link has any, the page begins anew with the rest of the link."""
+    """Where the link has any, the page starts over without them."""
     said = {name: st.query_params.get_all(name) for name in st.query_params}
     senseless = [name for name in said if name not in WORDS and _is_senseless(said[name])]
     for name in senseless:
@@ -32,8 +30,8 @@ def drop_senseless_numbers() -> None:
 
 
 def _forget(name: str) -> None:
-    """Also where a widget stands for it, which ``st.query_params`` refuses: on the way back to
-    such a link the widgets of the page are there already."""
+    """Removes it even where a widget is bound to it, which ``st.query_params`` refuses to do: a
+    person who goes back to such a link finds the page's widgets there already."""
     context = get_script_run_ctx()
     assert context is not None
     with context.session_state.query_params() as params:
@@ -45,7 +43,7 @@ def _is_senseless(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """0 for what is no number: a control drops that by itself."""
+    """0 for what is not a number: a control drops that by itself."""
     try:
         return float(text)
     except ValueError:

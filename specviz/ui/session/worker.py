@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_run_saver
 from specviz.worker.parent.client import Worker
 
 _TAB = "tab"
@@ -15,7 +15,7 @@ _TAB = "tab"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One browser session, as the worker's queue knows it."""
+    """One browser tab, as the worker's queue knows it."""
 
     id: str
     worker: Worker = field(compare=False, repr=False)
@@ -23,14 +23,14 @@ class Tab:
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
-    """Started when the first page opens; ended with the server. Its runs are kept."""
-    worker = Worker(on_over=the_keeper().keep)
+    """Started when the first page opens, ended with the server. Its runs are saved."""
+    worker = Worker(on_over=the_run_saver().save)
     worker.start()
     return worker
 
 
 def _release(tab: Tab) -> None:
-    """By the worker that it had: when the server ends there is no other, and none is started."""
+    """Through the tab's own worker: asking for one while the server ends would start another."""
     tab.worker.release(tab.id)
 
 
@@ -40,9 +40,9 @@ def _the_tab(tab_id: str) -> Tab:
 
 
 def this_tab() -> Tab:
-    """Says that the tab lives; when it closes, its runs end after a grace.
+    """Tells the worker that the tab is still open; some seconds after it closes its runs end.
 
-    A connection that breaks off lets go of it too; the same tab then comes back in time.
+    A broken connection counts as closing, but the same tab is usually back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
     the_worker().keep(tab.id)

@@ -1,1 +1,1 @@
-"""What several pages draw: controls, headings, charts, the player, foreign text."""
+"""Parts that several pages draw: controls, headings, charts, the player, foreign text."""

@@ -1,4 +1,4 @@
-"""The look that every figure shares. Text and grid colours come from the page's theme."""
+"""The look of all charts. Colours of text and grid come from the page's theme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """One meaning each, readable on light and on dark; what differs also differs by shape."""
+    """A colour has one meaning and is readable on light and on dark; shapes differ as well."""
 
     exact: str = "#2f7fc2"
     simulated: str = "#c9862b"
@@ -30,7 +30,7 @@ SERIES = ("#2f7fc2", "#d1932f", "#a163c7", "#1a9c76", "#d9622b", "#8a93a0")
 
 
 def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
-    """An empty figure in the house layout."""
+    """An empty chart with the shared layout."""
     axis = {"zeroline": False}
     return go.Figure(
         layout={

@@ -1,4 +1,4 @@
-"""What the theory pages are built of: laws typeset, charts that say what they are, settings.
+"""Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
 Every setting is in the link, so that a claim can open a chart exactly where it flips.
 """
@@ -27,7 +27,7 @@ def show_heading(title: str, lead: str) -> None:
 
 
 def show_law(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
-    """A formula, what its letters mean, and where it comes from, unless that is said beside it.
+    """A formula, the meaning of its letters, and its source.
 
     ``symbols`` maps a letter in LaTeX to its meaning.
     """
@@ -38,19 +38,19 @@ def show_law(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
 
 
 def show_reference() -> None:
-    """Where the algorithm that the laws speak of can be read."""
+    """Where the algorithm itself can be read."""
     st.caption(
-        "The algorithm itself, without caches or clocks, is one screen of code to read: "
-        "`specviz/engine/reference.py`. The engine writes the same tokens."
+        "The whole algorithm, without caches and timing, is one screen of code: "
+        "`specviz/engine/reference.py`. It writes the same tokens as the engine."
     )
 
 
 def show_chart(
     figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: Any
 ) -> Any:
-    """A chart under a line that says what in it is exact, simulated, measured or reported.
+    """A chart; above it a note and badges: exact, simulated, measured, reported.
 
-    ``options`` go to ``st.plotly_chart`` (``on_select`` and the like), whose answer is returned.
+    ``options`` go to ``st.plotly_chart``, whose answer is returned.
     """
     marks = " ".join(_MARKS[each] for each in provenance)
     st.caption(f"{marks} {note}")

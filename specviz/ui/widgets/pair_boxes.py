@@ -1,7 +1,7 @@
-"""The boxes that name a pair, the same on every page, and the pair that they show.
+"""The boxes that name a pair, the same on every page, and the pair that they name.
 
-What a link or a box names is only a wish: nothing is fetched and no folder is opened before
-a click. The boxes are read by their keys, so that a page knows the pair before they are drawn.
+Naming a pair, in a box or a link, downloads nothing and opens no folder: that takes a click. The
+boxes are read by their keys, so that a page knows the pair before they are drawn.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from specviz.record.pairs import KnownPair, PairSpec, known_pairs
 
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
-OPEN_PAGE = "open page"  # the shell says here which it is
+OPEN_PAGE = "open page"  # session state: which page the shell has opened
 _OWN = "other ids"
-_EMBEDDED, _HUB, _LOCAL = _SOURCES = ("Embedded", "Hub", "Local")  # as they stand in the link
+_EMBEDDED, _HUB, _LOCAL = _SOURCES = (
+    "Embedded",
+    "Hub",
+    "Local",
+)  # words that also stand in the link
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 def shown_pair() -> PairSpec | None:
-    """The pair that the boxes name; None while they are not filled."""
+    """The pair that the boxes name; None while one of them is empty."""
     source = _said("pair", _SOURCES)
     if source == _EMBEDDED:
         return PairSpec()
@@ -41,7 +45,7 @@ def shown_pair() -> PairSpec | None:
 
 
 def show_pair_boxes() -> None:
-    """Draw the boxes of the chosen source where the caller stands."""
+    """Draw the boxes for the chosen source of the pair."""
     source = st.segmented_control(
         "Where the pair comes from", _SOURCES, default=_EMBEDDED, key=_box("pair"), bind=_LINKED,
         label_visibility="collapsed", width="stretch", required=True,
@@ -59,7 +63,7 @@ def show_pair_boxes() -> None:
         with st.container(horizontal=True):
             st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
             st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
-    _keep()
+    _remember()
 
 
 def _known() -> dict[str, KnownPair]:
@@ -67,35 +71,35 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _said(key: str, options: tuple[str, ...] = ()) -> str:
-    """As the box stands; before it is drawn as the link has it, or as it was on another page."""
-    before: tuple[Any, ...] = (st.query_params, _kept())
-    places = before if _came() else (st.session_state, *before)
+    """What the box says; before it is drawn, what the link says, or the box on another page."""
+    before: tuple[Any, ...] = (st.query_params, _remembered())
+    places = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""
     said = next((str(each[key]) for each in places if each.get(key) is not None), first)
     return said if said in options or not options else first
 
 
-# Streamlit forgets a widget when another page is opened; these are there as they were. On the way
-# the session still holds what the boxes of the page before said.
+# Streamlit forgets the widgets of a page that is left, so their values are remembered here. In the
+# first script of the new page the session still holds the old widgets' values.
 
 
-def _came() -> bool:
-    """Whether the boxes of this page are still to be drawn."""
-    return _kept().get(_PAGE) != st.session_state.get(OPEN_PAGE)
+def _just_opened() -> bool:
+    """Whether this page was just opened and its boxes are not drawn yet."""
+    return _remembered().get(_PAGE) != st.session_state.get(OPEN_PAGE)
 
 
-def _kept() -> dict[str, str]:
+def _remembered() -> dict[str, str]:
     return st.session_state.setdefault(_KEPT, {})
 
 
 def _box(key: str) -> str:
-    if _came() and key not in st.query_params and key in _kept():
-        st.session_state[key] = _kept()[key]
+    if _just_opened() and key not in st.query_params and key in _remembered():
+        st.session_state[key] = _remembered()[key]
     return key
 
 
-def _keep() -> None:
+def _remember() -> None:
     boxes = ("pair", "known_pair", "target_id", "draft_id", "target_folder", "draft_folder",
              "device", "dtype")  # fmt: skip
-    _kept().update({key: st.session_state[key] for key in boxes if key in st.session_state})
-    _kept()[_PAGE] = st.session_state.get(OPEN_PAGE, "")
+    _remembered().update({key: st.session_state[key] for key in boxes if key in st.session_state})
+    _remembered()[_PAGE] = st.session_state.get(OPEN_PAGE, "")

@@ -1,7 +1,6 @@
-"""The pair: embedded, two models of the Hub, or two local folders.
+"""The panel that names, checks and loads a pair: embedded, from the Hub, or from local folders.
 
-A pair is checked from its small files first, then loaded, each on a click. A run is of the pair
-that is shown, or there is none.
+Checking reads only small files. A run is always of the pair that is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
@@ -24,9 +23,9 @@ _TICK = 0.5  # seconds
 
 
 def active_spec(status: PairStatus) -> PairSpec:
-    """The pair that was asked for by a click; the embedded one until then.
+    """The pair that was last asked for by a click, at first the embedded one.
 
-    One that could not be loaded gives way to the one before it.
+    Where it could not be loaded, it is the one before.
     """
     before = st.session_state.get(_READY, PairSpec())
     asked = st.session_state.get(_ASKED, before)
@@ -36,7 +35,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
-    """Whether the pair has a chat template: known once it was ready, whatever is loaded now."""
+    """Whether the pair has a chat template; known as soon as it was loaded once."""
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
@@ -44,18 +43,18 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def run_label(status: PairStatus, shown: PairSpec | None) -> str:
-    """What Run does: it loads the pair that is shown, where that has not been asked for yet."""
+    """The label of Run, which says so where it has to load the shown pair first."""
     if shown is None or shown == active_spec(status):
         return "Run"
     return f"Load {_short(shown)} and run"
 
 
 def asked_by_run(shown: PairSpec | None) -> PairSpec:
-    """The pair that a click on Run asks for. Raises SpecvizError where none is named."""
+    """The pair for a click on Run. Raises SpecvizError where the boxes name none."""
     if shown is None:
         raise ConfigError(
             "There is no pair to run.",
-            remedy="Name a target and a draft under The pair, or choose the embedded one there.",
+            remedy="Name a target and a draft under The pair, or choose Embedded there.",
         )
     st.session_state[_ASKED] = shown
     return shown
@@ -101,7 +100,7 @@ def _show_check(check: Check) -> None:
     def done() -> bool:
         return check.done
 
-    keep_drawn(done(), done, lambda over: not over, report, seconds=_TICK)
+    redraw_while_busy(done(), done, lambda over: not over, report, seconds=_TICK)
 
 
 def _report(found: PairCheck) -> None:
@@ -124,7 +123,7 @@ def _show_status(worker: Worker, seen: PairStatus) -> None:
         else:
             _show_rest(worker, status)
 
-    keep_drawn(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
+    redraw_while_busy(seen, worker.status, lambda status: status.preparing, panel, seconds=_TICK)
 
 
 def _show_rest(worker: Worker, status: PairStatus) -> None:
@@ -139,15 +138,16 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button(
                 "Measure again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="Step costs are kept from an earlier time. Measure them again if the "
-                "machine was busy then: forecast, c and v follow from them.",
+                help="The step costs were measured once and kept. Measure them again if the "
+                    "machine "
+                "was busy then: the forecast, c and v follow from them.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")
 
 
 def _is_ours(spec: PairSpec | None) -> bool:
-    """Asked for by this tab, or the one that every tab begins with."""
+    """Whether this tab asked for it, or it is the one that every tab begins with."""
     return spec in (st.session_state.get(_ASKED), PairSpec())
 
 

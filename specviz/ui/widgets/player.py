@@ -1,7 +1,7 @@
-"""The player: the files under ``assets/player`` joined into one Streamlit component.
+"""The player as a Streamlit component, made of the files under ``assets/player``.
 
-It is registered once, at import. ``show_player`` sends data; ``player_wish`` is what the browser
-asked for when something was missing.
+``show_player`` sends data to the browser; ``player_wish`` is what the browser asks for when rounds
+are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from specviz.player.player_source import player_source
-from specviz.ui.session.feed import Wish
+from specviz.ui.session.sent_rounds import Wish
 
 _SCRIPT, _STYLE = player_source()
 _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=False)
@@ -30,4 +30,4 @@ def player_wish(key: str) -> Wish:
 
 
 def _nothing_to_do() -> None:
-    """A state value exists only where it has a callback."""
+    """Streamlit returns a state value only if it has a callback."""

@@ -1,6 +1,6 @@
-"""The prompt of a page: a preset, or words of one's own, in two boxes that follow each other.
+"""The prompt of a page: a box for a preset and one for the text, which follow each other.
 
-Streamlit forgets both when another page is opened; here they come back as they were left.
+Streamlit forgets the widgets of a page that is left; these come back as they were.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _OWN = "my own words"
 
 @dataclass(frozen=True, slots=True)
 class PromptBoxes:
-    """``prefix`` sets the boxes of one page apart from another's.
+    """``prefix`` keeps the boxes of two pages apart.
 
-    Linked boxes begin as the link says, and a preset that is chosen stands in it. A prompt of
-    one's own never does: it is for its writer to share.
+    Linked boxes start with what the link says, and put a chosen preset into it. A prompt of one's
+    own is never put there by itself: whether to share it is the writer's choice.
     """
 
     prefix: str = ""
@@ -35,11 +35,11 @@ class PromptBoxes:
         return f"{self.prefix}prompt"
 
     @property
-    def _kept(self) -> str:
+    def _remembered(self) -> str:
         return f"{self.prefix}prompt kept"
 
     def choose(self, changed: Callable[[], None] = lambda: None) -> str:
-        """Draw the boxes where the caller stands, and read them; ``changed`` hears of it."""
+        """Draw the boxes and read them; ``changed`` is called when a person changes one."""
         self.settle()
         texts = _preset_texts()
 
@@ -59,19 +59,19 @@ class PromptBoxes:
             "Prompt text", key=self._prompt, height=110, label_visibility="collapsed",
             on_change=own,
         )  # fmt: skip
-        self._keep()
+        self._remember()
         return prompt
 
     def settle(self) -> str:
-        """The prompt before its boxes are drawn: as it was when the page was left, else the
+        """The prompt before its boxes are drawn: the one from before the page was left, else the
         link's, else the first preset."""
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
-            state[self._preset], state[self._prompt] = state.get(self._kept) or self._first()
+            state[self._preset], state[self._prompt] = state.get(self._remembered) or self._first()
         return state[self._prompt]
 
     def put(self, prompt: str) -> None:
-        """Into the boxes, before they are drawn."""
+        """Set the boxes to a prompt, before they are drawn."""
         titles = {text: title for title, text in _preset_texts().items()}
         st.session_state[self._preset] = titles.get(prompt, _OWN)
         st.session_state[self._prompt] = prompt
@@ -86,9 +86,9 @@ class PromptBoxes:
         preset = st.query_params.get("preset", "")
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
 
-    def _keep(self) -> None:
+    def _remember(self) -> None:
         preset, prompt = st.session_state[self._preset], st.session_state[self._prompt]
-        st.session_state[self._kept] = preset, prompt
+        st.session_state[self._remembered] = preset, prompt
         if not self.linked:
             return
         if preset in (_OWN, next(iter(_preset_texts()))):

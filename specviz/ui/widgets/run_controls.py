@@ -1,7 +1,7 @@
 """The controls of a run: three in view, the others under More settings.
 
-Every choice but the prompt stands in the link. A change of any of them asks for a new run,
-where the switch for that is on.
+All but a prompt of one's own stand in the link. A change of any of them asks for a new run, unless
+that is switched off.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PROMPT = PromptBoxes(linked=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the page asks for now."""
+    """What the controls say."""
 
     prompt: str
     config: RunConfig
-    restart: bool  # a setting has just changed, and runs follow the settings
+    restart: bool  # a setting has changed, and that is to start a new run
 
 
 def choose_run(*, has_chat: bool) -> Choices:
-    """Draw the controls where the caller stands, and read them."""
+    """Draw the controls and read them."""
     prompt = _PROMPT.choose(_ask_restart)
     gamma = st.slider(
         "Draft tokens a round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
@@ -42,7 +42,7 @@ def choose_run(*, has_chat: bool) -> Choices:
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", bind=_LINKED,
         on_change=_ask_restart,
-        help="0 is greedy: both models put everything on their likeliest token.",
+        help="0 is greedy: both models always choose their likeliest token.",
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
@@ -57,15 +57,15 @@ def _ask_restart() -> None:
 
 
 def restart_is_settled() -> None:
-    """The page has acted on the wish to restart.
+    """Call this once the page has acted on a change.
 
-    Until then the wish is kept: Streamlit may break a script off before it gets that far.
+    Until then the wish to restart is kept: Streamlit may end a script before it gets that far.
     """
     st.session_state[_RESTART] = False
 
 
 def chosen_so_far(*, has_chat: bool) -> Chosen:
-    """What the controls say, before they are drawn: as they stand, else as the link has them."""
+    """What the controls say before they are drawn: their values, else those of the link."""
     prompt = _PROMPT.settle()
     values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
     values["chat"] = values["chat"] and has_chat
@@ -78,7 +78,7 @@ def chosen_so_far(*, has_chat: bool) -> Chosen:
     return Chosen(config=config, prompt=prompt, kind=kind_of(prompt))
 
 
-# As the controls begin; of the run's settings those that its figures are foretold by.
+# The first values of those controls on which a forecast depends.
 _FIRST: dict[str, Any] = {
     "gamma": 5, "temperature": 0.7, "top_k": 0, "top_p": 1.0, "drafter": "model",
     "rule": "lossless", "epsilon": 0.1, "residual": "leftover", "ignore_eos": False, "chat": False,
@@ -102,17 +102,18 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
         "Length, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8, key="length",
         bind=_LINKED, on_change=_ask_restart,
-        help="A run ends earlier where the models' context is full.",
+        help="A run ends earlier when the models' context is full.",
     )  # fmt: skip
     top_k = st.number_input(
         "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", bind=_LINKED,
         on_change=_ask_restart,
-        help="Only the k likeliest tokens of each model. 0 is off.",
+        help="Both models choose among their k likeliest tokens only. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
         "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", bind=_LINKED,
         on_change=_ask_restart,
-        help="Only the likeliest tokens that together reach this mass. 1 is off.",
+        help="Both models choose only among the likeliest tokens that together have this "
+        "probability. 1 is off.",
     )  # fmt: skip
     seed = st.number_input(
         "Seed", *CONTROLS["seed"].whole_ends, 0, key="seed", bind=_LINKED, on_change=_ask_restart
@@ -141,8 +142,8 @@ def _choose_drafter() -> str:
     return st.selectbox(
         "Drafter", ["model", "prompt-lookup"], key="drafter", bind=_LINKED,
         on_change=_ask_restart,
-        help="The draft model; or prompt lookup, which copies what followed the same words "
-        "earlier and needs no model.",
+        help="The draft model; or prompt lookup, which needs no model: it copies what followed "
+        "the same words earlier in the text.",
     )  # fmt: skip
 
 
@@ -150,8 +151,8 @@ def _choose_rule() -> dict[str, Any]:
     rule = st.selectbox(
         "Verification rule", ["lossless", "over-accept"], key="rule", bind=_LINKED,
         on_change=_ask_restart,
-        help="Lossless: the text follows the target's law exactly. Over-accept is LOSSY: it "
-        "lets more candidates stand than the target would.",
+        help="Lossless: tokens have exactly the target's distribution. Over-accept is LOSSY: it "
+        "accepts more candidates than that allows.",
     )  # fmt: skip
     if rule == "lossless":
         return {"rule": rule}
@@ -168,7 +169,7 @@ def _choose_rule() -> dict[str, Any]:
 
 
 def take_over(prompt: str, config: RunConfig) -> None:
-    """Set the controls, before they are drawn, to what a run was asked for. Starts nothing."""
+    """Set the controls, before they are drawn, to the settings of a run. Starts nothing."""
     assert not out_of_reach(config)
     _PROMPT.put(prompt)
     for name, value in _values_of(config).items():
@@ -176,7 +177,7 @@ def take_over(prompt: str, config: RunConfig) -> None:
 
 
 def out_of_reach(config: RunConfig) -> tuple[str, ...]:
-    """The settings of a run that no control can show."""
+    """Which settings of a run are out of range of the controls."""
     beyond = [
         "length" if name == "max_new_tokens" else name
         for name, reach in CONTROLS.items()
@@ -186,13 +187,13 @@ def out_of_reach(config: RunConfig) -> tuple[str, ...]:
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """By the controls' keys; those of over-acceptance only where it is on."""
+    """The settings by the keys of their controls; those of over-acceptance only where it is on."""
     names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
     names += ["chat"] if config.lossless else ["chat", "epsilon", "residual"]
     return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
 
 
-def accept(prompt: str) -> None:
-    """Raises SpecvizError for what is wrong with a prompt before anything is asked of a model."""
+def refuse_empty(prompt: str) -> None:
+    """Raises SpecvizError for a prompt without words."""
     if not prompt.strip():
         raise SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")

@@ -13,7 +13,7 @@ import streamlit as st
 
 from specviz.player.payload import Plain, Status, payload, payload_of_trace
 from specviz.record.trace import Trace
-from specviz.ui.session.feed import Feed
+from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.widgets.player import player_wish, show_player
 from tests.browser.long_runs import FED_RATE, fed_run, recorded
 
@@ -42,8 +42,8 @@ def _data(count: int) -> Plain:
     if growing:
         trace = replace(trace, rounds=trace.rounds[:count], baseline=None)
     status = Status(id="fed", state="running" if growing else "done", label="live")
-    feed: Feed = st.session_state.setdefault("feed", Feed())
-    start = feed.take("fed", len(trace.rounds), player_wish(_KEY))
+    sent: SentRounds = st.session_state.setdefault("sent rounds", SentRounds())
+    start = sent.next_start("fed", len(trace.rounds), player_wish(_KEY))
     return payload(trace, status, start=start, growing=growing)
 
 
@@ -63,11 +63,11 @@ st.container(key="began").text(repr(began))
 
 
 @st.fragment(run_every=_TICK if began and not st.session_state.get("over") else None)
-def feed() -> None:
+def draw() -> None:
     if began is None:
         show_player(_at_rest(), key=_KEY)
     else:
         _feed(began)
 
 
-feed()
+draw()

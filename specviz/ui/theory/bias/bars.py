@@ -1,7 +1,7 @@
 """The draggable bars: two small distributions that a person shapes by hand.
 
-The browser owns the bars between two values of ``draft`` and ``target``; Python hears of them at
-the end of a drag and at most four times a second during one. Both always sum to 1.
+During a drag the browser has the truth; Python hears of it at most four times a second, and at the
+end. Both distributions always sum to 1.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from specviz.errors import TheoryError
 from specviz.player.script_modules import component_script
 from specviz.theory.tradeoff import law_pair
 
-Laws = tuple[tuple[float, ...], tuple[float, ...]]  # the draft's, the target's
+Laws = tuple[tuple[float, ...], tuple[float, ...]]  # distributions of draft and target
 
 MOST_TOKENS = 8
 
 
 def bars_source() -> tuple[str, str]:
-    """The one module of the bars and their style sheet."""
+    """The script of the bars, as one module, and their style sheet."""
     style = (ASSETS / "bars" / "bars.css").read_text(encoding="utf-8")
     return component_script(ASSETS, "bars/bars.js"), style
 
@@ -36,18 +36,18 @@ _mount = component("specviz_bars", js=_SCRIPT, css=_STYLE, isolate_styles=False)
 def show_bars(
     draft: Sequence[float], target: Sequence[float], labels: Sequence[str], *, key: str
 ) -> Laws:
-    """Show the bars; the laws as they stand now. They start anew when what is given changes."""
+    """Show the bars; returns the distributions now. Other arguments start them anew."""
     assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
     start = _laws(draft, target)
     mark = hashlib.sha256(repr((start, tuple(labels))).encode()).hexdigest()[:16]
     now = _said(key, mark, len(labels)) or start
-    data = {"id": mark, "labels": list(labels), "start": _plain(start), "now": _plain(now)}
+    data = {"id": mark, "labels": list(labels), "start": _as_json(start), "now": _as_json(now)}
     _mount(key=key, data=data, on_laws_change=_nothing_to_do)
     return now
 
 
 def _said(key: str, mark: str, size: int) -> Laws | None:
-    """What the browser last said of these bars, where it makes sense."""
+    """What the browser last said of these bars, if it is valid."""
     said = (st.session_state.get(key) or {}).get("laws")
     if not isinstance(said, dict) or said.get("id") != mark:
         return None
@@ -63,9 +63,9 @@ def _laws(draft: Sequence[float], target: Sequence[float]) -> Laws:
     return tuple(first.tolist()), tuple(second.tolist())
 
 
-def _plain(laws: Laws) -> dict[str, Any]:
+def _as_json(laws: Laws) -> dict[str, Any]:
     return {"draft": list(laws[0]), "target": list(laws[1])}
 
 
 def _nothing_to_do() -> None:
-    """A state value exists only where it has a callback."""
+    """Streamlit returns a state value only if it has a callback."""

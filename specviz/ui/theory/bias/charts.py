@@ -1,7 +1,7 @@
-"""Bias against rejection: areas, the Pareto plane, output laws; block verification, many drafts.
+"""Charts of bias against rejection, of block verification, and of several drafts.
 
-The plane has P(reject) along and the distance of what is emitted from the target up. Nothing
-lies in the triangle under the line from (TV, 0) to (0, TV): Yin et al. 2024, theorem 5.
+The plane has P(reject) across and up the bias: the distance of what is emitted from the target. No
+rule lies in the triangle under the line from (TV, 0) to (0, TV): Yin et al. 2024, theorem 5.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
 
 Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
 
-_ROOM = 1.22  # of the axes, beyond the furthest point
-_LEAST = 0.05  # of the axes, where all points fall together
-_RING = (0.03, 0.06)  # of the axes: closer than this, two names would lie over each other
-_FAR = 0.6  # of the axis: a name further along stands to the left of its point
+_ROOM = 1.22  # length of the axes / the farthest point
+_LEAST = 0.05  # length of the axes where all points are near 0
+_RING = (0.03, 0.06)  # of the axes: the names of closer points would overlap
+_FAR = 0.6  # of the axis: beyond it, a name stands to the left of its point
 _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A named point of the plane, exact."""
+class ExactPoint:
+    """A named, exact point of the plane."""
 
     name: str
     reject: float
@@ -38,8 +38,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
-    """A simulated point, with half its 95 % interval each way."""
+class SimulatedPoint:
+    """A simulated point, with half of its 95 % intervals."""
 
     name: str
     reject: float
@@ -50,7 +50,7 @@ class Landing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dots:
-    """Real tokens: one point each, and what its tooltip says."""
+    """Real tokens as points, with the words of their tooltips."""
 
     reject: Sequence[float]
     bias: Sequence[float]
@@ -58,7 +58,7 @@ class Dots:
 
 
 def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
-    """Each token's chance, split; rejected and accepted in excess together are the TV."""
+    """The chances of the tokens, split. Rejected and accepted in excess add up to the TV."""
     made = figure(x_title="token", y_title="chance", height=300)
     layers = (
         ("accepted, within the target", np.minimum(areas.accepted, areas.overlap), "accepted", ""),
@@ -81,16 +81,16 @@ def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
 
 def pareto_plane(
     distance: float,
-    marks: Sequence[Mark] = (),
-    landings: Sequence[Landing] = (),
+    marks: Sequence[ExactPoint] = (),
+    simulated: Sequence[SimulatedPoint] = (),
     dots: Dots | None = None,
     *,
     unit: str = "",
     height: int = 400,
 ) -> go.Figure:
-    """The line, the triangle nothing enters, exact marks, simulated landings, real tokens.
+    """The front and the triangle that no rule enters, with exact, simulated and measured points.
 
-    ``unit`` follows the names of the axes.
+    ``unit`` is put after the names of the axes.
     """
     made = figure(x_title=f"P(reject){unit}", y_title=f"bias: TV from the target{unit}")
     biases = [each.bias for each in marks] + list(dots.bias if dots else ())
@@ -100,7 +100,7 @@ def pareto_plane(
     _add_front(made, distance)
     if dots is not None:
         _add_dots(made, dots)
-    _add_landings(made, landings)
+    _add_simulated(made, simulated)
     ring = _RING[0] * across, _RING[1] * up
     _add_marks(made, [_turned(each, _FAR * across) for each in marks], ring)
     made.update_layout(
@@ -136,9 +136,9 @@ def _add_front(made: go.Figure, distance: float) -> None:
 
 
 def _notes(
-    distance: float, marks: Sequence[Mark], ring: tuple[float, float]
+    distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """The words in the triangle, and at the ends of the front where no mark has its own."""
+    """Words in the triangle, and at those ends of the front where there is no named point."""
     if distance <= 0.0:
         return []
     notes = (
@@ -161,7 +161,7 @@ def _notes(
     ]
 
 
-def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]) -> None:
+def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, float]) -> None:
     made.add_scatter(
         x=[each.reject for each in marks],
         y=[each.bias for each in marks],
@@ -176,18 +176,18 @@ def _add_marks(made: go.Figure, marks: Sequence[Mark], ring: tuple[float, float]
     )
 
 
-def _turned(mark: Mark, far: float) -> Mark:
-    """Its name on the side where there is room."""
+def _turned(mark: ExactPoint, far: float) -> ExactPoint:
+    """The point with its name on the side where there is room."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 
 
-def _within(ring: tuple[float, float], mark: Mark, reject: float, bias: float) -> bool:
+def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: float) -> bool:
     return abs(mark.reject - reject) <= ring[0] and abs(mark.bias - bias) <= ring[1]
 
 
-def _labels(marks: Sequence[Mark], ring: tuple[float, float]) -> list[str]:
-    """One for each mark; the first of those that lie together names all of them."""
+def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
+    """A label for every point; of points that lie together, the first names all."""
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
         near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
@@ -196,7 +196,7 @@ def _labels(marks: Sequence[Mark], ring: tuple[float, float]) -> list[str]:
 
 
 def _apart(names: Sequence[str], side: Side) -> str:
-    """The names off the ring of their landing, a line for each rule."""
+    """The names, one rule a line, far enough from the point to clear its simulated ring."""
     gap = "\u2003"
     before, after = gap * side.endswith("right"), gap * ("left" in side)
     return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
@@ -214,15 +214,15 @@ def _joined(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _add_landings(made: go.Figure, landings: Sequence[Landing]) -> None:
-    if not landings:
+def _add_simulated(made: go.Figure, simulated: Sequence[SimulatedPoint]) -> None:
+    if not simulated:
         return
     made.add_scatter(
-        x=[each.reject for each in landings],
-        y=[each.bias for each in landings],
-        error_x={"array": [each.reject_width for each in landings], "thickness": 1.4},
-        error_y={"array": [each.bias_width for each in landings], "thickness": 1.4},
-        text=[each.name for each in landings],
+        x=[each.reject for each in simulated],
+        y=[each.bias for each in simulated],
+        error_x={"array": [each.reject_width for each in simulated], "thickness": 1.4},
+        error_y={"array": [each.bias_width for each in simulated], "thickness": 1.4},
+        text=[each.name for each in simulated],
         mode="markers",
         marker={
             "color": COLOURS.simulated,
@@ -248,7 +248,7 @@ def _add_dots(made: go.Figure, dots: Dots) -> None:
 
 
 def law_chart(labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]) -> go.Figure:
-    """What rules emit, beside the target's law."""
+    """What rules emit, beside the target's distribution."""
     made = figure(x_title="token", y_title="chance to be emitted", height=300)
     laws = {"target": target, **emitted}
     shades = (COLOURS.target, COLOURS.accepted, COLOURS.rejected, COLOURS.muted)
@@ -267,7 +267,7 @@ def law_chart(labels: Sequence[str], target: Chances, emitted: Mapping[str, Chan
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Candidates accepted a round for gamma = 1, 2, …: token, block, and what none exceeds."""
+    """Candidates accepted a round over gamma: token by token, as a block, and the bound."""
     made = figure(x_title="γ", y_title="candidates accepted a round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (
@@ -296,7 +296,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def drafts_chart(curves: multidraft.Curves) -> go.Figure:
-    """The chance that one of k candidates is accepted, for each rule."""
+    """The chance that one of k candidates is accepted, by rule."""
     made = figure(x_title="drafts for one position, k", y_title="chance that one is accepted")
     rows = (
         ("the most possible", curves.optimal),
@@ -321,11 +321,11 @@ def drafts_chart(curves: multidraft.Curves) -> go.Figure:
 
 
 def _hatch(shape: str) -> dict[str, object]:
-    """Lines over the colour, so that shades are told apart by form too."""
+    """Lines over the colour, so that bars also differ without colours."""
     return {"shape": shape, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "size": 6}
 
 
 def _named_tokens(made: go.Figure, labels: Sequence[str]) -> go.Figure:
-    """Places rather than names on the axis, so that two tokens may look alike."""
+    """The axis counts tokens and shows their names as ticks, since two names may be equal."""
     made.update_xaxes(tickvals=list(range(len(labels))), ticktext=list(labels))
     return made

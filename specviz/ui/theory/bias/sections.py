@@ -1,4 +1,4 @@
-"""The page on bias in words: its sentences, its laws, and the tokens of a run as dots."""
+"""The sentences and formulas of the page Bias or speed, and the tokens of a run as dots."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import streamlit as st
 
 from specviz.record.trace import Candidate, Trace
 from specviz.theory import blocks, multidraft, tradeoff
-from specviz.ui.session.history import History, Shown
+from specviz.ui.session.history import History, ShownRun
 from specviz.ui.theory.bias.charts import Dots
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from specviz.ui.widgets.page_parts import show_law
 from specviz.ui.widgets.plain_text import as_text
 
-_LEAST_DISTANCE = 1e-3  # a token on which the models agree has no line to lie on
+_LEAST_DISTANCE = 1e-3  # of the models, for a token to be drawn
 
 
 def state_in_words(simulation: Simulation, paused: bool) -> str:
@@ -25,23 +25,23 @@ def state_in_words(simulation: Simulation, paused: bool) -> str:
         return "Simulation paused before it began."
     if simulation.done:
         return f"{counted}: narrow enough, so it stopped."
-    return f"{counted}{', paused' if paused else ', going on until ±' + str(NARROW)}."
+    return f"{counted}{', paused' if paused else ', goes on until ±' + str(NARROW)}."
 
 
 def plane_in_words(settings: Settings) -> str:
     distance = settings.distance
     if distance < 1e-9:
-        return "Draft and target are equal: nothing is rejected and nothing is biased."
+        return "Draft and target are equal: nothing is rejected, and there is no bias."
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
     told = (
-        f"The models are {distance:.3f} apart. With ε {settings.epsilon:g} a token is rejected "
-        f"with chance **{reject:.3f}** and the bias is **{bias:.3f}**: together still "
-        f"{distance:.3f}."
+        f"The distance of the models is {distance:.3f}. With ε {settings.epsilon:g} the chance of "
+        "a "
+        f"rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still {distance:.3f}."
     )
     if reject < 1e-9:
         return told
-    return f"{told} Drawing from the target after a rejection costs {uno - bias:.3f} more."
+    return f"{told} Recovering from the target itself would add {uno - bias:.3f} to the bias."
 
 
 def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
@@ -51,25 +51,24 @@ def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
         return f"With ε {settings.epsilon:g} no drafted token is ever rejected."
     odds = areas.accepted[worst] / settings.draft[worst]
     return (
-        f"“{labels[worst]}” is accepted with chance {odds:.2f} once drafted "
-        f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}); "
-        f"over all tokens **{areas.accepted.sum():.3f}** is accepted."
+        f"Once drafted, “{labels[worst]}” is accepted with chance {odds:.2f} "
+        f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}). "
+        f"Over all tokens the chance is **{areas.accepted.sum():.3f}**."
     )
 
 
 def blocks_in_words(curves: blocks.Curves) -> str:
     if len(curves.token) == 1:
         return (
-            "At γ = 1 the one candidate is the whole block: it is accepted with chance "
-            f"**{curves.block[0]:.3f}** either way, and no verifier exceeds that. From γ = 2 on a "
+            "At γ = 1 the block is one candidate, which is accepted with chance "
+            f"**{curves.block[0]:.3f}** either way; no verifier exceeds that. From γ = 2 on, a "
             "later token may rescue an earlier one."
         )
     return (
         f"Judging all γ = {len(curves.token)} candidates together, without any bias, accepts "
         f"**{curves.block[-1]:.3f}** of them instead of {curves.token[-1]:.3f}; no verifier "
-        f"exceeds {curves.bound[-1]:.3f}.  \nA later token may rescue an earlier one. The class "
-        "of rules in theorem 2 of Yin et al. has no such rule, so its optimum is not broken: "
-        "block verification stands outside."
+        f"exceeds {curves.bound[-1]:.3f}.  \nA later token may rescue an earlier one. Theorem 2 "
+        "of Yin et al. is about rules that judge token by token, so this does not contradict it."
     )
 
 
@@ -86,14 +85,14 @@ def drafts_in_words(curves: multidraft.Curves) -> str:
     )
 
 
-def biased_runs(history: History) -> list[Shown]:
-    """Runs of this session under the over-acceptance rule that have tokens to show."""
-    runs = [shown for shown in history.all_shown() if not shown.trace.config.lossless]
+def biased_runs(history: History) -> list[ShownRun]:
+    """Runs of this session with the over-acceptance rule that have tokens to show."""
+    runs = [shown for shown in history.shown_runs() if not shown.trace.config.lossless]
     return [shown for shown in runs if _judged(shown.trace)]
 
 
 def run_dots(trace: Trace) -> Dots:
-    """One dot for each tested token, in units of its own distance between the models."""
+    """One dot for every tested token, as shares of the models' distance at that token."""
     dots = [
         ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
         for token, overlap, bias in _judged(trace)
@@ -114,34 +113,39 @@ def run_in_words(trace: Trace) -> str:
     bias = sum(each for _, _, each in judged) / count
     distance = sum(1.0 - overlap for _, overlap, _ in judged) / count
     return (
-        f"{count} tested tokens with ε {config.epsilon:g}, the {as_text(config.residual)} after "
-        f"a rejection. On average the models are {distance:.3f} apart, the chance of a rejection "
-        f"is **{reject:.3f}** and the bias **{bias:.3f}**, together {reject + bias:.3f}."
+        f"{count} tested tokens with ε {config.epsilon:g}, recovered from the "
+        f"{as_text(config.residual)}. On average the models are {distance:.3f} apart, the chance "
+        f"of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together "
+        f"{reject + bias:.3f}."
     )
 
 
 def show_bias_laws() -> None:
-    st.caption("p = draft, q = target (Yin et al. 2024); Leviathan et al. 2023 have it reversed.")
+    st.caption(
+        "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 "
+        "it is "
+        "reversed."
+    )
     models = {"p": "the draft's chance of a token", "q": "the target's"}
     rule = {
         "b": "the chance to accept a drafted token",
-        "P": "the law drawn from after a rejection",
+        "P": "the distribution from which a rejected token is replaced",
     }
     distance = {
-        r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, of "
-        "what is emitted from q",
+        r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, the "
+        "distance of what is emitted from q",
     }
     show_law(
         r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
         r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
         {r"\Pr": "chance", **models, **rule, **distance},
-        "Yin et al. 2024, theorem 5: a straight line, whatever the path from rule to rule.",
+        "Yin et al. 2024, theorem 5. All these rules lie on one straight line.",
     )
     show_law(
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
         {**models, **rule, **distance, "x": "a token"},
-        r"Yin et al. 2024, theorem 4. It is attained by $\max(0, q - b\,p)$, normalised; on the "
-        r"front that is the ordinary leftover $\max(0, q - p)$ (derived here).",
+        r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
+        r"on the front that is the ordinary leftover $\max(0, q - p)$ (derived here).",
     )
     show_law(
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
@@ -164,14 +168,14 @@ def show_block_law() -> None:
         r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
         {
             r"\mathbb{E}": "mean, over blocks that the draft p writes",
-            r"\tau": "candidates accepted as a block, the extra token not counted",
+            r"\tau": "candidates accepted in a block, without the extra token",
             r"\gamma": "candidates a round",
             "w_i": "chance that at least i are accepted",
             "x_i": "candidate i",
-            "p,\\, q": "chances by draft and target",
+            "p,\\, q": "its chance by draft and target",
         },
-        "Sun et al. 2024. Token by token the whole product is replaced by one of factors cut at 1; "
-        "the bound cuts the product only at i.",
+        "Sun et al. 2024. Token by token, every factor q/p is cut at 1 before they are multiplied; "
+        "the bound cuts only the whole product, once.",
     )
 
 
@@ -184,19 +188,20 @@ def show_drafts_law() -> None:
             "H": "a set of tokens",
             "p,\\, q": "its chance by draft and target",
         },
-        "Left recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm 4), "
-        "right what no lossless rule exceeds (Hu et al. 2025). K-SEQ: Sun et al. 2023, SpecTr. "
+        "On the left is recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, "
+        "algorithm 4), on the right what no lossless rule exceeds (Hu et al. 2025). K-SEQ: Sun et "
+        "al. 2023, SpecTr. "
         "Without replacement: Sequoia, Chen et al. 2024.",
     )
 
 
 def dots_in_words(trace: Trace) -> str:
-    """How many of the run's tested tokens are dots, and why not all."""
+    """How many of the run's tested tokens are drawn as dots, and why not all."""
     tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
     left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
     return (
-        f"{drawn} dots for the {tested} tested tokens of the newest such run, from the models' own "
-        f"chances.{left}"
+        f"{drawn} dots for the {tested} tested tokens of the newest over-accepting run, computed "
+        f"from the chances that both models gave.{left}"
     )
 
 
@@ -210,7 +215,7 @@ def _judged(trace: Trace) -> list[tuple[Candidate, float, float]]:
 
 
 def _words(token: Candidate) -> str:
-    """A token's text as its literal, so that marks and tags in it are seen and not obeyed."""
+    """The tooltip of a token. Its text is escaped, so that tags in it are shown and not obeyed."""
     apart = 1.0 - (token.overlap or 0.0)
     reject = 1.0 - token.expected_acceptance
     return (

@@ -1,4 +1,4 @@
-"""What the page on bias draws: rules as points of the plane, and their simulation."""
+"""The rules on the page Bias or speed as exact points of the plane, and their simulation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import streamlit as st
 
 from specviz.theory import tradeoff
 from specviz.theory.tradeoff import Law, Tally
-from specviz.ui.session.ticking import keep_drawn
-from specviz.ui.theory.bias.charts import Landing, Mark, Side
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
 
-_BATCH = 10_000  # positions a tick, for each rule
-NARROW = 0.002  # half an interval, at which the simulation ends
+_BATCH = 10_000  # positions at a redraw, for every rule
+NARROW = 0.002  # the simulation ends when half of every interval is this narrow
 _TICK = 0.5  # seconds
 _KEY = "bias_simulation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the page's bars and sliders say."""
+    """The values of the bars and sliders."""
 
     draft: tuple[float, ...]
     target: tuple[float, ...]
@@ -37,7 +37,7 @@ class Settings:
         return tradeoff.over_accept(self.draft, self.target, self.epsilon)
 
     def policies(self) -> tuple[Policy, ...]:
-        """Each rule with each law after a rejection, in the order they are drawn."""
+        """Every rule with what it recovers from, in the order in which they are drawn."""
         pair = self.draft, self.target
         leftover = tradeoff.leftover(*pair)
         loose, eager = self.over_accept(), tradeoff.lenient(*pair, self.lenience)
@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A rule, and what it draws from after a rejection."""
+    """A rule of acceptance, and the distribution from which it recovers."""
 
     settings: Settings
     name: str
@@ -76,18 +76,18 @@ class Policy:
         pair = self.settings.draft, self.settings.target
         return tradeoff.output_law(*pair, self.accept, self.recover)
 
-    def mark(self) -> Mark:
+    def exact_point(self) -> ExactPoint:
         reject, bias = self.point
-        return Mark(name=self.name, reject=reject, bias=bias, side=self.side)
+        return ExactPoint(name=self.name, reject=reject, bias=bias, side=self.side)
 
     def simulate(self, rng: np.random.Generator) -> Tally:
         pair = self.settings.draft, self.settings.target
         return tradeoff.simulate(*pair, self.accept, self.recover, trials=_BATCH, rng=rng)
 
-    def landing(self, tally: Tally) -> Landing:
+    def simulated_point(self, tally: Tally) -> SimulatedPoint:
         found = tradeoff.estimate(tally, self.settings.target, self.emitted)
         reject, reject_width, bias, bias_width = found
-        return Landing(
+        return SimulatedPoint(
             name=self.name,
             reject=reject,
             reject_width=reject_width,
@@ -98,7 +98,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """Positions drawn so far for one setting of the page."""
+    """The positions that were simulated so far with some settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -108,13 +108,13 @@ class Simulation:
     def trials(self) -> int:
         return min((each.trials for each in self.tallies.values()), default=0)
 
-    def landings(self) -> list[Landing]:
+    def simulated(self) -> list[SimulatedPoint]:
         policies = self.settings.policies()
-        return [each.landing(self.tallies[each.name]) for each in policies if self.tallies]
+        return [each.simulated_point(self.tallies[each.name]) for each in policies if self.tallies]
 
     @property
     def widest(self) -> float:
-        widths = [max(each.reject_width, each.bias_width) for each in self.landings()]
+        widths = [max(each.reject_width, each.bias_width) for each in self.simulated()]
         return max(widths, default=1.0)
 
     @property
@@ -129,7 +129,7 @@ class Simulation:
 
 
 def simulation_of(settings: Settings) -> Simulation:
-    """The session's simulation; begun anew when a setting has changed."""
+    """The session's simulation, begun anew when the settings have changed."""
     known = st.session_state.get(_KEY)
     if not isinstance(known, Simulation) or known.settings != settings:
         known = st.session_state[_KEY] = Simulation(settings)
@@ -137,7 +137,7 @@ def simulation_of(settings: Settings) -> Simulation:
 
 
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
-    """Simulate a batch twice a second and draw what there is, until intervals are narrow."""
+    """Simulate a batch and draw, twice a second, until the intervals are narrow."""
     simulation = simulation_of(settings)
 
     def go_on() -> bool:
@@ -146,4 +146,4 @@ def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation]
             simulation.step()
         return not (paused or simulation.done)
 
-    keep_drawn(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)
+    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)

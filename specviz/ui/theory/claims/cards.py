@@ -1,7 +1,4 @@
-"""A claim as a card: the sentence, the verdict, the numbers, where it flips, what can test it.
-
-A verdict has a shape as well as a colour.
-"""
+"""A claim as a card: its sentence, verdict and numbers, where it flips, and runs to test it."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ import streamlit as st
 from specviz import ROOT
 from specviz.comparison.work import RunsWork
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
-from specviz.ui.session.work import stop
-from specviz.ui.theory.claims.outcomes import Outcome
+from specviz.ui.session.background_work import stop
+from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_law
 from specviz.ui.widgets.plain_text import as_text, show_error
@@ -31,19 +28,19 @@ _PAGES = ROOT / "pages"
 
 @st.cache_data(show_spinner=False)
 def all_claims() -> tuple[Claim, ...]:
-    """Worked out once: they depend on nothing that a page sets."""
+    """Worked out once: no setting of a page changes them."""
     return claims()
 
 
 def tally(shown: Sequence[Claim]) -> str:
-    """How the verdicts fell, in a line."""
+    """How many claims have which verdict, on one line."""
     judged = [each.verdict for each in shown]
     found = ((badge, judged.count(verdict)) for verdict, badge in VERDICTS.items())
     return " ".join(f"{badge} {count}" for badge, count in found if count)
 
 
 def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
-    """The filters, and what they leave; a claim whose runs are under way stays."""
+    """Draw the filters; returns the claims that pass, and those whose runs are under way."""
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[ClaimVerdict] = list(VERDICTS)
     left, right = st.columns(2)
@@ -64,7 +61,7 @@ def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim
 
 
 def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
-    """In two columns, each card to the one with less in it; the narrow page has one."""
+    """In two columns; a card goes to the shorter one."""
     columns = st.columns(2)
     heights = [0, 0]
     for each in shown:
@@ -105,9 +102,9 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
-    """Starts these runs; the same again, once they have been."""
+    """A button that starts these runs, or starts them again."""
     st.button(
-        "Run again" if runs.outcome(run) or runs.failure(run) else label,
+        "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{asker}",
         disabled=runs.going(run) is not None,
         on_click=start,
@@ -116,9 +113,9 @@ def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: St
 
 
 def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
-    """Progress where it was asked for; else what these runs came to, if they have been.
+    """Progress or results of these runs.
 
-    Whole where it was asked for, and folded into a line at others.
+    A card that did not start them shows no progress, and the results folded.
     """
     its_own = runs.asker(run) in {None, asker}
     if (work := runs.going(run)) is not None:
@@ -126,13 +123,13 @@ def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
             _show_progress(work)
     elif (failure := runs.failure(run)) is not None:
         show_error(failure)
-    elif (found := runs.outcome(run)) is not None:
-        folded = ":green-badge[measured] :small[by the runs of another card]"
+    elif (found := runs.evidence(run)) is not None:
+        folded = ":green-badge[measured] :small[in runs that another card started]"
         with st.container(gap="small") if its_own else st.expander(folded):
-            _show_outcome(found)
+            _show_evidence(found)
 
 
-def _show_outcome(found: Outcome) -> None:
+def _show_evidence(found: Evidence) -> None:
     st.markdown(f":green-badge[measured] :small[on {as_text(found.pair)}]")
     if found.figures:
         _show_figures(found.figures)
@@ -143,7 +140,7 @@ def _show_progress(work: RunsWork) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
         if not work.going:
-            st.rerun()  # the ticks end, and the rest of the page may know
+            st.rerun()  # drawing again stops, and the whole page is drawn
         done, planned = work.progress
         doing = f"run {min(done + 1, planned)} of {planned}, {work.doing}"
         st.progress(done / planned, text=f":small[{as_text(doing)}]")

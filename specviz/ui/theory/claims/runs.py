@@ -1,7 +1,7 @@
-"""Runs that test a claim on the loaded pair: which they are, and what they say when over.
+"""Runs that test a claim on the pair: which they are, and their state on the server.
 
-They are work of the server: they go on when the page is left, and every tab sees what they came
-to. A run that a clock decides is timed with the target alone beside it, and shows on Watch too.
+They go on when the page is left, and every tab sees their results. Where a claim is about time, the
+target alone is timed too, and the run also shows on Watch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
+from specviz.ui.session.background_work import CLAIMS, run_maker, the_work_queue
 from specviz.ui.session.history import History
-from specviz.ui.session.work import CLAIMS, maker, the_work
-from specviz.ui.theory.claims.outcomes import GUIDE_TOKENS, Outcome, outcome
+from specviz.ui.theory.claims.evidence import GUIDE_TOKENS, Evidence, evidence_of
 
 EPSILONS = (0.02, 0.1, 0.3)
 _TEMPERATURES = (0.0, 0.3, 0.7, 1.0, 1.5)
@@ -34,58 +34,58 @@ _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of t
 
 
 class ClaimRuns:
-    """What the server knows of these runs: under way, what they came to, why they broke off.
+    """The server's runs for claims: which are under way, their evidence, why they broke off.
 
-    Any thread may ask: each value is put in place whole.
+    Any thread may ask: a value is never half written.
     """
 
     def __init__(self) -> None:
-        self._works: dict[RunName, RunsWork] = {}  # the last of each
+        self._works: dict[RunName, RunsWork] = {}  # the last ones
         self._askers: dict[RunName, str] = {}
-        self._outcomes: dict[RunName, Outcome] = {}
+        self._evidence: dict[RunName, Evidence] = {}
 
     def start(self, run: RunName, asked_by: str, spec: PairSpec, history: History) -> None:
-        """In line behind other work; ``history`` takes a run that Watch can show."""
+        """Put the runs in line behind other work; ``history`` gets those that Watch can show."""
         if self.going(run) is not None:
             return
-        self._outcomes.pop(run, None)
+        self._evidence.pop(run, None)
         work = RunsWork(
             plans(run, spec),
-            maker(history.add if run in _WATCHED else None),
+            run_maker(history.add if run in _WATCHED else None),
             name=CLAIMS,
             label=f"Runs for a claim: {run}",
             conclude=partial(self._conclude, run),
         )
         self._works[run], self._askers[run] = work, asked_by
-        the_work().start(work)
+        the_work_queue().start(work)
 
     def going(self, run: RunName) -> RunsWork | None:
-        """Those runs, while they are under way or wait for their turn."""
+        """The runs while they are under way or wait for their turn, else None."""
         work = self._works.get(run)
         return work if work is not None and work.going else None
 
     def asker(self, run: RunName) -> str | None:
-        """Which part of the page asked for them last."""
+        """Which part of the page started them last."""
         return self._askers.get(run)
 
     @property
     def asking(self) -> frozenset[str]:
-        """The parts of the page whose runs are under way or wait."""
+        """The parts of the page whose runs are under way or wait for their turn."""
         return frozenset(self._askers[run] for run, work in self._works.items() if work.going)
 
-    def outcome(self, run: RunName) -> Outcome | None:
-        return self._outcomes.get(run)
+    def evidence(self, run: RunName) -> Evidence | None:
+        return self._evidence.get(run)
 
     def failure(self, run: RunName) -> SpecvizError | None:
         work = self._works.get(run)
         if work is None or work.state not in {"failed", "stopped"}:
             return None
         return work.error or SpecvizError(
-            "These runs were stopped before their end.", remedy="Run them again."
+            "These runs were stopped before they had finished.", remedy="Run them again."
         )
 
     def _conclude(self, run: RunName, traces: tuple[Trace, ...]) -> None:
-        self._outcomes[run] = outcome(run, traces)
+        self._evidence[run] = evidence_of(run, traces)
 
 
 @st.cache_resource(show_spinner=False)
@@ -97,13 +97,13 @@ def the_claim_runs() -> ClaimRuns:
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """In the order in which `outcome` expects their traces."""
+    """In the order in which `evidence_of` expects their traces."""
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
-            config=replace(each.config, seed=seed),  # one seed for all would throw the same coins
+            config=replace(each.config, seed=seed),  # with one seed all would draw the same numbers
             baseline=each.timed or run in _WATCHED,
         )
         for seed, each in enumerate(plans_of(run))
@@ -111,7 +111,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Prompt, label and settings of each, whatever the pair."""
+    """Prompts, labels and settings of the runs, which do not depend on the pair."""
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -146,7 +146,7 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """The first text timed at either temperature, and once more before all, as a first call."""
+    """The first text is timed at both temperatures, and runs once more before all: a cold call."""
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [
         _Plan(preset, f"T {heat:g}", replace(config, temperature=heat), timed=place == 0)

@@ -8,12 +8,12 @@ import streamlit as st
 
 from specviz.ui.theory.bias.charts import Dots, pareto_plane
 from specviz.ui.theory.claims.cards import Start, show_button, show_state
-from specviz.ui.theory.claims.outcomes import Lossy, Outcome
+from specviz.ui.theory.claims.evidence import Evidence, LossyRuns
 from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
 from specviz.ui.widgets.page_parts import show_chart, show_law
 from specviz.ui.widgets.plain_text import as_text
 
-_EVEN = 1e-4  # models this close leave nothing to trade
+_EVEN = 1e-4  # models closer than this have nothing to trade
 _MOST_DOTS = 600
 
 
@@ -23,7 +23,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
         _show_rejections(runs, start)
     with right, st.container(border=True, key="claims_theorem_5"):
         _show_trade(runs, start)
-    found = runs.outcome("pareto")
+    found = runs.evidence("pareto")
     if found is not None:
         _show_plane(found)
 
@@ -36,16 +36,16 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
             r"N_{\mathrm{rej}}": "rejections in a text",
             r"\mathbb{E}": "mean",
             "n": "a tested position",
-            "p_n": "the draft’s law there",
+            "p_n": "the draft’s distribution there",
             "q_n": "the target’s",
             r"\mathrm{TV}": "half the sum of their differences",
         },
-        "Yin et al. 2024, theorem 1; theorem 2 makes the same sum the least for unbiased rules "
-        "that judge one draft token by token.",
+        "Yin et al. 2024, theorem 1. By theorem 2 no unbiased rule that judges one draft token by "
+        "token rejects less often.",
     )
     st.caption(
-        f"{len(plans_of('rejections'))} runs at temperature 1. z counts in standard deviations of "
-        "the coins alone; beyond 4, chance is no explanation."
+        f"{len(plans_of('rejections'))} runs at temperature 1. z is the difference in standard "
+        "deviations of the draws; more than 4 is not chance."
     )
     show_button("Run theorems 1 and 2", "rejections", "theorem-1", runs, start)
     show_state("rejections", "theorem-1", runs)
@@ -63,8 +63,8 @@ def _show_trade(runs: ClaimRuns, start: Start) -> None:
             "q": "target",
         },
         r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
-        "token from the leftover after a rejection (OPT). From the target itself (UNO) bias is "
-        "greater.",
+        "recovered token drawn from the leftover (OPT). Drawn from the target itself (UNO), it "
+        "makes the bias greater.",
     )
     epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
     st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")
@@ -72,7 +72,7 @@ def _show_trade(runs: ClaimRuns, start: Start) -> None:
     show_state("pareto", "theorem-5", runs)
 
 
-def _show_plane(found: Outcome) -> None:
+def _show_plane(found: Evidence) -> None:
     st.subheader("Tested tokens on the Pareto plane", anchor=False)
     st.table(
         {
@@ -99,26 +99,26 @@ def _show_plane(found: Outcome) -> None:
     lossy = labels[chosen]
     show_chart(
         plane_of(lossy),
-        f"{as_text(lossy.label)}: {dots_in_words(lossy)}. Run on {as_text(found.pair)}; each dot "
-        "in parts of its own distance: how far the models differ changes from token to token.",
+        f"{as_text(lossy.label)} on {as_text(found.pair)}: {dots_in_words(lossy)}. Both axes are "
+        "divided by the distance of the models at the token, which changes from token to token.",
         "exact",
         "measured",
         key="claims_plane",
     )
 
 
-def dots_in_words(lossy: Lossy) -> str:
-    """How many of the tested tokens are dots, and why not all."""
+def dots_in_words(lossy: LossyRuns) -> str:
+    """How many of the tested tokens are drawn as dots, and why not all."""
     apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
     drawn = min(apart, _MOST_DOTS)
     first = "the first " if drawn < apart else ""
     where = f", of the {apart:,} on which the models differ" if drawn < apart else ""
-    even = f"; on {tested - apart:,} the models agree to {_EVEN:g}" if apart < tested else ""
+    even = f"; on {tested - apart:,} they differ by less than {_EVEN:g}" if apart < tested else ""
     return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
 
 
-def plane_of(lossy: Lossy) -> go.Figure:
-    """A dot a token, where the two models differ at all."""
+def plane_of(lossy: LossyRuns) -> go.Figure:
+    """One dot for every token on which the two models differ."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]

@@ -1,6 +1,6 @@
-"""Figures of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
+"""Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
 
-All are exact of their models but the estimates of alpha, which are measured.
+All are exact in their models, but the estimates of alpha are measured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """One estimate of alpha and where it may lie; ends None where it has no interval."""
+class AlphaEstimate:
+    """An estimate of alpha with its interval; the ends are None where it has none."""
 
     label: str
     value: float
@@ -36,7 +36,7 @@ class Estimate:
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Exact tokens a round over stickiness, beside the formula at the mean acceptance."""
+    """Exact tokens a round over stickiness, beside the formula with the mean acceptance."""
     made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens a round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
@@ -65,7 +65,7 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     laws: Sequence[RoundsLaw], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Speedup over gamma: at the mean number of rounds, and with luck as bad as 1 in 10 and 100."""
+    """Speedup over gamma: of the mean text, and of the slowest in 10 and in 100."""
     made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
     gammas = [law.gamma for law in laws]
     for name, rounds, colour, symbol in (
@@ -88,7 +88,7 @@ def mean_and_tail(
 
 
 def rounds_spread(law: RoundsLaw) -> go.Figure:
-    """The exact law of the rounds that a text takes, with its mean and its 99th percentile."""
+    """How many rounds a text takes: exact chances, the mean and the 99th percentile."""
     made = figure(x_title=f"rounds for {law.num_tokens} tokens", y_title="chance", height=280)
     shown = np.flatnonzero(law.chances > law.chances.max() / 500)
     first, last = int(shown[0]), int(shown[-1]) + 1
@@ -115,9 +115,9 @@ def over_batch(
     alpha: float,
     gamma: int,
 ) -> tuple[go.Figure, go.Figure]:
-    """What verification costs, and what is left of the speedup, over batch at each context.
+    """The cost of verification, and the speedup, over the batch size at some context lengths.
 
-    A line ends where the caches no longer fit. Tau, which no batch changes, is beside them.
+    A line ends where the caches no longer fit. Tau, which does not depend on the batch, is marked.
     """
     costs = figure(x_title="sequences in the batch", y_title="cost of a verification, v")
     speeds = figure(x_title="sequences in the batch", y_title=TIMES_THE_TARGET)
@@ -129,7 +129,7 @@ def over_batch(
             if batch <= fits
         ]
         batches, name = [each.batch for each in places], f"{context:,} tokens"
-        shown = "circle" if len(places) == 1 else None  # of one point no line can be seen
+        shown = "circle" if len(places) == 1 else None  # a line through one point cannot be seen
         verify = [each.verify_cost(gamma) for each in places]
         gains = [each.speedup(alpha, gamma) for each in places]
         _line(costs, batches, verify, name, colour, symbol=shown)
@@ -145,14 +145,14 @@ def over_batch(
 
 
 def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
-    """What a pass of the target reads over batch at each context, beside a terabyte."""
+    """Bytes that a pass of the target reads over the batch size, with a terabyte marked."""
     made = figure(x_title="sequences in the batch", y_title="GB read a pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
         _line(made, BATCHES, read, f"{context:,} tokens", colour)
     edge = {"color": COLOURS.rejected, "dash": "dash"}
     made.add_hline(y=1000.0, line=edge)
-    made.add_annotation(  # a logarithmic axis takes the exponent as the place of a text
+    made.add_annotation(  # on a logarithmic axis, y is the exponent
         text="1 TB", xref="paper", x=1, xanchor="right", y=3, yanchor="bottom", showarrow=False
     )
     made.add_vline(x=batch, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
@@ -162,7 +162,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Acceptance over the temperature both share, and with the draft's own best temperature."""
+    """Acceptance over the temperature of both models, and with the best one for the draft."""
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)
@@ -182,8 +182,8 @@ def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) ->
     return made
 
 
-def alpha_estimates(estimates: Sequence[Estimate]) -> go.Figure:
-    """Estimates of alpha one above another, each with its interval."""
+def alpha_estimates(estimates: Sequence[AlphaEstimate]) -> go.Figure:
+    """Estimates of alpha, one above another, with their intervals."""
     made = figure(x_title="share", y_title="", height=90 + 46 * len(estimates))
     made.add_scatter(
         x=[each.value for each in estimates],

@@ -1,4 +1,4 @@
-"""The cases in which the formula of speed misleads: for each its settings, words, chart and law."""
+"""Cases in which the formula of the speedup misleads: controls, sentences, charts, formulas."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from specviz.theory.roofline import (
 from specviz.theory.runtime import rounds_laws
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
-from specviz.ui.session.history import Shown
+from specviz.ui.session.history import ShownRun
 from specviz.ui.theory.misleading.charts import (
-    Estimate,
+    AlphaEstimate,
     alpha_estimates,
     alpha_over_temperature,
     bytes_a_pass,
@@ -42,20 +42,20 @@ from specviz.ui.theory.misleading.charts import (
     rounds_spread,
     tokens_over_stickiness,
 )
-from specviz.ui.theory.misleading.words import (
+from specviz.ui.theory.misleading.sentences import (
     batch_sentence,
     best_gammas_sentence,
     compared,
     fewer,
     tail_sentence,
 )
-from specviz.ui.theory.speed.points import run_name
+from specviz.ui.theory.speed.speedup_points import run_name
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 from specviz.ui.widgets.plain_text import as_text
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
 _TAIL_GAMMAS = 16
-# Laws at temperature 1 over five tokens: draft, then target.
+# Distributions over five tokens at temperature 1: draft, then target.
 _PAIRS = {
     "One favourite": (
         (0.40, 0.30, 0.15, 0.10, 0.05),
@@ -66,7 +66,7 @@ _PAIRS = {
         (0.25, 0.30, 0.10, 0.25, 0.10),
     ),
 }
-_SAME = 5e-4  # overlaps that print alike
+_SAME = 5e-4  # overlaps closer than this look equal when printed
 
 
 def show_clustering() -> None:
@@ -77,7 +77,8 @@ def show_clustering() -> None:
             easy_share=slider("Share of easy", 0.0, 1.0, 0.6, step=0.01, key="misleading_share"),
             stickiness=slider(
                 "Stickiness", 0.0, 1.0, 0.8, step=0.01, key="misleading_stickiness",
-                hint="Correlation between neighbouring tokens: 0 mixes them, 1 never changes.",
+                hint="Correlation of neighbouring tokens. At 0 easy and hard tokens are mixed at "
+                "random; at 1 a text stays all easy or all hard.",
             ),
         )  # fmt: skip
         gamma = whole_slider("Candidates, γ", 1, 24, 5, key="misleading_gamma")
@@ -86,33 +87,34 @@ def show_clustering() -> None:
     st.markdown(
         f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma} the formula "
         f"promises **{TOKENS.bare(formula)}** tokens a round; with stickiness "
-        f"{text.stickiness:.2f} there are **{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
+        f"{text.stickiness:.2f} it is really **{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
-        "Easy and hard tokens follow each other as a Markov chain.",
+        "Whether a token is easy or hard follows a Markov chain.",
         "exact",
         key="misleading_clusters",
-        alt="Tokens a round over stickiness, exact and by the formula at the mean acceptance.",
+        alt="Tokens a round over stickiness, exact and by the formula with the mean acceptance.",
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"With γ without end both agree, at {_number(endless)}: rejections know only the mean "
-        "(Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard in these shares, "
-        f"there would be {TOKENS.bare(whole)}, {compared(whole, formula)} (Jensen)."
+        f"As γ grows both tend to {_number(endless)}: how many rejections there are depends on the "
+        "mean alone (Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard, in "
+        f"the same shares, there would be {TOKENS.bare(whole)} tokens a round, "
+        f"{compared(whole, formula)} (Jensen's inequality)."
     )
     show_law(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
         r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
         {
-            r"\alpha_j": "acceptance at place j once all before it were accepted",
+            r"\alpha_j": "acceptance at place j, given that all before it were accepted",
             r"\bar\alpha": "mean acceptance over tokens",
             r"\gamma": "candidates a round",
             "i, j": "places in a round, from 1",
             r"\tau": "tokens a round",
         },
-        "The right side is Leviathan et al. 2023, equation 1, which takes acceptance to be "
-        "independent and alike; the left needs neither.",
+        "The right side is Leviathan et al. 2023, equation 1. It assumes that tokens are accepted "
+        "independently and with the same chance; the left side assumes neither.",
     )
 
 
@@ -128,30 +130,32 @@ def show_tail() -> None:
     st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
     show_chart(
         mean_and_tail(laws, c, v, gamma),
-        f"The law of the rounds for {length} tokens; a round costs γ c + v.",
+        f"From the exact chances of every number of rounds for {length} tokens. A round costs γ c "
+        "+ v.",
         "exact",
         key="misleading_tail",
         alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
     )
     show_chart(
         rounds_spread(law),
-        f"At γ {gamma}: {law.mean:.1f} rounds on average, give or take {law.spread:.1f}.",
+        f"At γ {gamma} a text takes {law.mean:.1f} rounds on average, with a standard deviation of "
+        f"{law.spread:.1f}.",
         "exact",
         key="misleading_rounds",
-        alt="Chance of each number of rounds.",
+        alt="Chances of the numbers of rounds.",
     )
     show_law(
         r"P(A = k) = \alpha^k\,(1-\alpha)^{[k<\gamma]}",
         {
             "P": "chance",
-            "A": "accepted candidates of a round, which yields A + 1 tokens",
+            "A": "accepted candidates of a round, which gives A + 1 tokens",
             "k": "a number of them, from 0 to γ",
             r"\alpha": "acceptance",
             r"\gamma": "candidates a round",
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
-        "Leviathan et al. 2023, section 3.1; the law of the rounds by dynamic programming. "
-        "Chen et al. 2023 report the same: a larger γ makes times vary more.",
+        "Leviathan et al. 2023, section 3.1; from it the number of rounds by dynamic programming. "
+        "Chen et al. 2023 report the same: with a larger γ, times vary more.",
     )
 
 
@@ -163,7 +167,7 @@ def show_batch() -> None:
         context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
         billions = slider(
             "Target, billions", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
-            hint="Parameters. Its cache grows with it from that of an 8B model.",
+            hint="Parameters. The cache is scaled with them from that of an 8B model.",
         )  # fmt: skip
         small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
@@ -187,7 +191,7 @@ def show_batch() -> None:
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
             "t": "time of a pass",
-            "n": "tokens of each sequence that it takes",
+            "n": "tokens of every sequence that it computes",
             "W": "bytes of weights",
             "B": "sequences",
             r"\ell": "context",
@@ -196,9 +200,9 @@ def show_batch() -> None:
             "N": "parameters",
             "F": "peak operations a second",
         },
-        f"A roofline, exact of its model and no measurement: a target of {billions:g}B and a draft "
-        f"of {small:g}B in bf16, peak figures of NVIDIA's data sheet. The {gpu.name} reads its "
-        f"weights as fast as it computes at {gpu.ridge():.0f} tokens a pass.",
+        f"A roofline model, not a measurement: a target of {billions:g}B and a draft of {small:g}B "
+        f"in bf16, with the peak figures of NVIDIA's data sheet. On the {gpu.name}, reading the "
+        f"weights takes as long as computing {gpu.ridge():.0f} tokens.",
     )
     show_law(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
@@ -210,7 +214,7 @@ def show_batch() -> None:
             r"\tau": "tokens a round",
             "S": "times as fast as the target alone",
         },
-        "Leviathan et al. 2023, theorem 3.8, with the verification paid.",
+        "Leviathan et al. 2023, theorem 3.8, with the cost of verification.",
     )
 
 
@@ -219,12 +223,13 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     left, right = st.columns(2)
     with left:
         show_chart(
-            speeds, "What is left of the speedup. A line ends where memory does.", "exact",
-            key="misleading_batch_speed", alt="Speedup over batch size at four contexts.",
+            speeds, "The speedup that is left. A line ends where the memory is full.", "exact",
+            key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
         )  # fmt: skip
     with right:
         show_chart(
-            costs, f"What verifying {gamma + 1} tokens costs: 1 is free, more is not.", "exact",
+            costs, f"The cost of verifying {gamma + 1} tokens, in target steps: at 1 the extra "
+            "tokens are free.", "exact",
             key="misleading_batch_cost", alt="Cost of a verification over batch size.",
         )  # fmt: skip
 
@@ -232,8 +237,8 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
 def _show_bytes(target: Model, batch: int) -> None:
     show_chart(
         bytes_a_pass(target, _CONTEXTS, batch),
-        "What a pass reads, whether it fits a GPU or not. Weights are read once for the whole "
-        "batch, caches once for each sequence.",
+        "Bytes that a pass of the target reads, whether they fit a GPU or not. Weights are read "
+        "once for the whole batch, caches once for every sequence.",
         "exact",
         key="misleading_bytes",
         alt="Bytes that a pass of the target reads over batch size, at four contexts.",
@@ -247,18 +252,17 @@ def show_temperature() -> None:
             list(_PAIRS),
             key="misleading_pair",
             bind="query-params",
-            help="Whether draft and target put most on the same token.",
+            help="Whether the likeliest token is the same for draft and target.",
         )
         temperature = slider(
             "Temperature", 0.0, 5.0, 1.0, step=0.05, key="misleading_temperature",
-            hint="Of both models. 0 leaves the likeliest token alone.",
+            hint="Of both models. At 0 only the likeliest token is left.",
         )  # fmt: skip
     draft, target = (np.log(law) for law in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the target there and the draft at {own:.2f} it would be "
-        f"**{PROBABILITY.bare(greatest)}**."
+        f"With just the draft at {own:.2f} it would be **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
         else "No other temperature of the draft would give more."
     )
@@ -267,11 +271,12 @@ def show_temperature() -> None:
     )
     show_chart(
         alpha_over_temperature(draft, target, temperature),
-        "Overlap of the two laws at one position of five tokens. It need not fall as "
-        "temperature rises.",
+        "Overlap of the two distributions at one position, with a vocabulary of five tokens. It "
+        "need not fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance over temperature, shared and with the draft's own.",
+        alt="Acceptance over temperature, with the same one for both models and with the draft's "
+        "best.",
     )
     show_law(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
@@ -282,12 +287,13 @@ def show_temperature() -> None:
             r"z_d,\, z_t": "logits of draft and target",
             r"\sigma": "softmax",
         },
-        "Leviathan et al. 2023, corollary 3.6, at each temperature. As T grows α tends to 1; as it "
-        "falls to 0, to 1 or 0 as the likeliest tokens agree or not.",
+        "Leviathan et al. 2023, corollary 3.6, at every temperature. As T grows, α tends to 1. As "
+        "T "
+        "falls to 0, α tends to 1 if the likeliest tokens agree, else to 0.",
     )  # fmt: skip
 
 
-def show_estimates(runs: Sequence[Shown]) -> None:
+def show_estimates(runs: Sequence[ShownRun]) -> None:
     names = {each.id: run_name(each) for each in reversed(runs)}
     chosen = st.selectbox(
         "Run", list(names), format_func=lambda each: names[each], key="misleading_run"
@@ -306,68 +312,72 @@ def show_estimates(runs: Sequence[Shown]) -> None:
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{as_text(names[shown.id])}. The bar is Wilson's interval: it would hold the true α 95 "
-        "times in 100 if candidates were independent coins, all alike. They seldom are.",
+        f"{as_text(names[shown.id])}. The bar is Wilson's interval. It would contain the true α "
+        "in 95 of 100 runs if candidates were independent and all had the same chance, which they "
+        "seldom do.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
     )
     st.caption(
         f"With {figures.num_tested} tested candidates Hoeffding's bound is "
-        f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It too takes them to "
-        "be independent, but not alike."
+        f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It also assumes "
+        "independence, but not the same chance for all."
     )
     show_law(
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
         r"\frac{\text{accepted}}{\text{drafted}} \to \frac{\tau-1}{\gamma}",
         {
-            r"\hat\alpha": "most likely α",
+            r"\hat\alpha": "the most likely α",
             r"\tau": "tokens a round",
             r"\gamma": "candidates a round",
         },
-        "The most likely α of a geometric law cut at γ (Leviathan et al. 2023, section 3.1; worked "
-        "out here); the interval by Wilson 1927, the bound by Hoeffding 1963. "
+        "The most likely α of a geometric distribution cut at γ (Leviathan et al. 2023, section "
+        "3.1; derived here). The interval is by Wilson 1927, the bound by Hoeffding 1963. "
         + _told_of_odds(shown),
     )
 
 
-def _promises(shown: Shown, share: float, observed: float) -> str:
-    """What the formula makes of both shares: nothing, unless every round drafted alike."""
+def _promises(shown: ShownRun, share: float, observed: float) -> str:
+    """What the formula gives with both shares; it needs the same γ in all rounds."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
     if shown.trace.config.drafter != "model":
         return (
-            f"Copying drafts as many as it finds, up to γ {gamma}, so the formula for one γ says "
-            f"nothing here.{found}"
+            f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so the formula for one γ "
+            "does "
+            f"not apply.{found}"
         )
     return (
-        f"Read as an α, the first would promise {TOKENS.bare(expected_tokens(share, gamma))} "
-        f"tokens a round at γ {gamma}, the second "
-        f"{TOKENS.bare(expected_tokens(observed, gamma))}.{found} Solving accepted / drafted for "
-        f"α gives {PROBABILITY.bare(alpha_from_drafted(share, gamma))}; at the second it tends to "
+        f"With the first as α the formula promises {TOKENS.bare(expected_tokens(share, gamma))} "
+        f"tokens a round at γ {gamma}, with the second "
+        f"{TOKENS.bare(expected_tokens(observed, gamma))}.{found} Conversely, accepted / drafted "
+        f"of {PROBABILITY.bare(share)} means α = "
+        f"{PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and α = "
+        f"{PROBABILITY.bare(observed)} means accepted / drafted = "
         f"{PROBABILITY.bare(drafted_share(observed, gamma))}."
     )
 
 
-def _told_of_odds(shown: Shown) -> str:
+def _told_of_odds(shown: ShownRun) -> str:
     if shown.trace.config.lossless:
-        return "The mean overlap Σ min(draft, target) is the same α without the luck of the coins."
+        return "The mean overlap Σ min(draft, target) is the same α without the luck of the draws."
     return (
         "This run accepts more than the overlap: the mean of its odds, Σ min(draft, target + ε), "
-        "is the same share without the luck of the coins."
+        "is the same share without the luck of the draws."
     )
 
 
-def _estimates(shown: Shown, share: float, observed: float) -> list[Estimate]:
+def _estimates(shown: ShownRun, share: float, observed: float) -> list[AlphaEstimate]:
     figures = shown.figures
     low, high = wilson_interval(figures.num_accepted, figures.num_tested)
     found = [
-        Estimate(label="accepted / drafted", value=share),
-        Estimate(label="accepted / tested", value=observed, low=low, high=high),
+        AlphaEstimate(label="accepted / drafted", value=share),
+        AlphaEstimate(label="accepted / tested", value=observed, low=low, high=high),
     ]
     if figures.alpha_expected is not None:
         label = "mean overlap" if shown.trace.config.lossless else "mean odds with ε"
-        found.append(Estimate(label=label, value=figures.alpha_expected))
+        found.append(AlphaEstimate(label=label, value=figures.alpha_expected))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Figures of rejections: simulated means closing on the exact ones, and what more drafts save."""
+"""Charts of rejections: simulated means that approach the exact ones, and more drafts."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """A simulated mean as the texts grow in number, and the exact value it should meet."""
+class MeanCurve:
+    """A simulated mean over the number of texts, and the exact value that it should approach."""
 
     name: str
     exact: float
     estimates: Sequence[Estimate]
 
 
-def running_means(courses: Sequence[Course], height: int = 340) -> go.Figure:
-    """Each mean over the number of texts, in its shrinking 95 % band; exact values dashed.
+def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
+    """Means over the number of texts, with their 95 % bands; exact values dashed.
 
-    One course takes the colours of simulated and exact; several have a colour each, and the
-    legend names only their means.
+    A single curve has the colours of simulated and exact. Several have colours of their own, and
+    the legend names only their means.
     """
     made = figure(x_title="texts simulated", y_title="rejections a text", height=height)
-    alone = len(courses) == 1
-    for course, own in zip(courses, cycle(SERIES), strict=False):
+    alone = len(curves) == 1
+    for curve, own in zip(curves, cycle(SERIES), strict=False):
         colour = COLOURS.simulated if alone else own
-        _add_band(made, course, colour)
+        _add_band(made, curve, colour)
         made.add_scatter(
-            x=[each.count for each in course.estimates],
-            y=[each.mean for each in course.estimates],
-            name=f"{course.name}, simulated",
+            x=[each.count for each in curve.estimates],
+            y=[each.mean for each in curve.estimates],
+            name=f"{curve.name}, simulated",
             mode="lines+markers",
             line={"color": colour},
             marker={"size": 5},
             hovertemplate="%{x:,} texts: %{y:.3f}<extra></extra>",
         )
         made.add_scatter(
-            x=[_first(courses), _last(courses)],
-            y=[course.exact] * 2,
-            name=f"{course.name}, exact {course.exact:.3f}",
+            x=[_first(curves), _last(curves)],
+            y=[curve.exact] * 2,
+            name=f"{curve.name}, exact {curve.exact:.3f}",
             mode="lines",
             line={"color": COLOURS.exact if alone else own, "dash": "dash", "width": 2.5},
-            hovertemplate=f"exact {course.exact:.5f}<extra></extra>",
+            hovertemplate=f"exact {curve.exact:.5f}<extra></extra>",
             showlegend=alone,
         )
-    made.update_xaxes(type="log", dtick=1, range=_decades(courses))
+    made.update_xaxes(type="log", dtick=1, range=_decades(curves))
     return made
 
 
@@ -68,7 +68,7 @@ def drafts_curve(
     floor: float,
     simulated: Mapping[int, Estimate],
 ) -> go.Figure:
-    """Expected rejections over the number of drafts; what no number of them goes below."""
+    """Expected rejections over the number of drafts, with their limit and their floor."""
     made = figure(x_title="drafts a round, M", y_title="rejections a text")
     made.add_scatter(
         x=list(nums_drafts),
@@ -89,7 +89,7 @@ def drafts_curve(
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """What M drafts save at one place, for a draft and a target of two tokens each."""
+    """How much M drafts lower P(reject) at one place, with two tokens in the vocabulary."""
     made = figure(x_title="drafts, M", y_title="fall in P(reject)")
     for (draft, target), colour in zip(coins, cycle(SERIES), strict=False):
         _add_improvement(
@@ -103,7 +103,7 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """The same for a uniform draft over r times as many tokens as the uniform target."""
+    """The same for a uniform draft over r times as many tokens as the uniform target has."""
     made = figure(x_title="drafts, M", y_title="fall in P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):
         _add_improvement(
@@ -119,7 +119,7 @@ def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
 def rejection_by_step(
     exact: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, NDArray[np.float64]]
 ) -> go.Figure:
-    """The chance of a rejection at each token of a text: lines exact, dots simulated."""
+    """The chance of a rejection at every token of a text: lines exact, dots simulated."""
     made = figure(x_title="token of the text", y_title="P(reject)")
     for (name, chances), colour in zip(exact.items(), cycle(SERIES), strict=False):
         steps = np.arange(1, len(chances) + 1)
@@ -145,7 +145,7 @@ def rejection_by_step(
 
 
 def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
-    """Simulated rejections of some rules, and the least that the class F allows."""
+    """Simulated rejections of some rules, and the fewest that theorem 2 allows its rules."""
     made = figure(x_title="rejections a text", y_title="", height=250)
     made.add_vrect(
         x0=0,
@@ -153,7 +153,7 @@ def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
         fillcolor=COLOURS.forbidden,
         line_width=0,
         layer="below",
-        annotation={"text": "outside the class only"},
+        annotation={"text": "only rules that theorem 2 leaves out"},
         annotation_position="top left",
     )
     made.add_vline(
@@ -178,8 +178,8 @@ def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
     return made
 
 
-def _add_band(made: go.Figure, course: Course, colour: str) -> None:
-    known = [each for each in course.estimates if math.isfinite(each.standard_error)]
+def _add_band(made: go.Figure, curve: MeanCurve, colour: str) -> None:
+    known = [each for each in curve.estimates if math.isfinite(each.standard_error)]
     counts = [each.count for each in known]
     low, high = [each.interval[0] for each in known], [each.interval[1] for each in known]
     made.add_scatter(
@@ -189,7 +189,7 @@ def _add_band(made: go.Figure, course: Course, colour: str) -> None:
         fillcolor=see_through(colour, 0.18),
         line={"width": 0},
         mode="lines",
-        name=f"{course.name}, 95 % interval",
+        name=f"{curve.name}, 95 % interval",
         hoverinfo="skip",
         showlegend=False,
     )
@@ -236,15 +236,15 @@ def _over_drafts(made: go.Figure) -> go.Figure:
     return made
 
 
-def _first(courses: Sequence[Course]) -> int:
-    return min((each.estimates[0].count for each in courses if each.estimates), default=10)
+def _first(curves: Sequence[MeanCurve]) -> int:
+    return min((each.estimates[0].count for each in curves if each.estimates), default=10)
 
 
-def _last(courses: Sequence[Course]) -> int:
-    """At least 30,000 texts, so that the axis stands still while the first of them come."""
-    counts = [each.estimates[-1].count for each in courses if each.estimates]
+def _last(curves: Sequence[MeanCurve]) -> int:
+    """At least 30,000 texts, so that the axis does not move during the first batches."""
+    counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 
 
-def _decades(courses: Sequence[Course]) -> list[float]:
-    return [math.log10(_first(courses)), math.log10(_last(courses))]
+def _decades(curves: Sequence[MeanCurve]) -> list[float]:
+    return [math.log10(_first(curves)), math.log10(_last(curves))]

@@ -1,4 +1,4 @@
-"""The parts of the Rejections page, each for a pair of chains it is given."""
+"""The parts of the Rejections page: controls, sentences, charts and formulas."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ from specviz.theory.rejections import (
 )
 from specviz.theory.simulated_blocks import BlockSimulator
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule, over_accepting_rule
+from specviz.ui.theory.growing_simulations import (
+    SimulationGroup,
+    TextSimulator,
+    progress_in_words,
+    session_group,
+    simulate_and_draw,
+)
 from specviz.ui.theory.rejections.charts import (
-    Course,
+    MeanCurve,
     beside_the_bound,
     coin_improvements,
     drafts_curve,
@@ -33,22 +40,21 @@ from specviz.ui.theory.rejections.charts import (
     running_means,
     uniform_improvements,
 )
-from specviz.ui.theory.simulating import Gathering, Writer, gather, gathering, progress
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _CHOICES = (2, 4, 5, 8, 16, 32)
-_TEXT = 3  # tokens whose law is worked out text by text
-_BATCH = 4  # drafts, and epsilon, of the rules beside the bound
+_TEXT = 3  # tokens at the start of a text whose distribution is worked out
+_BATCH = 4  # drafts, and below it epsilon, of the rules beside the bound
 _EPSILON = 0.05
 _COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
 _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
 _LETTERS = {
-    "p": "the draft's law",
-    "q": "the target's law",
+    "p": "the draft's distribution",
+    "q": "the target's",
     "n": "the place of a token in the text, from 1 to T",
     r"\mathbb{E}": "mean",
     r"\mathrm{TV}": "half the sum of the differences",
@@ -57,7 +63,7 @@ _LETTERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the sliders say."""
+    """The values of the sliders."""
 
     seed: int
     horizon: int
@@ -77,12 +83,13 @@ def choose_setting() -> Setting:
     with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
         seed = whole_slider(
             "Chain, by seed", 0, 100, 10, key="rejections_seed",
-            hint="Two random Markov chains over 7 tokens, new ones at every step.",
+            hint="Draft and target are random Markov chains over 7 tokens, other ones at every "
+                "step.",
         )  # fmt: skip
         horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
         stickiness = slider(
             "Stickiness", 0.0, 1.0, 0.0, step=0.05, key="rejections_stickiness",
-            hint="Easy text stays easy, hard text stays hard: acceptance clusters.",
+            hint="Easy text tends to stay easy, and hard text hard, so acceptance clusters.",
         )  # fmt: skip
         paused = st.toggle("Pause", key="rejections_pause", bind="query-params")
     return Setting(seed=seed, horizon=horizon, stickiness=stickiness, paused=paused)
@@ -93,7 +100,7 @@ def rejections_sentence(chosen: Setting) -> str:
     sticky = f", stickiness {chosen.stickiness:.2f}" if chosen.stickiness else ""
     given = f"(seed {chosen.seed}{sticky})"
     told = (
-        f"A text of one token {given} ends in a rejection with chance **{exact:.3f}**."
+        f"A text of one token {given} has a rejection with chance **{exact:.3f}**."
         if horizon == 1
         else f"Of {horizon} tokens {given}, **{exact:.3f}** end in a rejection on average: "
         f"{PERCENT.shown(exact / horizon)} of them."
@@ -108,11 +115,11 @@ def rejections_sentence(chosen: Setting) -> str:
 
 def show_one_draft(chosen: Setting) -> None:
     chains = chosen.chains
-    work = gathering(
+    group = session_group(
         "one draft", chosen.chain_key, lambda: {_ONE: Simulator(chains, lossless_rule(chains))}
     )
     by_step = rejections_by_step(chains)
-    gather(work, chosen.paused, lambda: _draw_one(work, by_step, chosen.paused))
+    simulate_and_draw(group, chosen.paused, lambda: _draw_one(group, by_step, chosen.paused))
     st.caption(_papers_instance())
     show_law(
         r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
@@ -123,28 +130,28 @@ def show_one_draft(chosen: Setting) -> None:
             "T": "tokens in a text",
             "x_{<n}": "the tokens before place n, as the target writes them",
         },
-        "Yin et al. 2024, theorem 1; with equal distances it is Leviathan et al. 2023, whose p "
-        "and q are the other way round.",
+        "Yin et al. 2024, theorem 1. With the same distance at every place it is Leviathan et al. "
+        "2023, where p and q are reversed.",
     )
 
 
-def _draw_one(work: Gathering, by_step: Floats, paused: bool) -> None:
-    exact, course = float(by_step.sum()), work.courses[_ONE]
+def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
+    exact, simulation = float(by_step.sum()), group.simulations[_ONE]
     told = f"One draft, judged token by token: exactly **{exact:.3f}** rejections a text"
-    if course.estimates:
-        found = course.estimates[-1]
+    if simulation.estimates:
+        found = simulation.estimates[-1]
         st.markdown(f"{told}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
     else:
         st.markdown(f"{told}; nothing is simulated yet.")
     left, right = st.columns(2, gap="medium")
     with left:
-        made = running_means([Course(name=_ONE, exact=exact, estimates=course.estimates)])
-        note = progress(work, paused)
+        made = running_means([MeanCurve(name=_ONE, exact=exact, estimates=simulation.estimates)])
+        note = progress_in_words(group, paused)
         show_chart(made, note, "exact", "simulated", key="rejections_mean")
     with right:
-        steps = {_ONE: course.result.rejection_chances} if course.result else {}
+        steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "No two steps are alike, and nothing here assumes that they are."
+        note = "The chance differs from token to token; the theorem does not assume otherwise."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
@@ -158,12 +165,14 @@ def show_several_drafts(chosen: Setting) -> None:
     curve = scaling(chains, [*_DRAFTS, math.inf])
     exact = dict(zip(nums, scaling(chains, nums), strict=True)) if nums else {}
     st.markdown(f"{_drafts_sentence(exact, curve)} {_bias_sentence(chains, nums)}")
-    work = gathering(
+    group = session_group(
         "several",
         (chosen.chain_key, tuple(nums)),
         lambda: {f"M {num}": Simulator(chains, lossless_rule(chains, num)) for num in nums},
     )
-    gather(work, chosen.paused, lambda: _draw_several(work, exact, curve, chosen.paused))
+    simulate_and_draw(
+        group, chosen.paused, lambda: _draw_several(group, exact, curve, chosen.paused)
+    )
     show_law(
         r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
@@ -172,33 +181,36 @@ def show_several_drafts(chosen: Setting) -> None:
             "N_1,\\, N_M": "rejections in a text, with one draft and with M",
             "d_n^m": "distance (TV) of p at place n from what m − 1 failed drafts leave of q",
             "M": "drafts a round",
-            r"\bar{\mathbb{E}}_f": "mean over the texts before place n, counted only where a "
-            "rejection ended them",
+            r"\bar{\mathbb{E}}_f": "mean over the texts before place n, of which only those that "
+            "end with a rejection count",
         },
-        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1; the recursion for f starts "
-        "at 1, which the paper leaves open.",
+        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not say where "
+        "the "
+        "recursion for f starts; here it starts at 1.",
     )
     show_law(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
-        "The floor, derived here: the token after a rejection is the only one with M tries.",
+        "A floor, derived here: only the token after a rejection has M tries.",
     )
 
 
-def _draw_several(work: Gathering, exact: Mapping[int, float], curve: Floats, paused: bool) -> None:
+def _draw_several(
+    group: SimulationGroup, exact: Mapping[int, float], curve: Floats, paused: bool
+) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         if exact:
             courses = [
-                Course(name=name, exact=value, estimates=work.courses[name].estimates)
+                MeanCurve(name=name, exact=value, estimates=group.simulations[name].estimates)
                 for name, value in ((f"M {num}", value) for num, value in exact.items())
             ]
-            note = f"{progress(work, paused)} Dashed: exact."
+            note = f"{progress_in_words(group, paused)} Dashed: exact."
             show_chart(running_means(courses), note, "exact", "simulated", key="rejections_batch")
         else:
-            st.info("Choose one number of drafts or more to simulate them.")
+            st.info("Choose at least one number of drafts to simulate.")
     with right:
-        found = work.estimates()
+        found = group.estimates()
         made = drafts_curve(
             _DRAFTS,
             curve[:-1].tolist(),
@@ -206,7 +218,7 @@ def _draw_several(work: Gathering, exact: Mapping[int, float], curve: Floats, pa
             floor=batch_floor(float(curve[0])),
             simulated={num: found[f"M {num}"] for num in exact if f"M {num}" in found},
         )
-        note = "Only a round's first token has M candidates."
+        note = "Only the first token of a round has M candidates, so more drafts soon stop helping."
         show_chart(made, note, "exact", "simulated", key="rejections_curve")
 
 
@@ -219,23 +231,35 @@ def show_one_place() -> None:
     larger = "just" if ratio == 1 else f"{ratio:g} times"
     st.markdown(
         f"Four drafts lower the chance of a rejection by **{coins:.3f}** "
-        f"(from {abs(draft - target):.3f}) for the two coins, and by **{uniform:.3f}** "
+        f"(from {abs(draft - target):.3f}) for two coins, and by **{uniform:.3f}** "
         f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {larger} as many tokens as "
-        "the target's."
+        "the uniform target has."
     )
     left, right = st.columns(2, gap="medium")
     with left:
         made = coin_improvements(list(dict.fromkeys([(draft, target), *_COINS])))
-        show_chart(made, "Two coins; yours first.", "exact", key="rejections_coins")
+        show_chart(
+            made,
+            "Draft and target are coins: two tokens. The first curve has your sliders' values.",
+            "exact",
+            key="rejections_coins",
+        )
     with right:
         made = uniform_improvements(list(dict.fromkeys([ratio, *_RATIOS])))
-        show_chart(made, "Two uniform laws; yours first.", "exact", key="rejections_uniform")
+        show_chart(
+            made,
+            "Draft and target are uniform. The first curve has your slider's value.",
+            "exact",
+            key="rejections_uniform",
+        )
     show_law(
         r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
         {
             r"\Delta": "how much the chance of a rejection falls",
             "M": "drafts",
-            "u, v": "the coins' chances, u ≥ v (else 1 − u for u: derived here)",
+            "u, v": "chances of the same side of both coins, for u ≥ v (else put 1 − u for u: "
+            "derived "
+            "here)",
         },
         _FIGURE_3,
     )
@@ -252,15 +276,15 @@ def show_one_place() -> None:
 
 def show_bound(chosen: Setting) -> None:
     chains, bound = chosen.chains, lower_bound(chosen.chains)
-    work = gathering("bound", chosen.chain_key, lambda: _rules(chains), narrow=0.005)
-    gather(work, chosen.paused, lambda: _draw_bound(work, bound, chosen.paused))
+    group = session_group("bound", chosen.chain_key, lambda: _rules(chains), narrow=0.005)
+    simulate_and_draw(group, chosen.paused, lambda: _draw_bound(group, bound, chosen.paused))
     pair = SWAPPED.draft, SWAPPED.target
     st.markdown(
-        "Left of the line is only what theorem 2 leaves out: **several drafts**, verdicts that "
-        "**look at later tokens**, and rules that **emit something else** than the target. "
-        f"An exact case: the draft (⅔, ⅓), the target (⅓, ⅔), γ = 2. Token by token "
+        "Left of the line are only rules that theorem 2 leaves out: those with **several drafts**, "
+        "those that **look at later tokens**, and those whose text **differs from the target's**. "
+        "An exact example with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: token by token "
         f"{token_accepted(*pair, 2):.4f} candidates are accepted, as a block "
-        f"{expected_accepted(*pair, 2):.4f}. More on the page *Bias or speed*, under "
+        f"{expected_accepted(*pair, 2):.4f}. The page *Bias or speed* has more under "
         "*Whole blocks*."
     )
     show_law(
@@ -268,7 +292,7 @@ def show_bound(chosen: Setting) -> None:
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
         _LETTERS
         | {
-            r"\mathcal{F}": "unbiased rules, one draft, token by token",
+            r"\mathcal{F}": "unbiased rules that judge one draft token by token",
             "A": "one of them",
             "N^A": "its rejections in a text",
         },
@@ -277,20 +301,20 @@ def show_bound(chosen: Setting) -> None:
     )
 
 
-def _draw_bound(work: Gathering, bound: float, paused: bool) -> None:
-    found = work.estimates()
+def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
+    found = group.estimates()
     block = found.get(_BLOCK)
-    so_far = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
+    rejects = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
     st.markdown(
         "A lossless rule that judges one draft token by token rejects at least "
-        f"**{bound:.3f}** times. Block verification looks ahead, so it is outside that class"
-        f"{so_far}, and its text is the target's all the same."
+        f"**{bound:.3f}** times a text. Block verification looks ahead, so the bound does not hold "
+        f"for it{rejects}. It is lossless all the same."
     )
     made = beside_the_bound(bound, found)
-    show_chart(made, progress(work, paused), "exact", "simulated", key="rejections_bound")
+    show_chart(made, progress_in_words(group, paused), "exact", "simulated", key="rejections_bound")
 
 
-def _rules(chains: Chains) -> dict[str, Writer]:
+def _rules(chains: Chains) -> dict[str, TextSimulator]:
     over = over_accepting_rule(chains, _EPSILON, "residual")
     return {
         "token by token": Simulator(chains, lossless_rule(chains)),
@@ -302,21 +326,21 @@ def _rules(chains: Chains) -> dict[str, Writer]:
 
 def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
     left = ", ".join(f"**{count:.3f}** with {num} drafts" for num, count in exact.items())
-    remain = f"there remain {left}; " if left else ""
+    remain = f"{left} remain; " if left else ""
     return (
-        f"Of {curve[0]:.3f} rejections with one draft {remain}"
+        f"Of {curve[0]:.3f} rejections with one draft, {remain}"
         f"no number of drafts leaves fewer than {curve[-1]:.3f}."
     )
 
 
 def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
-    """The law that the text begins with, against the target's, text by text."""
+    """How far the distribution of the first tokens is from the target's: not at all."""
     length = min(_TEXT, chains.horizon)
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
     first = "first token" if length == 1 else f"first {length} tokens"
     return (
-        f"The law of the {first}, summed over all texts, is the target's to "
-        f"{worst:.0e}: no number of drafts biases it."
+        f"The distribution of the {first} differs from the target's by {worst:.0e} in all: several "
+        "drafts do not bias the text."
     )
 
 
@@ -328,7 +352,8 @@ def _plus_minus(found: Estimate) -> str:
 def _papers_instance() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
-        "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, without its "
-        f"generator. Rows of uniform numbers, normalised, give {ours:.3f} for seed 10 here: "
-        "typical of the family, not confirmed to be their instance."
+        "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, but the paper "
+        "does "
+        "not say how its chains were drawn. Here rows are uniform numbers, normalised, and seed 10 "
+        f"gives {ours:.3f}: a similar pair of chains, not necessarily the same one."
     )

@@ -1,6 +1,6 @@
-"""Figures of the law of speed: over gamma, over alpha and c, and against what papers measured.
+"""Charts of the speedup: over gamma, over alpha and c, and against what papers measured.
 
-All curves are exact; points are measured, by this session's runs or as papers report.
+All curves are exact; points are measured, in this session's runs or by papers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from specviz.theory.speed import (
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
-_FINE = 8  # lines between gammas are found on a grid finer than the cells
+_FINE = 8  # boundaries between gammas need a finer grid than the cells
 _MAP_ALPHAS = np.linspace(0.0, 1.0, 59 * _FINE + 1)
-_LABELLED = 18  # the column of the map where lines carry their level
+_LABELLED = 18  # the column of the map in which boundaries are labelled
 _LEVELS = (2, 3, 5, 8, 13, 21)
 _BRIGHTEST = 8.0
 _TICKS = (1, 1.5, 2, 3, 5, 8)
@@ -35,23 +35,23 @@ _SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPoint:
-    """A measured speedup at its alpha and c; ``run_id`` is what a click on it opens."""
+class SpeedupPoint:
+    """A measured speedup at its alpha and c; ``run_id`` says what a click on it opens."""
 
     label: str
     alpha: float
     c: float
     speedup: float
     run_id: str
-    expected: float | None = None  # by the formula, as the source itself worked it out
+    expected: float | None = None  # by the formula, as the source worked it out
 
 
 def speedup_over_gamma(
     alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
 ) -> go.Figure:
-    """The ideal curve (v = 1) and the one that pays for verification; its best gamma marked.
+    """The ideal curve (v = 1), and the one with the cost of verification, its best gamma marked.
 
-    The best is that of the range drawn; none is marked where none is best.
+    That is the best in the drawn range; where longer drafts are always faster, none is marked.
     """
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
@@ -82,11 +82,11 @@ def speedup_over_gamma(
 def speedup_map(
     verify_cost: float,
     here: tuple[float, float],
-    papers: Sequence[RunPoint] = (),
-    runs: Sequence[RunPoint] = (),
+    papers: Sequence[SpeedupPoint] = (),
+    runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """The greatest speedup over c and alpha, where the best gamma changes, and what was measured.
+    """The greatest speedup over c and alpha, the boundaries of the best gamma, and measured points.
 
     ``here`` is an alpha and a c to mark. Cells where the target alone is fastest stay empty.
     """
@@ -137,8 +137,8 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
     return made
 
 
-def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
-    """A source's measured speedups over its expected ones; above the line, better than the law."""
+def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
+    """Measured speedups of a source over those that it expected; above the line they are better."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
@@ -165,7 +165,7 @@ def expected_and_measured(points: Sequence[RunPoint]) -> go.Figure:
 
 
 def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
-    """Reported speedups, a group of bars a task and a colour a drafter."""
+    """Reported speedups: a group of bars for every task, a colour for every drafter."""
     made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
     drafters = list(dict.fromkeys(each.drafter for each in rows))
     for drafter, colour in zip(drafters, SERIES, strict=False):
@@ -182,12 +182,12 @@ def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
 
 
 def _on_axis(cost: float) -> float:
-    """A cost where the map can show it: its axis is logarithmic and ends at 1."""
+    """The cost moved into the range of the map's logarithmic axis."""
     return float(np.clip(cost, MAP_COSTS[0], MAP_COSTS[-1]))
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Where the best gamma reaches a level, at each c the least alpha; then alpha = c."""
+    """The least alpha at which the best gamma reaches a level, over c; and the line alpha = c."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
@@ -216,7 +216,7 @@ def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
 
 
 def _label(text: str, alpha: float) -> dict[str, object]:
-    """Dark on white, for the map under it may be dark or light."""
+    """Dark on white, since the map under it may be dark or light."""
     return {
         "x": float(np.log10(MAP_COSTS[_LABELLED])),
         "y": alpha,
@@ -228,7 +228,7 @@ def _label(text: str, alpha: float) -> dict[str, object]:
 
 
 def _add_points(
-    made: go.Figure, points: Sequence[RunPoint], *, name: str, colour: str, symbol: str
+    made: go.Figure, points: Sequence[SpeedupPoint], *, name: str, colour: str, symbol: str
 ) -> None:
     if not points:
         return

@@ -1,4 +1,4 @@
-"""The words, figures and laws of the Speed page, each part for settings it is given."""
+"""The parts of the Speed page: controls, sentences, charts and formulas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from specviz.theory.speed import (
     oracle_speedup,
     speedup,
 )
-from specviz.ui.session.history import Shown
+from specviz.ui.session.history import ShownRun
 from specviz.ui.theory.speed.charts import (
     expected_and_measured,
     reported_by_task,
@@ -38,7 +38,7 @@ from specviz.ui.theory.speed.charts import (
     speedup_over_gamma,
     tokens_over_gamma,
 )
-from specviz.ui.theory.speed.points import (
+from specviz.ui.theory.speed.speedup_points import (
     chinchilla_points,
     leviathan_points,
     run_points,
@@ -46,13 +46,13 @@ from specviz.ui.theory.speed.points import (
 )
 from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
 
-_AXIS = 24  # the charts end there, or at the γ they mark
+_AXIS = 24  # the charts end here, or beyond, at a γ that they mark
 _MAP, _POINT = "speed_map", "speed_point"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the sliders say."""
+    """The values of the sliders."""
 
     alpha: float
     c: float
@@ -68,14 +68,20 @@ def choose_setting() -> Setting:
         )  # fmt: skip
         c = slider(
             "Draft cost, c", 0.0, 1.0, 0.05, step=0.001, key="speed_c", form="%.3f",
-            hint="Time of one draft step, in steps of the target.",
+            hint="Time of one draft step / time of one step of the target.",
         )  # fmt: skip
         v = slider(
             "Verification cost, v", 1.0, 4.0, 1.1, step=0.05, key="speed_v",
-            hint="Time of one pass over γ + 1 tokens, in steps of the target. Textbooks say 1.",
+            hint="Time of one pass over γ + 1 tokens / time of one step of the target. Textbooks "
+            "set it to 1.",
         )  # fmt: skip
         gamma = whole_slider(
-            "Candidates, γ", 0, MAX_GAMMA, 5, key="speed_gamma", hint="Drafted each round."
+            "Candidates, γ",
+            0,
+            MAX_GAMMA,
+            5,
+            key="speed_gamma",
+            hint="How many tokens are drafted a round.",
         )
     return Setting(alpha=alpha, c=c, v=v, gamma=gamma)
 
@@ -109,14 +115,14 @@ def _pays_above(chosen: Setting) -> float | None:
 
 
 def _beside_one(speed: float) -> str:
-    """How the speed as printed compares with the target alone, where it is not faster."""
+    """The end of the sentence where the speed, as printed, is not above 1."""
     if RATIO.bare(speed) == RATIO.bare(1):
         return ", as fast as the target alone"
     return ", slower than the target alone" if speed < 1.0 else ""
 
 
 def _endless_sentence(chosen: Setting) -> str:
-    """Where each longer draft is faster still: the limit, which is the oracle's."""
+    """Where every longer draft is faster still: the limit, which is that of the oracle."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -132,7 +138,7 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Far enough for the chosen and for the best γ, if there is one."""
+    """Far enough for the chosen γ and for the best one, if there is one."""
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
@@ -142,10 +148,11 @@ def _axis_end(chosen: Setting) -> int:
 def show_over_gamma(chosen: Setting) -> None:
     show_chart(
         speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, _axis_end(chosen)),
-        "Every candidate accepted with chance α, independently.",
+        "Every candidate is accepted with chance α, independently of the others.",
         "exact",
         key="speed_over_gamma",
-        alt="Speedup over the number of candidates a round, ideal and with verification paid.",
+        alt="Speedup over the number of candidates a round, ideal and with the cost of "
+        "verification.",
     )
     _show_key_figures(chosen)
     show_law(
@@ -162,23 +169,24 @@ def show_over_gamma(chosen: Setting) -> None:
     show_law(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
-            r"S_{\text{oracle}}": "times as fast, if each round drafted just what is accepted",
+            r"S_{\text{oracle}}": "times as fast, if every round drafted just as many as will be "
+            "accepted",
             r"\alpha": "acceptance",
             "c": "cost of a draft step",
             "v": "cost of a verification",
         },
-        "Tokens by Leviathan et al. 2023, section 3.5; their time worked out here. Also where S "
-        "tends to as γ grows, if drafting costs nothing or nothing is rejected.",
+        "Tokens by Leviathan et al. 2023, section 3.5; their time is derived here. It is also the "
+        "limit of S as γ grows, if drafting costs nothing or nothing is rejected.",
     )
     show_law(
         r"\frac{\text{operations}}{\text{token}} = "
         r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
         {
-            r"\hat c": "operations of a draft step over those of a target step, here taken to be c",
+            r"\hat c": "operations of a draft step / those of a target step, here set to c",
             r"\alpha": "acceptance",
             r"\gamma": "candidates a round",
         },
-        "Leviathan et al. 2023, theorem 3.11, in operations of the target alone.",
+        "Leviathan et al. 2023, theorem 3.11. The unit is the operations of the target alone.",
     )
 
 
@@ -190,32 +198,33 @@ def _show_key_figures(chosen: Setting) -> None:
     with st.container(horizontal=True):
         st.metric(
             "Tokens a round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
-            help="Accepted candidates and the one token the target adds.",
+            help="The accepted candidates and the one token that the target adds.",
         )  # fmt: skip
         st.metric(
             "Breaks even at α", "never" if needed is None else PROBABILITY.bare(needed),
             border=True,
-            help=f"The least α at which some γ pays. With v 1 it is c.{for_gamma}",
+            help=f"The least α at which some γ pays. With v = 1 it is c.{for_gamma}",
         )  # fmt: skip
         st.metric(
             "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
-            help="If each round knew where to stop; its formula is below. No γ beats it.",
+            help="The speedup if every round knew how many candidates to draft. No γ beats it; the "
+            "formula is below.",
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
-            help="Operations a token, times the target alone's: time is bought with arithmetic. "
-            "A draft step's share of a target step's operations is taken to be c; the formula is "
-            "below.",
+            help="Operations a token, compared with the target alone: speed is paid for with more "
+            "arithmetic. A draft step is assumed to take c of the operations of a target step; the "
+            "formula is below.",
         )  # fmt: skip
 
 
-def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
+def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
-        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points "
-        "stand at their own α (Chinchilla: implied by its speedup) and c, or at the edge nearest "
-        "to it; click one to open it.",
+        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points are "
+        "measured, at their own α and c (or at the nearest edge; the α of Chinchilla is implied by "
+        "its speedup). Click one to open it.",
         "exact",
         "measured",
         "reported",
@@ -226,7 +235,7 @@ def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
     )
     labels = {each.run_id: each.label for each in (*own, *papers)}
     if st.session_state.get(_POINT) not in labels:
-        st.session_state[_POINT] = None  # a run that the session no longer keeps
+        st.session_state[_POINT] = None  # its run is no longer in the session
     point = st.selectbox(
         "Point",
         list(labels),
@@ -241,7 +250,7 @@ def show_map(chosen: Setting, runs: Sequence[Shown]) -> None:
 
 
 def _open_clicked() -> None:
-    """The first of the clicked points that stands for something becomes the chosen one."""
+    """The first clicked point that can be opened becomes the chosen one."""
     for each in st.session_state[_MAP]["selection"]["points"]:
         data = each.get("customdata") or []
         if len(data) and isinstance(data[0], str):
@@ -261,11 +270,11 @@ def show_recursion(chosen: Setting) -> None:
     show_law(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
         {
-            "E_k": "candidates still to be accepted once k were",
+            "E_k": "expected number of further candidates accepted, once k were accepted",
             r"\alpha": "acceptance",
             r"\gamma": "candidates a round",
         },
-        "v2rockets/sd_optimization, where α is called P and γ N.",
+        "v2rockets/sd_optimization, where P stands for α and N for γ.",
     )
     show_law(
         r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
@@ -289,17 +298,18 @@ def show_recursion(chosen: Setting) -> None:
         hide_index=True,
         key="speed_recursion",
         height="auto",
-        alt="Candidates still to be accepted, by recursion and by the closed form.",
+        alt="Further candidates accepted, by the recursion and by the closed form.",
     )
 
 
 def show_papers() -> None:
     show_chart(
         expected_and_measured(leviathan_points()),
-        f"{LEVIATHAN_SOURCE}. Above the line the pair was faster than the law with v 1 says.",
+        f"{LEVIATHAN_SOURCE}. Above the line, the pair was faster than the formula with v = 1 "
+        "says.",
         "reported",
         key="speed_papers",
-        alt="Measured speedups of the paper over those it expected.",
+        alt="Speedups that the paper measured, over those that it expected.",
     )
     st.dataframe(
         pd.DataFrame(
@@ -324,7 +334,9 @@ def show_papers() -> None:
         key="speed_leviathan",
         alt=LEVIATHAN_SOURCE,
     )
-    st.caption(f":gray-badge[reported] {CHINCHILLA_SOURCE}; α is implied by the law, γ 4.")
+    st.caption(
+        f":gray-badge[reported] {CHINCHILLA_SOURCE}; γ is 4, and α follows from the speedup."
+    )
     st.dataframe(
         pd.DataFrame(
             {
@@ -340,8 +352,9 @@ def show_papers() -> None:
     )
     show_chart(
         reported_by_task(SPEC_BENCH),
-        f"{SPEC_BENCH_SOURCE}. Which task gains most turns with the drafter. Copying in "
-        "conversation: not reported.",
+        f"{SPEC_BENCH_SOURCE}. Which task gains most depends on the drafter. Copying is not "
+        "reported "
+        "for conversation.",
         "reported",
         key="speed_tasks",
         alt="Reported speedups by task, for a draft model and for copying from the prompt.",

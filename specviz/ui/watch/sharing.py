@@ -1,4 +1,4 @@
-"""What a person takes away from a run: files, and a link to the same settings."""
+"""Files of the run that is shown, and a link to the settings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ import streamlit as st
 
 from specviz.ui.session.history import History
 
-_LEFT_OUT = {"prompt", "tour", "more", "pair_panel", "run"}  # no settings of a run
+_LEFT_OUT = {
+    "prompt",
+    "tour",
+    "more",
+    "pair_panel",
+    "run",
+}  # in the address, but not settings of a run
 
 
 def show_downloads(history: History) -> None:
-    """The run on the stage, once all is at rest: until then it may be the one before."""
+    """Of the run that is shown, once nothing is under way: before, that may be an older run."""
     shown, run = history.shown(), history.current
     resting = not shown.growing and (run is None or run.finished)
     for label, name, kind in (
@@ -33,10 +39,10 @@ def show_downloads(history: History) -> None:
 
 
 def show_share(prompt: str) -> None:
-    """The link holds every setting already; the prompt joins it only on request."""
+    """The link holds every setting; the prompt joins it only on request."""
     with st.popover("Share", key="share"):
-        st.caption("This link opens the same settings. It loads nothing by itself.")
-        with_prompt = st.toggle("Put the prompt in it", key="share_prompt")
+        st.caption("This link opens the page with the same settings. It loads no model by itself.")
+        with_prompt = st.toggle("Include the prompt", key="share_prompt")
         st.code(_link(prompt if with_prompt else None), language=None, wrap_lines=True)
 
 

@@ -16,10 +16,10 @@ def page() -> None:
 
     import streamlit as st
 
-    from specviz.ui.session.ticking import keep_drawn
+    from specviz.ui.session.redraw import redraw_while_busy
 
     looks = itertools.cycle([st.session_state["first"], not st.session_state["first"]])
-    keep_drawn(
+    redraw_while_busy(
         next(looks), lambda: next(looks), bool, lambda busy: st.text(f"busy: {busy}"), seconds=60
     )
     st.session_state["ends"] = st.session_state.get("ends", 0) + 1

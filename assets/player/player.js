@@ -1,35 +1,34 @@
-// The stage is the player in its place on the page. It passes on the data that Python sends, and
-// chooses the theme.
+// The player in its element of the page: it takes the data that Python sends, and chooses the theme.
 
 import { make } from "./elements.js";
 import { MissingRounds } from "./missing_rounds.js";
+import { makeRaceViews, makeRunViews, PlayerViews } from "./player_views.js";
 import { makeRace } from "./race.js";
 import { RaceStore } from "./race_store.js";
-import { recordingOf } from "./recordings.js";
+import { recordingOf } from "./recording.js";
 import { RunStore } from "./run_store.js";
-import { makeRaceViews, makeRunViews, StageSet } from "./stage_set.js";
 import { themeFor } from "./theme.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
-/** @import { Views } from "./stage_set.js" */
+/** @import { Views } from "./player_views.js" */
 
-export class Stage {
+export class Player {
   /** @param {HTMLElement} parent */
   constructor(parent) {
     this.parent = parent;
     this.generation = 0;
-    /** @type {StageSet|null} */
-    this.set = null;
+    /** @type {PlayerViews|null} */
+    this.current = null;
     this.missing = new MissingRounds();
     this.page = make("div", "page");
     this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
     parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.heedMotion = () => {
-      if (this.set) this.set.store.still = this.calm.matches;
+      if (this.current) this.current.store.still = this.calm.matches;
     };
     this.calm.addEventListener("change", this.heedMotion);
   }
@@ -55,17 +54,17 @@ export class Stage {
 
   /** @param {SentRace} sent */
   receiveRace(sent) {
-    const known = this.set?.store;
+    const known = this.current?.store;
     if (known instanceof RaceStore && known.race.id === sent.id) return;
     const race = makeRace(sent, recordingOf);
     const store = this.raceStore(race);
     store.enter(race);
-    this.missing.expect(store.recording, store.recording.rounds.length); // all are here
+    this.missing.expect(store.recording, store.recording.rounds.length); // a race is sent whole
   }
 
   /** The store of one run, with its views on the page. */
   runStore() {
-    const known = this.set?.store;
+    const known = this.current?.store;
     if (known instanceof RunStore) return known;
     const store = new RunStore();
     this.change(store, makeRunViews(store));
@@ -74,7 +73,7 @@ export class Stage {
 
   /** The store of a race, with its views on the page. @param {Race} race */
   raceStore(race) {
-    const known = this.set?.store;
+    const known = this.current?.store;
     if (known instanceof RaceStore) return known;
     const store = new RaceStore(race);
     this.change(store, makeRaceViews(store));
@@ -83,15 +82,15 @@ export class Stage {
 
   /** @param {Store} store @param {Views} views */
   change(store, views) {
-    this.set?.close();
-    this.set = new StageSet(store, views, this.element);
+    this.current?.close();
+    this.current = new PlayerViews(store, views, this.element);
     this.page.dataset.racing = String(store instanceof RaceStore);
     this.page.replaceChildren(...views.sections);
     this.heedMotion();
   }
 
   /**
-   * Another run: it takes the stage when there is something to see.
+   * Another run, which is shown when there is something to see.
    * @param {RunStore} store @param {Recording} recording @param {string} state
    */
   showRecording(store, recording, state) {
@@ -105,11 +104,11 @@ export class Stage {
     const theme = themeFor(this.parent);
     if (this.element.dataset.theme === theme) return;
     this.element.dataset.theme = theme;
-    this.set?.store.changed();
+    this.current?.store.changed();
   }
 
   close() {
-    this.set?.close();
+    this.current?.close();
     this.missing.close();
     this.calm.removeEventListener("change", this.heedMotion);
     this.element.remove();

@@ -1,5 +1,4 @@
-// This file builds what stands on the stage: the views of one run or those of a race, with the
-// store that they show.
+// This file builds what the player shows: the views of one run or of a race, on their store.
 
 import { makeAnnouncer } from "./announcer.js";
 import { makeCharts } from "./charts.js";
@@ -49,7 +48,7 @@ export function makeRunViews(store) {
 }
 
 /**
- * The lanes come first; what the chosen one has to say follows.
+ * The lanes come first; below them is the run of the chosen lane.
  * @param {RaceStore} store @returns {Views}
  */
 export function makeRaceViews(store) {
@@ -89,12 +88,13 @@ function elementsOf(views) {
   return views.map((view) => view.element);
 }
 
-/** Whether another run is to take the stage. @param {Run|undefined} run */
+/** Whether another run will be shown soon. @param {Run|undefined} run */
 function awaitsAnotherRun(run) {
   return run !== undefined && run.waiting && ["loading", "queued"].includes(run.state);
 }
 
-export class StageSet {
+/** The views on the page, drawn when the store changes. */
+export class PlayerViews {
   /** @param {Store} store @param {Views} views @param {HTMLElement} root of the player */
   constructor(store, views, root) {
     this.store = store;

@@ -9,7 +9,7 @@ import pytest
 from specviz.theory.papers import CHINCHILLA, CHINCHILLA_GAMMA, LEVIATHAN
 from specviz.theory.speed import speedup
 from specviz.ui.session.history import History, recorded_run
-from specviz.ui.theory.speed.points import (
+from specviz.ui.theory.speed.speedup_points import (
     chinchilla_points,
     known_alpha,
     leviathan_points,

@@ -1,7 +1,7 @@
-"""Measured speedups as points on a chart, and what stands behind a point once it is opened.
+"""Measured speedups as points on a chart, and the details of a point that is chosen.
 
-Points are rows of papers, reported, and runs of this session, measured. Where the session has
-no timed run yet, the recorded one stands in.
+Points are rows of papers, reported, and runs of this session, measured; the recorded run where the
+session has none.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from specviz.theory.papers import (
     LEVIATHAN_SOURCE,
 )
 from specviz.theory.speed import alpha_for_speedup
-from specviz.ui.session.history import RECORDED, History, Shown, recorded_run
-from specviz.ui.theory.speed.charts import RunPoint
+from specviz.ui.session.history import RECORDED, History, ShownRun, recorded_run
+from specviz.ui.theory.speed.charts import SpeedupPoint
 from specviz.ui.widgets.plain_text import as_text
 
 SHOWN = (
@@ -33,9 +33,9 @@ _CHINCHILLA_C = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
 
 
 @st.cache_data(show_spinner=False)
-def leviathan_points() -> list[RunPoint]:
+def leviathan_points() -> list[SpeedupPoint]:
     return [
-        RunPoint(
+        SpeedupPoint(
             label=row.label,
             alpha=row.alpha,
             c=row.c,
@@ -48,10 +48,10 @@ def leviathan_points() -> list[RunPoint]:
 
 
 @st.cache_data(show_spinner=False)
-def chinchilla_points() -> list[RunPoint]:
-    """Their alpha is the one that the law implies at the reported speedup: none is reported."""
+def chinchilla_points() -> list[SpeedupPoint]:
+    """No alpha is reported, so it is the one that gives the reported speedup by the formula."""
     return [
-        RunPoint(
+        SpeedupPoint(
             label=row.label,
             alpha=alpha_for_speedup(row.speedup, _CHINCHILLA_C, gamma=CHINCHILLA_GAMMA) or 1.0,
             c=_CHINCHILLA_C,
@@ -62,40 +62,42 @@ def chinchilla_points() -> list[RunPoint]:
     ]
 
 
-def session_runs(history: History) -> list[Shown]:
+def session_runs(history: History) -> list[ShownRun]:
     """The session's runs, newest last; the recorded one where there are none."""
-    return history.all_shown() or [recorded_run()]
+    return history.shown_runs() or [recorded_run()]
 
 
-def run_name(shown: Shown) -> str:
+def run_name(shown: ShownRun) -> str:
     config = shown.trace.config
     name = "recorded run" if shown.id == RECORDED else f"run {shown.id[:6]}"
     rule = "" if config.lossless else ", over-accepting"
     return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{rule}"
 
 
-def run_points(runs: Sequence[Shown]) -> list[RunPoint]:
-    """Those of the runs whose alpha, c and speedup are all known."""
-    points: list[RunPoint] = []
+def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
+    """Points for the runs whose alpha, c and speedup are known."""
+    points: list[SpeedupPoint] = []
     for shown in runs:
         alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
         if alpha is not None and c is not None and observed is not None:
             points.append(
-                RunPoint(label=run_name(shown), alpha=alpha, c=c, speedup=observed, run_id=shown.id)
+                SpeedupPoint(
+                    label=run_name(shown), alpha=alpha, c=c, speedup=observed, run_id=shown.id
+                )
             )
     return points
 
 
-def known_alpha(shown: Shown) -> float | None:
-    """The odds before the coins where they are recorded, else what was observed."""
+def known_alpha(shown: ShownRun) -> float | None:
+    """The expected alpha where it is recorded, else the observed one."""
     figures = shown.figures
     return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
 
 
-def show_point(point: str | None, runs: Sequence[Shown]) -> None:
-    """The row or the run behind a point."""
+def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
+    """The details of a point: the row of a paper, or a run."""
     if point is None:
-        st.caption("Choose a point, or click one on the chart, to see what stands behind it.")
+        st.caption("Choose a point, or click one on the chart, to see its figures.")
     elif point.startswith("leviathan-"):
         row = LEVIATHAN[int(point.removeprefix("leviathan-"))]
         _show_values(
@@ -110,13 +112,13 @@ def show_point(point: str | None, runs: Sequence[Shown]) -> None:
             {"α, implied": chinchilla_points()[place].alpha, "c": _CHINCHILLA_C,
              "γ": CHINCHILLA_GAMMA, "ms a token": row.milliseconds, "measured": row.speedup},
             f":gray-badge[reported] {CHINCHILLA_SOURCE}: {row.task}, 70B target, 4B draft. "
-            "The α is the one the law implies, for the paper gives none.",
+            "The paper gives no α; this one follows from its speedup by the formula.",
         )  # fmt: skip
     else:
         _show_run(next(each for each in runs if each.id == point))
 
 
-def _show_run(shown: Shown) -> None:
+def _show_run(shown: ShownRun) -> None:
     figures, config = shown.figures, shown.trace.config
     st.caption(f":green-badge[measured] {as_text(run_name(shown))}.")
     with st.container(horizontal=True):
@@ -124,7 +126,7 @@ def _show_run(shown: Shown) -> None:
             if each.of(figures) is not None:
                 st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
     if figures.noisy:
-        st.caption("The machine was noisy while this was timed: no verdict on its speed.")
+        st.caption("The machine was noisy during the timing, so there is no verdict on the speed.")
     st.page_link(
         "pages/watch.py",
         label="Open Watch with these settings",

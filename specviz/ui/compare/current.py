@@ -1,10 +1,14 @@
-"""Starting, following and ending the comparisons of the page."""
+"""The comparison that a tab shows: which one it is, and how it is started, followed and stopped.
+
+It is the one that the tab started or was led to by a link, else the newest of the server.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import streamlit as st
 
@@ -12,23 +16,61 @@ from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished import forget, noted
 from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
-from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
-from specviz.ui.session.work import stop, the_work
+from specviz.ui.session.background_work import (
+    WORK_LINK,
+    start_comparison,
+    stop,
+    the_work_queue,
+)
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
+WorkName = Literal["prompt", "suite"]
+NAMES: tuple[WorkName, ...] = ("prompt", "suite")
+_SHOWN = "comparisons shown"  # the ids of works, by name
+_OWN = "comparisons started"  # the ids of works that this tab started
 _TICK = 0.25  # seconds
 
 
+def take_linked() -> WorkName | None:
+    """Show the comparison that the link names; returns which tab of the page it belongs to."""
+    work = the_work_queue().find(st.query_params.pop(WORK_LINK, None))
+    if not isinstance(work, ComparisonWork):
+        return None
+    st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
+    return next((name for name in NAMES if name == work.name), None)
+
+
+def shown_work(name: WorkName) -> ComparisonWork | None:
+    queue = the_work_queue()
+    found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
+    return found if isinstance(found, ComparisonWork) else None
+
+
+def own_work_going() -> ComparisonWork | None:
+    """A comparison that this tab started, until it is over."""
+    own: set[str] = st.session_state.get(_OWN, set())
+    for work in the_work_queue().going:
+        if work.id in own and isinstance(work, ComparisonWork):
+            return work
+    return None
+
+
+def start(name: WorkName, plan: Plan, *, fresh: bool) -> None:
+    work = start_comparison(name, plan, fresh=fresh)
+    st.session_state.setdefault(_SHOWN, {})[name] = work.id
+    st.session_state.setdefault(_OWN, set()).add(work.id)
+
+
 def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
-    """Start and stop; and measure again, where there are results from before."""
+    """Buttons to start, to cancel, and to measure again what was found from before."""
     own, work = own_work_going(), shown_work(name)
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         begun = again = False
         if own is not None and own.name == name:
             st.button("Cancel", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
         elif own is not None:
-            st.caption("The other comparison is under way: one run at a time.")
+            st.caption("The other comparison is still under way. Only one runs at a time.")
         else:
             begun = st.button(label, type="primary", key=f"compare_start_{name}")
             st.caption(_in_line() + _words_of(plan), width="stretch")
@@ -41,11 +83,15 @@ def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
 
 
 def _in_line() -> str:
-    return "Other runs are under way: this waits for its turn. " if the_work().going else ""
+    return (
+        "Other runs are under way; this one would wait for its turn. "
+        if the_work_queue().going
+        else ""
+    )
 
 
 def _words_of(plan: Callable[[], Plan]) -> str:
-    """What a click would do; empty where the plan is refused."""
+    """What a click would do; empty where the plan cannot be compared."""
     try:
         wanted = plan()
     except SpecvizError:
@@ -56,25 +102,25 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     length = wanted.lanes[0].config.max_new_tokens
     pairs = as_text(" and ".join(dict.fromkeys(lane.spec.label for lane in wanted.lanes)))
     return (
-        f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}, in "
-        "turns, each with the target alone timed before and after it on the same words. "
-        f"Loaded for it if need be: {pairs}."
+        f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}. Lanes "
+        "take turns, and the target alone is timed on the same words before and after each run. "
+        f"Loaded first if needed: {pairs}."
     )
 
 
 def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
-    """Begin a comparison; what cannot be compared, or kept, is told where it was asked for."""
+    """Begin a comparison; where it cannot begin, an error is shown here."""
     try:
         start(name, plan(), fresh=fresh)
     except SpecvizError as error:
         show_error(error)
         return
-    st.rerun()  # the controls rest meanwhile
+    st.rerun()  # the controls are disabled meanwhile
 
 
 def offer_unfinished() -> None:
-    """Comparisons that were under way when the server ended: to be gone on with, or let go."""
-    going = {work.plan.key for work in the_work().going if isinstance(work, ComparisonWork)}
+    """Comparisons that were under way when the server ended, to be resumed or dismissed."""
+    going = {work.plan.key for work in the_work_queue().going if isinstance(work, ComparisonWork)}
     for entry in noted():
         plan = entry.plan
         name: WorkName = "suite" if entry.name == "suite" else "prompt"
@@ -97,9 +143,9 @@ def offer_unfinished() -> None:
 
 
 def follow(name: WorkName, plan: Callable[[], Plan]) -> None:
-    """Say how the comparison stands; it goes on whoever looks.
+    """Show how far the comparison is, or how it ended.
 
-    ``plan`` is what the controls ask for now; results of another are said to be so.
+    ``plan`` is what the controls ask for now: results of another plan are marked as such.
     """
     work = shown_work(name)
     if work is None:
@@ -118,14 +164,15 @@ def _show_progress(work: ComparisonWork, name: WorkName) -> None:
     def progress() -> None:
         this_tab()
         if not work.going:
-            st.rerun()  # the ticks end, and the results are drawn
+            st.rerun()  # drawing again stops, and the results are shown
         done, planned = work.progress
         words = f"{done} of {planned} runs{_time_left(work)}. Now {as_text(work.doing)}."
         with st.container(key=f"compare_progress_{name}"):
             st.progress(done / planned, text=f":small[{words}]")
         st.caption(
-            f"{_blocks(work)}{_found(work)}Finished runs are kept. It goes on when this page is "
-            "left or closed."
+            f"{_blocks(work)}{_found(work)}Finished runs are kept. The comparison goes on when "
+            "this "
+            "page is left or closed."
         )
 
     progress()
@@ -143,7 +190,7 @@ def _show_end(work: ComparisonWork) -> None:
     if work.error is not None:
         show_error(work.error)
     if 0 < done < planned:
-        kept = ", which are kept. Start again to go on from there." if not work.unkept else "."
+        kept = ", which are kept. Start again to make only the others." if not work.unkept else "."
         st.info(f"Ended after {done} of {planned} runs{kept}")
     elif done < planned and work.error is None:
         st.info("Ended before the first run.")
@@ -157,22 +204,24 @@ def _tell_stale(work: ComparisonWork, plan: Callable[[], Plan]) -> None:
     except SpecvizError:
         same = False
     if not same:
-        st.caption("The settings have changed since: what follows is of those before.")
+        st.caption("The settings have changed since. These results are of the settings before.")
 
 
 def _blocks(work: ComparisonWork) -> str:
     if not work.blocks:
         return ""
     order = ", then ".join(as_text(each) for each in work.blocks)
-    return f"The pairs do not fit into memory together, so they are taken in turn: {order}. "
+    return (
+        f"The pairs do not fit into memory together, so they are run one after the other: {order}. "
+    )
 
 
 def _found(work: ComparisonWork) -> str:
     if work.changed:
         return (
-            "The runs kept from before were made with other models, on another machine or with "
-            "other versions: all lanes are measured anew. "
+            "Kept runs of these settings were made with other models or versions, or on another "
+            "machine, so all lanes are measured anew. "
         )
     if not work.found:
         return ""
-    return f"{work.found} runs were there from before and are not made again. "
+    return f"{work.found} of the runs were kept from before and are not made again. "

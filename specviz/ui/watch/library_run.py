@@ -1,4 +1,4 @@
-"""A run of the library on Watch's stage: ``/?run=ID`` opens it, and a line says what it is."""
+"""A run of the library on Watch: ``/?run=ID`` opens it, and a line above the player says so."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
-from specviz.ui.session.keeper import the_keeper
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
-LINK = "run"
-_SEEN = "opened run"  # the link's run, so that it is read once
+RUN_LINK = "run"
+_SEEN = "opened run"  # the id in the link, so that its run is read once
 
 
 def open_linked(history: History) -> SpecvizError | None:
-    """Put the link's run on the stage; without one there, the stage is the session's again."""
-    wanted = st.query_params.get(LINK)
+    """Show the run that the link names; without one, the session's own runs are shown again."""
+    wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
     st.session_state[_SEEN] = wanted
@@ -25,20 +25,20 @@ def open_linked(history: History) -> SpecvizError | None:
     if wanted is None:
         return None
     try:
-        library = the_keeper().library
+        library = the_library()
         history.open(wanted, library.row(wanted).name, library.open(wanted))
     except SpecvizError as error:
         return error
     return None
 
 
-def show_opened(history: History) -> None:
-    """What is on the stage, and the way back. The link forgets a run that left the stage."""
+def show_library_run(history: History) -> None:
+    """A line for the opened run, with the way back. Once it is closed, the link forgets it too."""
     shown = history.opened
     if shown is None:
-        if st.query_params.get(LINK) is not None:
+        if st.query_params.get(RUN_LINK) is not None:
             st.session_state[_SEEN] = None
-            del st.query_params[LINK]
+            del st.query_params[RUN_LINK]
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
         st.caption("This run is from the library. Press Run to start another.")
@@ -49,11 +49,11 @@ def show_opened(history: History) -> None:
 
 def _offer_settings(trace: Trace) -> None:
     beyond = out_of_reach(trace.config)
-    words = f"The controls have no room for its {as_text(', '.join(beyond))}." if beyond else None
+    words = f"The controls cannot show its {as_text(', '.join(beyond))}." if beyond else None
     st.button(
         "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
         on_click=take_over, args=(trace.prompt.text, trace.config),
-        help=words or "Sets the controls as they were for this run. The pair stays as it is.",
+        help=words or "Sets the controls to what this run had. The pair stays as it is.",
     )  # fmt: skip
 
 

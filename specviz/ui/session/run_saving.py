@@ -1,4 +1,4 @@
-"""Every run of the dashboard goes into the library; where that fails, the pages say so."""
+"""Every run of the dashboard is saved in the library; where that fails, the pages say so."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
 
-class Keeper:
-    """Called from the worker's threads; a failure is remembered until a run is kept again."""
+def the_library() -> Library:
+    """The library in the present data folder."""
+    return Library()
+
+
+class RunSaver:
+    """Called from the worker's threads; remembers a failure until a run is saved again."""
 
     def __init__(self) -> None:
         self.failure: SpecvizError | None = None
 
-    @property
-    def library(self) -> Library:
-        """Of the present data folder."""
-        return Library()
-
-    def keep(self, run: Run) -> None:
+    def save(self, run: Run) -> None:
         assert run.trace is not None
         try:
-            save_run(self.library, run.trace, run_id=run.id)
+            save_run(the_library(), run.trace, run_id=run.id)
         except SpecvizError as error:
             self.failure = error
         else:
@@ -33,12 +33,12 @@ class Keeper:
 
 
 @st.cache_resource(show_spinner=False)
-def the_keeper() -> Keeper:
-    return Keeper()
+def the_run_saver() -> RunSaver:
+    return RunSaver()
 
 
-def show_failure() -> None:
-    """A warning where the last run could not be kept."""
-    failure = the_keeper().failure
+def show_save_failure() -> None:
+    """A warning where the last run could not be saved."""
+    failure = the_run_saver().failure
     if failure is not None:
         st.warning(f"The last run is not in the library. {as_text(failure)}")

@@ -1,6 +1,6 @@
-"""What finished runs say of a claim: a sentence with its numbers, and points for a chart.
+"""What finished runs say of a claim: a sentence with numbers, and points for a chart.
 
-Numbers come from `specviz.record`; here they are put into words.
+The numbers come from `specviz.record`; here they are put into words.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from specviz.theory.speed import best_gamma, expected_tokens
 
 GUIDE_TOKENS = 50  # what the guide's listing asks for and divides by
 _LAZY_SHARE = 0.8
-_ROUNDING = 1e-5  # what float32 leaves of a bias that is none
-_FIRM = 4.0  # standard deviations: beyond, chance is no explanation
+_ROUNDING = 1e-5  # a smaller bias is rounding in float32
+_FIRM = 4.0  # standard deviations: more is not chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lossy:
-    """The runs of one ε with one law after a rejection, held against Theorem 5."""
+class LossyRuns:
+    """The runs with one ε and one way to recover, held against Theorem 5."""
 
     rule: str  # OPT: the leftover; UNO: the target itself
     epsilon: float
@@ -44,27 +44,27 @@ class Lossy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What runs came to."""
+class Evidence:
+    """What runs say of a claim."""
 
     sentence: str
     pair: str
     figures: tuple[Figure, ...] = ()
-    lossy: tuple[Lossy, ...] = ()
+    lossy: tuple[LossyRuns, ...] = ()
 
 
-def outcome(run: RunName, traces: Sequence[Trace]) -> Outcome:
-    """Of the finished runs of a claim, in the order in which they were planned."""
+def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
+    """The evidence of a claim's finished runs, given in the order in which they were planned."""
     pair = traces[0].pair
-    return Outcome(
-        sentence=_TOLD[run](traces),
+    return Evidence(
+        sentence=_SENTENCES[run](traces),
         pair=pair.name if pair.draft else pair.target.name,
         figures=_rejection_figures(traces) if run == "rejections" else (),
-        lossy=_lossy(traces) if run == "pareto" else (),
+        lossy=_lossy_runs(traces) if run == "pareto" else (),
     )
 
 
-def _speed_told(traces: Sequence[Trace]) -> str:
+def _speed_sentence(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
     told = speedup_sentence(found, traces[0])
     if found.c is None or found.v is None or found.alpha_expected is None:
@@ -81,7 +81,7 @@ def _speed_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _estimates_told(traces: Sequence[Trace]) -> str:
+def _estimates_sentence(traces: Sequence[Trace]) -> str:
     found, config = metrics(traces[0], intervals=False), traces[0].config
     share, tested, tau = found.draft_acceptance_rate, found.alpha_observed, found.tau
     if share is None or tested is None or tau is None:
@@ -94,16 +94,21 @@ def _estimates_told(traces: Sequence[Trace]) -> str:
         f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
     )
     if config.drafter != "model":
-        return f"{told} Copying drafts as many as it finds, so the formula for one γ is mute."
+        return (
+            f"{told} Prompt lookup drafts as many as it finds, so the formula for one γ does "
+            "not apply."
+        )
     return (
-        f"{told} The formula says τ = {TOKENS.bare(expected_tokens(share, config.gamma))} from "
-        f"the first and {TOKENS.bare(expected_tokens(tested, config.gamma))} from the second, and "
-        f"{PERCENT.shown(tested**config.gamma)} full rounds. A share of {PROBABILITY.bare(share)} "
-        f"would mean α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
+        f"{told} The formula gives τ = {TOKENS.bare(expected_tokens(share, config.gamma))} with "
+        "the "
+        f"first as α and {TOKENS.bare(expected_tokens(tested, config.gamma))} with the second, and "
+        f"{PERCENT.shown(tested**config.gamma)} full rounds. Accepted / drafted of "
+        f"{PROBABILITY.bare(share)} means α = "
+        f"{PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
 
-def _verification_told(traces: Sequence[Trace]) -> str:
+def _verification_sentence(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
     costs = traces[0].step_costs
     if found.v is None or costs is None:
@@ -115,7 +120,7 @@ def _verification_told(traces: Sequence[Trace]) -> str:
     )
 
 
-def _temperature_told(traces: Sequence[Trace]) -> str:
+def _temperature_sentence(traces: Sequence[Trace]) -> str:
     groups: dict[float, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.config.temperature, []).append(trace)
@@ -125,7 +130,7 @@ def _temperature_told(traces: Sequence[Trace]) -> str:
 
 
 def way_in_words(alphas: Mapping[float, float]) -> str:
-    """Where acceptance falls with the temperature, as is claimed, and where it does not."""
+    """Where acceptance falls as temperature rises, as is claimed, and where it does not."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -139,28 +144,28 @@ def way_in_words(alphas: Mapping[float, float]) -> str:
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
     fall = f"It falls {spans}, as claimed" if falls else "It falls nowhere"
     rise = f"; it rises {' and '.join(rises)}" if rises else ""
-    return f"{fall}{rise}. The texts differ, so small steps may be the texts’."
+    return f"{fall}{rise}. Every temperature wrote other texts, so small steps may be due to those."
 
 
-def _kinds_told(traces: Sequence[Trace]) -> str:
+def _kinds_sentence(traces: Sequence[Trace]) -> str:
     kinds: dict[str, list[Trace]] = {}
     for trace in traces:
         kinds.setdefault(trace.prompt.kind or "own words", []).append(trace)
     alphas = sorted(((_alpha(each), kind) for kind, each in kinds.items()), reverse=True)
     told = ", ".join(f"{kind} {PROBABILITY.bare(alpha)}" for alpha, kind in alphas)
-    return f"Expected α by kind of prompt, two texts each: {told}. Only acceptance, no clock."
+    return f"Expected α by kind of prompt, over two texts of a kind: {told}. Nothing was timed."
 
 
-def _benchmark_told(traces: Sequence[Trace]) -> str:
+def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     cold, *traces = traces
     half = len(traces) // 2
     lengths = [len(trace.token_ids) for trace in traces]
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} overstates the shortest’s pace {times(worst)}"
+        f"; dividing by {GUIDE_TOKENS} overstates the pace of the shortest {times(worst)}"
         if short
-        else ", so here the fixed number did no harm"
+        else ", so here dividing by the fixed number did no harm"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
@@ -171,24 +176,24 @@ def _benchmark_told(traces: Sequence[Trace]) -> str:
 
 
 def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """What the clock says of the listing's quotient, and of its first call."""
+    """What the times say of the ratio that the guide's listing computes, and of its first call."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
-    cold_told = f"The first call of all took {times(warm_up)} as long a token as when repeated."
+    cold_told = f"The very first call took {times(warm_up)} as long for a token as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
         return f"No whole round was timed against the target alone. {cold_told}"
     noisy = any(metrics(each, intervals=False).noisy for each in (*greedy, *sampled))
-    busy = " The machine was noisy meanwhile." if noisy else ""
+    busy = " The machine was noisy during these runs." if noisy else ""
     return (
-        f"The first of them timed: greedy target alone over sampled speculation, as the listing "
-        f"divides, {times(plain / spec_sampled)}; each over its own text, greedy "
-        f"{RATIO.bare(plain / spec)}, "
-        f"sampled {RATIO.bare(plain_sampled / spec_sampled)}. {cold_told}{busy}"
+        f"Timed on one prompt: the listing divides the time of the greedy target alone by that of "
+        f"sampled speculation, which gives {times(plain / spec_sampled)}; with both times from one "
+        f"text it is {RATIO.bare(plain / spec)} greedy and "
+        f"{RATIO.bare(plain_sampled / spec_sampled)} sampled. {cold_told}{busy}"
     )
 
 
 def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
-    """Of the target alone and of speculation, over the texts that have both; 0 if none has."""
+    """Seconds of the target alone and of speculation over the texts timed with both, else 0."""
     plain = spec = 0.0
     for trace in traces:
         found = metrics(trace, intervals=False)
@@ -199,27 +204,30 @@ def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
 
 
 def _seconds_a_token(trace: Trace) -> float:
-    """Of its rounds as they ran, the first included."""
+    """Over all rounds as they ran, the first one included."""
     return sum(each.times.decode for each in trace.rounds) / len(trace.token_ids)
 
 
-def _rejections_told(traces: Sequence[Trace]) -> str:
+def _rejections_sentence(traces: Sequence[Trace]) -> str:
     check = theorem_checks.rejection_count(traces)
     lazier = theorem_checks.lazier(traces, _LAZY_SHARE)
     return (
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; Theorem 1 "
-        f"foretells {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
-        f"Theorem 2’s bound too: a rule that accepts {_LAZY_SHARE:g} of what it may would reject "
-        f"{lazier.expected:,.1f}."
+        f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
+        f"also the bound of Theorem 2: a rule that accepts only {_LAZY_SHARE:g} of what it may "
+        "would "
+        f"reject {lazier.expected:,.1f}."
     )
 
 
-def _residual_told(traces: Sequence[Trace]) -> str:
+def _residual_sentence(traces: Sequence[Trace]) -> str:
     half = len(traces) // 2
     exact, literal = (theorem_checks.measured_bias(each) for each in (traces[:half], traces[half:]))
     return (
-        f"At ε 0. From the leftover: bias {_measured(exact)}. From the target itself, as the "
-        f"pseudocode reads: {_measured(literal)}. Counted on the emitted tokens."
+        "At ε 0, with the recovered token drawn from the leftover, the bias is "
+        f"{_measured(exact)}. "
+        f"Drawn from the target itself, as the pseudocode reads, it is {_measured(literal)}. Both "
+        "are counted on the emitted tokens."
     )
 
 
@@ -227,45 +235,45 @@ def _rejection_figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
     check = theorem_checks.rejection_count(traces)
     return (
         Figure(label="rejections", value=check.observed, form=",.0f"),
-        Figure(label="foretold", value=check.expected, form=",.1f"),
+        Figure(label="expected", value=check.expected, form=",.1f"),
         Figure(label="standard deviations off", value=check.z or 0.0, form="+.1f"),
         Figure(label="tested positions", value=check.num_tested, form=",.0f"),
     )
 
 
-def _pareto_told(traces: Sequence[Trace]) -> str:
-    found = _lossy(traces)
+def _pareto_sentence(traces: Sequence[Trace]) -> str:
+    found = _lossy_runs(traces)
     leftover = [each.plane for each in found if each.rule == "OPT"]
     gap = max(each.largest_gap for each in leftover)
     biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
     return (
-        f"Rejection and bias add up to the distance of the two models at each of "
-        f"{sum(each.num_tested for each in leftover):,} tested positions, to within {gap:.0e}, "
-        f"where the leftover is drawn from after a rejection. Bias counted on the emitted "
-        f"tokens: {biases}."
+        f"With the recovered token drawn from the leftover, the chance of a rejection and the bias "
+        f"add up to the distance of the two models at all "
+        f"{sum(each.num_tested for each in leftover):,} tested positions, to within {gap:.0e}. "
+        f"Bias counted on the emitted tokens: {biases}."
     )
 
 
-_TOLD: dict[RunName, Callable[[Sequence[Trace]], str]] = {
-    "speed": _speed_told,
-    "estimates": _estimates_told,
-    "verification": _verification_told,
-    "temperature": _temperature_told,
-    "kinds": _kinds_told,
-    "benchmark": _benchmark_told,
-    "rejections": _rejections_told,
-    "residual": _residual_told,
-    "pareto": _pareto_told,
+_SENTENCES: dict[RunName, Callable[[Sequence[Trace]], str]] = {
+    "speed": _speed_sentence,
+    "estimates": _estimates_sentence,
+    "verification": _verification_sentence,
+    "temperature": _temperature_sentence,
+    "kinds": _kinds_sentence,
+    "benchmark": _benchmark_sentence,
+    "rejections": _rejections_sentence,
+    "residual": _residual_sentence,
+    "pareto": _pareto_sentence,
 }
 
 
-def _lossy(traces: Sequence[Trace]) -> tuple[Lossy, ...]:
+def _lossy_runs(traces: Sequence[Trace]) -> tuple[LossyRuns, ...]:
     groups: dict[tuple[float, str], list[Trace]] = {}
     for trace in traces:
         rule = "OPT" if trace.config.residual == "leftover" else "UNO"
         groups.setdefault((trace.config.epsilon, rule), []).append(trace)
     return tuple(
-        Lossy(
+        LossyRuns(
             rule=rule,
             epsilon=epsilon,
             plane=theorem_checks.pareto(group),
@@ -277,7 +285,7 @@ def _lossy(traces: Sequence[Trace]) -> tuple[Lossy, ...]:
 
 def _measured(check: theorem_checks.BiasCheck) -> str:
     if max(check.measured, check.expected, check.standard_error) < _ROUNDING:
-        return f"{check.measured:.4f}, down to rounding"
+        return f"{check.measured:.4f} up to rounding"
     return (
         f"{check.measured:.4f} ± {check.standard_error:.4f} (expected {check.expected:.4f}, "
         f"z = {_signed(check.z)})"
@@ -290,12 +298,12 @@ def _signed(z: float | None) -> str:
 
 def _agrees(z: float | None) -> str:
     if z is None:
-        return "nothing was left to luck"
-    return "as chance would have it" if abs(z) < _FIRM else "more than chance allows"
+        return "there was no chance in it"
+    return "within chance" if abs(z) < _FIRM else "more than chance allows"
 
 
 def _alpha(traces: Sequence[Trace]) -> float:
-    """Expected, over all tested positions of the texts."""
+    """Expected α over all tested positions of the texts."""
     found = [metrics(trace, intervals=False) for trace in traces]
     return _mean([(each.alpha_expected, each.num_tested) for each in found])
 

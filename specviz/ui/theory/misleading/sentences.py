@@ -1,4 +1,4 @@
-"""The sentences of the misleading cases: each says what the numbers beside it print."""
+"""The sentences of the misleading cases. They compare numbers as these are printed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsLaw
 from specviz.theory.speed import expected_tokens
 
-_SURE = 1 - 1e-9  # the chance of one number of rounds from which no text differs
-_TAIL = "that one in a hundred"
+_SURE = 1 - 1e-9  # the chance of a number of rounds that counts as certain
+_TAIL = "that slow text"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """By how much of what the formula promises."""
+    """How many fewer tokens there are than the formula promises."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
     return "as many" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Tokens a round that are never fewer than the formula's."""
+    """Tokens a round, which are never fewer than the formula says, compared with it."""
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula says"
 
@@ -38,7 +38,7 @@ def tail_sentence(law: RoundsLaw, c: float, v: float) -> str:
 
 
 def best_gammas_sentence(laws: Sequence[RoundsLaw], c: float, v: float) -> str:
-    """The best γ for the mean and for the unlucky text; ``laws`` hold every γ searched."""
+    """The best γ for the mean and for the slowest text in 100; ``laws`` hold every γ searched."""
     mean = _best([(each.gamma, each.speedup(each.mean, c, v)) for each in laws])
     tail = _best([(each.gamma, each.speedup(each.percentile(0.99), c, v)) for each in laws])
     if mean is None and tail is None:
@@ -55,7 +55,7 @@ def best_gammas_sentence(laws: Sequence[RoundsLaw], c: float, v: float) -> str:
 
 
 def _best(speeds: Sequence[tuple[int, float]]) -> int | None:
-    """The γ of the greatest speedup, None where the target alone is as fast."""
+    """The γ of the greatest speedup; None where the target alone is as fast."""
     gamma, greatest = max(speeds, key=lambda each: each[1])
     return gamma if greatest > 1.0 else None
 
@@ -66,9 +66,9 @@ def batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
         "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {RATIO.bare(value)}"
     )
     return (
-        f"On the {place.gpu.name}, batch {place.batch}, {place.context:,} tokens each: "
-        f"verification costs v "
-        f"{STEPS.bare(place.verify_cost(gamma))} and a draft step c {COST.bare(place.draft_cost)}. "
-        f"τ stays {TOKENS.bare(expected_tokens(alpha, gamma))}, but the speedup at γ {gamma} is "
+        f"On the {place.gpu.name}, with {place.batch} sequences of {place.context:,} tokens, v is "
+        f"{STEPS.bare(place.verify_cost(gamma))} and c is {COST.bare(place.draft_cost)}. "
+        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch, but the speedup at "
+        f"γ {gamma} is "
         f"**{RATIO.bare(place.speedup(alpha, gamma))}**; {advice}."
     )

@@ -1,6 +1,6 @@
-"""The server's work for all tabs: comparisons, and runs that test a claim.
+"""Work that the server does for all tabs: comparisons, and runs that test a claim.
 
-It belongs to no tab: it goes on when a page is left or a tab is closed, and any tab may stop it.
+It goes on when a page is left or its tab is closed, and any tab may stop it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import streamlit as st
 from specviz.comparison import unfinished
 from specviz.comparison.plan import Plan
 from specviz.comparison.work import ComparisonWork, Work
-from specviz.ui.session.keeper import the_keeper
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.by_worker import ByWorker
@@ -21,27 +21,27 @@ from specviz.worker.parent.client import Run
 from specviz.worker.parent.work_queue import WorkQueue
 
 CLAIMS = "claims"
-LINK = "work"  # names a work on the page that shows it
+WORK_LINK = "work"  # in the link to the page Compare: the id of a work
 _TICK = 1.0  # seconds
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
-def the_work() -> WorkQueue:
-    """One for the server. What is under way when it ends stays noted, to be gone on with."""
+def the_work_queue() -> WorkQueue:
+    """One for the server. A comparison that the server's end breaks off can be resumed."""
     return WorkQueue(on_over=_forget_if_over)
 
 
-def maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
-    """Makes the runs of one work; its place in the worker's queue is not a tab's."""
+def run_maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
+    """Makes the runs of one work, with a place of its own in the worker's queue."""
     return ByWorker(the_worker(), "work", on_submit)
 
 
 def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
     work = ComparisonWork(
-        plan, maker(), the_keeper().library, name=name, reuse="none" if fresh else "any"
+        plan, run_maker(), the_library(), name=name, reuse="none" if fresh else "any"
     )
     unfinished.note(name, plan)
-    the_work().start(work)
+    the_work_queue().start(work)
     return work
 
 
@@ -51,21 +51,21 @@ def stop(work: Work) -> None:
 
 
 def _forget_if_over(work: Work) -> None:
-    """One that ends because the server does was neither finished nor stopped by anybody."""
+    """A comparison that ends because the server ends is not over: it stays noted."""
     finished = work.state in {"done", "failed"} or work.was_stopped
     if isinstance(work, ComparisonWork) and finished:
         unfinished.forget(work.plan)
 
 
 def show_work_line() -> None:
-    """A quiet line at the head of every page while there is work, with a way there and a stop."""
-    queue = the_work()
+    """While there is work, a line at the head of every page: how far it is, a link, and Stop."""
+    queue = the_work_queue()
 
     def draw(going: tuple[Work, ...]) -> None:
         if going:
             _show(going)
 
-    keep_drawn(queue.going, lambda: queue.going, bool, draw, seconds=_TICK)
+    redraw_while_busy(queue.going, lambda: queue.going, bool, draw, seconds=_TICK)
 
 
 def _show(going: tuple[Work, ...]) -> None:
@@ -77,6 +77,6 @@ def _show(going: tuple[Work, ...]) -> None:
         if work.name == CLAIMS:
             st.page_link("pages/claims.py", label="Show", width="content")
         else:
-            query = {LINK: work.id}
+            query = {WORK_LINK: work.id}
             st.page_link("pages/compare.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))

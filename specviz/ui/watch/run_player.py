@@ -1,8 +1,7 @@
-"""The stage: one player that shows the recorded run, the live one, or one that is over.
+"""The player of Watch, which shows the recorded run, a live one, or one that is over.
 
-While a run or a pair is under way, a fragment feeds the player four times a second with the
-rounds it does not have yet. When all is at rest nothing ticks. A run that has no round yet
-leaves the stage to the one before it.
+While a run is under way or a pair loads, a fragment sends the player its missing rounds four times
+a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from typing import Any
 
 from specviz.player.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
 from specviz.record.trace import Trace
-from specviz.ui.session.history import RECORDED, History, Shown
-from specviz.ui.session.ticking import keep_drawn
+from specviz.ui.session.history import RECORDED, History, ShownRun
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
@@ -21,23 +20,25 @@ from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
-_TICK = 0.25  # seconds; twice as often, updates are dropped
+_TICK = 0.25  # seconds; at half of this the browser drops updates
 
 
-def show_stage(
+def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
 ) -> None:
-    """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
+    """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
-    def feed(status: PairStatus) -> None:
+    def draw(status: PairStatus) -> None:
         this_tab()
-        show_player(_stage_data(status, history, chosen, tour), key=_KEY)
+        show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
-    keep_drawn(seen, worker.status, lambda status: _is_busy(status, history), feed, seconds=_TICK)
+    redraw_while_busy(
+        seen, worker.status, lambda status: _is_busy(status, history), draw, seconds=_TICK
+    )
 
 
 def _is_busy(status: PairStatus, history: History) -> bool:
-    """Whether what the stage shows may still change by itself."""
+    """Whether what is shown may still change by itself."""
     run = history.current
     if run is not None and (not run.finished or history.awaits_outlook(run)):
         return True
@@ -45,18 +46,20 @@ def _is_busy(status: PairStatus, history: History) -> bool:
     return status.preparing or measuring
 
 
-def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
-    """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
+def _player_data(
+    status: PairStatus, history: History, chosen: Chosen, tour: Tour
+) -> dict[str, Any]:
+    """The run's state is read before its rounds, so that "done" is never shown without the last."""
     run = history.current
     state = run.state if run else None
     shown = history.shown()
     wish = player_wish(_KEY)
     return payload(
         shown.trace,
-        _told_run(run, state, shown) if run and state else _told_pair(status, shown),
-        start=history.feed.take(shown.id, len(shown.trace.rounds), wish),
+        _status_of_run(run, state, shown) if run and state else _status_of_pair(status, shown),
+        start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
-        points=_points(history, shown),
+        points=_chart_points(history, shown),
         chosen=chosen,
         figures=shown.figures,
         growing=shown.growing,
@@ -64,17 +67,18 @@ def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour
     )
 
 
-def _told_run(run: Run, state: RunState, shown: Shown) -> Status:
-    on_stage = run.id == shown.id
+def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> Status:
+    is_shown = run.id == shown.id
     over = state in FINISHED
+    what = _pair_and_device(shown.trace) if is_shown else run.spec.label
     return Status(
         id=shown.id,
         state=state,
-        label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if on_stage else run.spec.label}",
+        label=f"{_STATE_WORDS[state]} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state),
         remedy=run.error.remedy if run.error else "",
-        sentence=_sentence(shown.trace, run, state) if on_stage else _meanwhile(shown, over),
-        waiting=not on_stage and not over,
+        sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
+        waiting=not is_shown and not over,
     )
 
 
@@ -88,18 +92,18 @@ _STATE_WORDS = {
 }
 
 
-def _meanwhile(shown: Shown, over: bool) -> str:
-    """While, or because, the run has no round: what the stage shows in its stead."""
+def _meanwhile(shown: ShownRun, over: bool) -> str:
+    """Which run is shown while, or because, the newest one has no round."""
     there = "the recorded run" if shown.id == RECORDED else "the run before"
     if not over:
-        return f"Below, until it starts: {there}."
-    return f"The run ended before its first round. Below: {there}."
+        return f"Until it starts, {there} is shown below."
+    return f"The run ended before its first round. Below is {there}."
 
 
-def _told_pair(status: PairStatus, shown: Shown) -> Status:
-    """While the tab has no run: one of the library, or the recorded one and how the pair is."""
+def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
+    """While the tab has no run of its own: the library's run, or the recorded one and the pair."""
     if shown.name is not None:
-        return _opened_status(shown)
+        return _status_of_library_run(shown)
     wished = shown_pair()
     label, remedy = run_label(status, wished), ""
     detail = "press Run to load a pair" if label == "Run" else f"press {label}"
@@ -115,26 +119,26 @@ def _told_pair(status: PairStatus, shown: Shown) -> Status:
     return Status(
         id=RECORDED,
         state="recorded",
-        label=f"recorded · {_place(shown.trace)}",
+        label=f"recorded · {_pair_and_device(shown.trace)}",
         detail=detail,
         remedy=remedy,
     )
 
 
-def _opened_status(shown: Shown) -> Status:
-    """A run of the library: nothing about it will change."""
+def _status_of_library_run(shown: ShownRun) -> Status:
+    """A run of the library, which no longer changes."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
     return Status(
         id=shown.id,
         state="done" if trace.finish != "stopped" else "stopped",
-        label=f"kept · {_place(trace)}",
+        label=f"kept · {_pair_and_device(trace)}",
         detail=f"{shown.name} · {when}" if shown.name else when,
-        sentence=_stopped(len(trace.rounds)) if trace.finish == "stopped" else None,
+        sentence=_stopped_sentence(len(trace.rounds)) if trace.finish == "stopped" else None,
     )
 
 
-def _stopped(rounds: int) -> str:
+def _stopped_sentence(rounds: int) -> str:
     return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
 
 
@@ -144,27 +148,27 @@ def _detail(run: Run, state: RunState) -> str:
     return "" if run.rounds else run.detail
 
 
-def _sentence(trace: Trace, run: Run, state: RunState) -> str | None:
+def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     rounds = len(trace.rounds)
     plural = "" if rounds == 1 else "s"
     tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
     if state == "running":
         return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
     if state == "stopped":
-        return _stopped(rounds)
+        return _stopped_sentence(rounds)
     if state == "failed":
         return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None
 
 
-def _place(trace: Trace) -> str:
+def _pair_and_device(trace: Trace) -> str:
     name = trace.pair.name if trace.pair.draft else trace.pair.target.name
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
     return f"{name} · {where}"
 
 
-def _points(history: History, shown: Shown) -> list[Point]:
-    seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
+def _chart_points(history: History, shown: ShownRun) -> list[Point]:
+    seen = [each for each in history.shown_runs() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
     made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]

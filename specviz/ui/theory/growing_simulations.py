@@ -1,0 +1,159 @@
+"""Simulations that go on, a batch at every redraw, until their intervals are narrow.
+
+A batch is as large as all before it together, so that a chart with a logarithmic axis grows evenly,
+but it never takes longer than its share of the time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Hashable, Mapping
+from typing import Protocol
+
+import numpy as np
+import streamlit as st
+
+from specviz.record.numbers import PERCENT
+from specviz.theory.simulation import Estimate, Simulated
+from specviz.ui.session.redraw import redraw_while_busy
+
+NARROW = 0.003  # of the mean: a simulation ends when half its interval is this narrow
+_FEWEST, _MOST = 1_000, 2_000_000  # texts
+_FIRST = 32
+_BUDGET = 0.12  # seconds of processor time for one redraw
+_TICK = 0.5
+_KEY = "simulations"
+
+
+class TextSimulator(Protocol):
+    """What simulates texts."""
+
+    def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
+
+
+class GrowingSimulation:
+    """One simulation: its result so far, and its estimate after every batch."""
+
+    def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
+        self.result: Simulated | None = None
+        self.estimates: list[Estimate] = []
+        self._simulator, self._narrow = simulator, narrow
+        self._rng = np.random.default_rng(0)
+        self._size = 0
+        self.seconds = 0.0  # of the last batch
+
+    @property
+    def done(self) -> bool:
+        if self.result is None or self.result.texts < _FEWEST:
+            return False
+        return self.width <= self._narrow or self.result.texts >= _MOST
+
+    @property
+    def width(self) -> float:
+        """Half the interval of the rejections, as a share of their mean."""
+        if not self.estimates:
+            return math.inf
+        found = self.estimates[-1]
+        half = 1.96 * found.standard_error
+        return 0.0 if half == 0.0 else half / found.mean
+
+    def advance(self, seconds: float) -> None:
+        """Simulate one batch, which should not take longer than ``seconds``."""
+        self._size = self._next_size(seconds)
+        begun = time.thread_time()
+        batch = self._simulator.run(self._size, self._rng)
+        self.seconds = time.thread_time() - begun
+        self.result = batch if self.result is None else self.result + batch
+        self.estimates.append(self.result.rejections)
+
+    def _next_size(self, seconds: float) -> int:
+        if self.result is None:
+            return _FIRST
+        pace = 2.0  # also where the last batch was too short to be timed
+        if self.seconds > 0.0:
+            pace = min(pace, seconds / self.seconds)
+        return max(_FIRST, min(self.result.texts, int(self._size * pace)))
+
+
+class SimulationGroup:
+    """Several simulations of the same settings, side by side."""
+
+    def __init__(
+        self, settings: Hashable, simulators: Mapping[str, TextSimulator], narrow: float = NARROW
+    ) -> None:
+        self.settings, self.narrow = settings, narrow
+        self.simulations = {
+            name: GrowingSimulation(simulator, narrow) for name, simulator in simulators.items()
+        }
+
+    @property
+    def done(self) -> bool:
+        return all(each.done for each in self.simulations.values())
+
+    @property
+    def widest(self) -> float:
+        return max((each.width for each in self.simulations.values()), default=0.0)
+
+    def advance(self) -> None:
+        """A batch for every unfinished one; time that quick ones leave goes to the slow.
+
+        The first redraw, which answers a changed setting, starts only one of them.
+        """
+        unfinished = [each for each in self.simulations.values() if not each.done]
+        unfinished.sort(key=lambda each: each.seconds)
+        until = time.thread_time() + _BUDGET
+        if not self.estimates():
+            unfinished = unfinished[:1]
+        for place, simulation in enumerate(unfinished):
+            left = max(0.0, until - time.thread_time())
+            simulation.advance(left / (len(unfinished) - place))
+
+    @property
+    def texts(self) -> int:
+        """Texts of the simulation that has the fewest."""
+        counts = [each.count for each in self.estimates().values()]
+        return min(counts) if len(counts) == len(self.simulations) and counts else 0
+
+    def estimates(self) -> dict[str, Estimate]:
+        """The present estimates, by name; empty before the first batch."""
+        known = ((name, each.estimates) for name, each in self.simulations.items())
+        return {name: estimates[-1] for name, estimates in known if estimates}
+
+
+def session_group(
+    name: str,
+    settings: Hashable,
+    simulators: Callable[[], Mapping[str, TextSimulator]],
+    narrow: float = NARROW,
+) -> SimulationGroup:
+    """The session's simulations of that name, begun anew when the settings have changed."""
+    kept = st.session_state.setdefault(_KEY, {})
+    known = kept.get(name)
+    if not isinstance(known, SimulationGroup) or known.settings != settings:
+        known = kept[name] = SimulationGroup(settings, simulators(), narrow)
+    return known
+
+
+def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
+    """Simulate and draw twice a second until all are done."""
+
+    def go_on() -> bool:
+        """Whether there is more to do."""
+        if not (paused or group.done):
+            group.advance()
+        return not (paused or group.done)
+
+    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
+
+
+def progress_in_words(group: SimulationGroup, paused: bool) -> str:
+    """How far the simulations are."""
+    texts = f"{group.texts:,} texts"
+    if group.done and group.widest <= group.narrow:
+        return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."
+    if group.done:
+        return f"{texts}; stopped: the 95 % interval is still ± {PERCENT.shown(group.widest)}."
+    if paused:
+        return f"Paused after {texts}."
+    return f"{texts} so far; stops at a 95 % interval of ± {PERCENT.shown(group.narrow)}."

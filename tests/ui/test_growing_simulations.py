@@ -1,0 +1,44 @@
+"""The pace of the simulations, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from specviz.theory.chains import random_chains
+from specviz.theory.simulation import Simulator, lossless_rule
+from specviz.ui.theory import growing_simulations
+from specviz.ui.theory.growing_simulations import GrowingSimulation
+
+
+@pytest.fixture
+def simulation() -> GrowingSimulation:
+    chains = random_chains(4, 7, 5)
+    return GrowingSimulation(Simulator(chains, lossless_rule(chains)))
+
+
+def texts(simulation: GrowingSimulation, seconds: float) -> int:
+    simulation.advance(seconds)
+    assert simulation.result is not None
+    return simulation.result.texts
+
+
+def test_batches_too_short_for_the_clock_double_what_there_is(
+    simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_simulations, "time", SimpleNamespace(thread_time=lambda: 7.0))
+    assert [texts(simulation, seconds=0.0) for _ in range(5)] == [32, 64, 128, 256, 512]
+
+
+def test_a_batch_takes_no_longer_than_it_may(
+    simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count()  # a second a batch
+    monkeypatch.setattr(
+        growing_simulations, "time", SimpleNamespace(thread_time=lambda: next(clock))
+    )
+    assert [texts(simulation, seconds=9.0) for _ in range(4)] == [32, 64, 128, 256]
+    assert texts(simulation, seconds=0.5) == 256 + 64
+    assert texts(simulation, seconds=0.0) == 256 + 64 + 32
