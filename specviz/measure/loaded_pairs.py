@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 4  # as many as a comparison has lanes
 
 
-class KeptPairs:
+class LoadedPairs:
     def __init__(self) -> None:
         self._pairs: dict[PairSpec, Pair] = {}  # the one used last at the end
 

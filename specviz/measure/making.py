@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specviz.measure import measured_run as measuring
-from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.record.pairs import PairCheck, PairSpec, Tell
 from specviz.record.trace import RunConfig, Trace
 
@@ -69,7 +69,7 @@ class InProcess:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._pairs = KeptPairs()
+        self._pairs = LoadedPairs()
         self._stopped = False
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:

@@ -16,7 +16,7 @@ from specviz.comparison.running import WARM_UP_TOKENS, fitting, run_plan
 from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
-from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.making import InProcess
 from specviz.measure.measured_run import MeasuredRun, measured_run
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
@@ -159,7 +159,7 @@ class FakeMemory:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
         self.loaded: list[str | None] = []
-        self.pairs = KeptPairs()
+        self.pairs = LoadedPairs()
         self.room = room
         self.pair = pair
         self.fails = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from specviz.measure.loaded_pairs import KeptPairs
+from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted
@@ -25,20 +25,20 @@ class Resident:
     def __init__(self, send: Callable[[Event], None], inbox: Inbox) -> None:
         self._send = send
         self._inbox = inbox
-        self._kept = KeptPairs()
+        self._pairs = LoadedPairs()
         self._told: PairSpec | None = None  # the pair the dashboard takes for the loaded one
 
     def get(self, spec: PairSpec) -> Pair | None:
         """The pair, if it is loaded."""
-        return self._kept.get(spec)
+        return self._pairs.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:
         """The pair, loaded unless it is there already; ``Interrupted`` if that is cancelled."""
-        if self._kept.get(spec) is None:
+        if self._pairs.get(spec) is None:
             self._told = None
             self._send(PairLoading(spec=spec))
             self._tell(Progress(stage="loading", text=f"loading {spec.label}"), request_id)
-        pair = self._kept.load(spec, lambda progress: self._tell(progress, request_id))
+        pair = self._pairs.load(spec, lambda progress: self._tell(progress, request_id))
         if self._told != spec:
             self._send(_ready(spec, pair))
             self._send(Doing(progress=None))
@@ -47,14 +47,14 @@ class Resident:
 
     def unload(self) -> None:
         """Frees the models, and what a loading that broke off may have left."""
-        had_pairs = len(self._kept) > 0
-        self._kept.clear()
+        had_pairs = len(self._pairs) > 0
+        self._pairs.clear()
         self._told = None
         if had_pairs:
             self._send(PairGone())
 
     def tell_memory(self) -> None:
-        pair = self._kept.get(self._told) if self._told else None
+        pair = self._pairs.get(self._told) if self._told else None
         self._send(MemoryUsed(memory_bytes=_memory_bytes(pair)))
 
     def _tell(self, progress: Progress, request_id: str) -> None:
