@@ -123,13 +123,13 @@ def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
     """What is held against a saved comparison is measured now."""
     from specviz.comparison.kept import Reuse
     from specviz.comparison.work import ComparisonWork
-    from specviz.measure.making import InProcess
+    from specviz.measure.run_makers import InProcessMaker
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
     return ComparisonWork(
         plan,
-        InProcess(in_lines(_say)),
+        InProcessMaker(in_lines(_say)),
         Library(),
         title=options.title,
         reuse=fresh if options.restart or options.against else "any",

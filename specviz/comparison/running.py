@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from specviz.comparison.lane_results import Measured
 from specviz.comparison.plan import Job, Plan, order_that_fits
-from specviz.measure.making import MadeRun, RunOrder
+from specviz.measure.run_makers import MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
 
 WARM_UP_TOKENS = 24

@@ -20,7 +20,7 @@ from specviz.comparison.plan import Job, Plan
 from specviz.comparison.results import Comparison, compare
 from specviz.comparison.running import fitting, run_plan
 from specviz.errors import SpecvizError, StoreError
-from specviz.measure.making import MadeRun, Maker, RunOrder, StoppedError
+from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.trace import Trace
 from specviz.store import Library
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class Work:
     """``name`` is its sort, ``label`` what a page calls it; ``total`` the runs that count."""
 
-    def __init__(self, maker: Maker, *, name: str, label: str) -> None:
+    def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
         self.id = uuid.uuid4().hex
         self.name, self.label = name, label
         self.error: SpecvizError | None = None
@@ -138,7 +138,7 @@ class RunsWork(Work):
     def __init__(
         self,
         orders: Sequence[RunOrder],
-        maker: Maker,
+        maker: RunMaker,
         *,
         name: str,
         label: str,
@@ -173,7 +173,7 @@ class ComparisonWork(Work):
     def __init__(
         self,
         plan: Plan,
-        maker: Maker,
+        maker: RunMaker,
         library: Library | None,
         *,
         name: str = "comparison",

@@ -18,7 +18,7 @@ from typing import Any
 from specviz.comparison import Measured
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.comparison.running import run_plan
-from specviz.measure.making import InProcess
+from specviz.measure.run_makers import InProcessMaker
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -31,7 +31,7 @@ def measure() -> dict[str, Any]:
     spec = PairSpec(threads=1)
     lanes = tuple(Lane(spec=spec, config=RunConfig(gamma=gamma)) for gamma in (2, 8))
     plan = Plan(lanes=lanes, items=preset_suite(), repeats=SEEDS)
-    maker, load = InProcess(lambda _progress: None), os.getloadavg()
+    maker, load = InProcessMaker(lambda _progress: None), os.getloadavg()
     runs = list(run_plan(plan, maker.make, lambda _run, _run_id: None))
     residuals = residuals_of(runs)
     return {

@@ -17,8 +17,8 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
-from specviz.measure.making import InProcess
 from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
 from specviz.record.trace import RunConfig
 from tests.step_costs import place_step_costs
@@ -35,10 +35,10 @@ def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
     """Of runs on the tiny pair, which is loaded already."""
     monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _tell: pair)
-    return InProcess(_nobody)
+    return InProcessMaker(_nobody)
 
 
 def never_kept(_run: Measured, _run_id: str | None) -> None:
@@ -56,7 +56,7 @@ def plan_of(folder: Path, repeats: int = 2) -> Plan:
 
 
 def test_every_job_is_run_in_order_kept_first_and_measured(
-    maker: InProcess, pair: Pair, folder: Path
+    maker: InProcessMaker, pair: Pair, folder: Path
 ) -> None:
     plan, kept = plan_of(folder), list[Measured]()
     for number, run in enumerate(
@@ -79,7 +79,7 @@ def test_every_job_is_run_in_order_kept_first_and_measured(
 
 
 def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
-    maker: InProcess, folder: Path, monkeypatch: pytest.MonkeyPatch
+    maker: InProcessMaker, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(folder, repeats=1)
     asked: list[tuple[RunConfig, bool]] = []
@@ -101,7 +101,7 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
     assert list(run_plan(plan, maker.make, never_kept, everything)) == []
 
 
-def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcess, folder: Path) -> None:
+def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
     def full(_run: Measured, _run_id: str | None) -> None:
         raise OSError("no space left")
 

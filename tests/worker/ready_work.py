@@ -15,9 +15,9 @@ from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.store.keeping import keep
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
+from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.nursery import Called
 from tests.traces import make_baseline, make_trace
 
@@ -72,7 +72,7 @@ def prepare() -> Called:
 
 def compare_all(words: list[str]) -> int:
     """Reports as the command does; ``again`` is the button that measures all of it anew."""
-    maker = ByWorker(cast("Worker", ReadyWorker()), "work")
+    maker = WorkerMaker(cast("Worker", ReadyWorker()), "work")
     reuse: Reuse = "none" if "again" in words else "any"
     work = ComparisonWork(PLAN, maker, Library(), reuse=reuse, must_keep=True)
     work.look()

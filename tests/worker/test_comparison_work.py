@@ -19,13 +19,13 @@ from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.comparison.work import ComparisonWork, RunsWork
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, PromptError, SpecvizError
-from specviz.measure.making import MadeRun, RunOrder
+from specviz.measure.run_makers import MadeRun, RunOrder
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Run, Worker
 from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until
 
@@ -52,7 +52,7 @@ def plan(*specs: PairSpec, repeats: int = 2) -> Plan:
 def work_of(
     asked: Plan, worker: Worker, library: Library | None, *, reuse: Reuse = "any"
 ) -> ComparisonWork:
-    return ComparisonWork(asked, ByWorker(worker, "work"), library, reuse=reuse)
+    return ComparisonWork(asked, WorkerMaker(worker, "work"), library, reuse=reuse)
 
 
 def carried_out(work: ComparisonWork) -> ComparisonWork:
@@ -103,7 +103,7 @@ def test_who_looks_never_waits_and_a_stop_ends_the_run_under_way(
         replace(each, config=replace(each.config, max_new_tokens=1000)) for each in short.lanes
     ]
     told: list[Run] = []
-    maker = ByWorker(worker, "work", told.append)
+    maker = WorkerMaker(worker, "work", told.append)
     with in_a_thread(ComparisonWork(replace(short, lanes=tuple(lanes)), maker, None)) as work:
         wait_until(lambda: told and told[0].rounds)
         began = time.monotonic()
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_fails_the_work_and_the_next_goes_on(
     )
     told: list[Run] = []
     work = ComparisonWork(
-        replace(asked, lanes=lanes), ByWorker(new_worker, "work", told.append), library
+        replace(asked, lanes=lanes), WorkerMaker(new_worker, "work", told.append), library
     )
     with in_a_thread(work):
         wait_until(lambda: told and told[0].rounds, 120)
@@ -219,7 +219,7 @@ def orders(spec: PairSpec, *seeds: int, **changes: Any) -> list[RunOrder]:
 def runs_work(
     worker: Worker, asked: Sequence[RunOrder], conclude: Callable[..., object] = print
 ) -> RunsWork:
-    return RunsWork(asked, ByWorker(worker, "work"), name="runs", label="x", conclude=conclude)
+    return RunsWork(asked, WorkerMaker(worker, "work"), name="runs", label="x", conclude=conclude)
 
 
 def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) -> None:

@@ -16,9 +16,9 @@ from specviz.ui.session.keeper import the_keeper
 from specviz.ui.session.ticking import keep_drawn
 from specviz.ui.session.worker import the_worker
 from specviz.ui.widgets.plain_text import as_text
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Run
 from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
 LINK = "work"  # names a work on the page that shows it
@@ -31,9 +31,9 @@ def the_work() -> WorkQueue:
     return WorkQueue(on_over=_forget_if_over)
 
 
-def maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
+def maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
     """Makes the runs of one work; its place in the worker's queue is not a tab's."""
-    return ByWorker(the_worker(), "work", on_submit)
+    return WorkerMaker(the_worker(), "work", on_submit)
 
 
 def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:

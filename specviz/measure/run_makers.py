@@ -40,7 +40,7 @@ class StoppedError(Exception):
     """A run that was asked to stop has ended."""
 
 
-class Maker(Protocol):
+class RunMaker(Protocol):
     """Makes runs, one at a time; ``stop`` may be called from any thread, and holds from then on."""
 
     @property
@@ -59,7 +59,7 @@ class Maker(Protocol):
     def stop(self) -> None: ...
 
 
-class InProcess:
+class InProcessMaker:
     """Loads pairs here and keeps them loaded while they fit.
 
     ``tell`` hears of the loading, and of step costs while they are measured.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from specviz.measure.making import MadeRun, RunOrder, StoppedError
+from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Run
 
 
-class ByWorker:
+class WorkerMaker:
     """A maker for one work. ``session`` is its place in the worker's queue: a tab's own runs go on
     beside it. ``on_submit`` hears of each run that counts, to show it as it grows."""
 
