@@ -48,7 +48,7 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {words}"
 
 
-def kept_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
+def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
     return load_value(_KIND, profile_key(pair, config, kind), Profile)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import forecast, kept_profile
+from specviz.measure.forecast import forecast, stored_profile
 from specviz.measure.step_costs import step_costs
 from specviz.record.pairs import Tell
 from specviz.record.prompts import kind_of
@@ -105,7 +105,7 @@ class MeasuredRun(Iterator[Round]):
         return table.split(used_ids(self.prompt, self._rounds))
 
     def _forecast(self) -> Forecast | None:
-        profile = kept_profile(self._pair, self._config, self._kind) if self._kind else None
+        profile = stored_profile(self._pair, self._config, self._kind) if self._kind else None
         length = len(self.prompt.token_ids)
         return forecast(profile, self._costs, self._config, self.prompt.text, length)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import forecast, kept_profile
+from specviz.measure.forecast import forecast, stored_profile
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Forecast, Trace
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 GAMMAS = tuple(range(1, 17))
 
 
-def can_foretell(record: Trace) -> bool:
+def can_be_forecast(record: Trace) -> bool:
     """Whether a profile would give this run an outlook."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and config.drafter == "model" and config.lossless
 
 
-def kept_outlook(pair: Pair, record: Trace) -> Outlook | None:
+def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
     """None where no profile is kept, or its texts are too short to go by."""
     made = _forecasts(pair, record)
     if not made:
@@ -38,7 +38,7 @@ def kept_outlook(pair: Pair, record: Trace) -> Outlook | None:
 
 def _forecasts(pair: Pair, record: Trace) -> dict[int, Forecast]:
     config, prompt, costs = record.config, record.prompt, record.step_costs
-    profile = kept_profile(pair, config, prompt.kind) if prompt.kind else None
+    profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None
     length = len(prompt.token_ids)
     made = {
         gamma: forecast(profile, costs, replace(config, gamma=gamma), prompt.text, length)

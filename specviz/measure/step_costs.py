@@ -18,7 +18,7 @@ _TIMING = 3  # raised with what a step's time holds: older tables are not compar
 _MARGIN = 32  # tokens that the longest verification may need beyond the context
 
 
-def kept_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
+def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
     return load_value(_KIND, costs_key(pair, config), StepCosts)
 
 
@@ -30,12 +30,12 @@ def step_costs(
     A table measured on a noisy machine or cut short is kept too, and says so. None where the
     time did not do for any, as for models of seconds a step. ``tell`` hears of a measurement.
     """
-    kept = None if fresh else kept_costs(pair, config)
+    kept = None if fresh else stored_costs(pair, config)
     if kept is not None:
         return kept
     from specviz.engine.decoding.costs import measure_step_costs
 
-    settings, contexts = _plain_settings(config), _contexts(pair)
+    settings, contexts = _lossless_settings(config), _contexts(pair)
     measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
     if measured is not None:
         save_value(_KIND, costs_key(pair, config), measured)
@@ -73,5 +73,5 @@ def _sampling(config: RunConfig) -> str:
     return "+".join(parts)
 
 
-def _plain_settings(config: RunConfig) -> RunConfig:
+def _lossless_settings(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover")

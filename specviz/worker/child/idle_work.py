@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import kept_profile, measure_profile
-from specviz.measure.outlook import can_foretell, kept_outlook
-from specviz.measure.step_costs import kept_costs, step_costs
+from specviz.measure.forecast import measure_profile, stored_profile
+from specviz.measure.outlook import can_be_forecast, make_outlook
+from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
@@ -36,7 +36,7 @@ class CostsTask:
     fresh: bool
 
     def do(self, pair: Pair, send: Send) -> None:
-        kept = kept_costs(pair, self.config)
+        kept = stored_costs(pair, self.config)
         if kept is not None and not (self.fresh or kept.noisy or kept.sparse):
             return
         step_costs(pair, self.config, fresh=True, tell=lambda each: send(Doing(progress=each)))
@@ -53,11 +53,11 @@ class ProfileTask:
     record: Trace | None = None
 
     def do(self, pair: Pair, send: Send) -> None:
-        if kept_profile(pair, self.config, self.kind) is None:
+        if stored_profile(pair, self.config, self.kind) is None:
             text = f"measuring acceptance on other texts ({self.kind})"
             send(Doing(progress=Progress(stage="measuring", text=text)))
             measure_profile(pair, self.config, self.kind)
-        made = kept_outlook(pair, self.record) if self.record else None
+        made = make_outlook(pair, self.record) if self.record else None
         if self.run_id is not None and made is not None:
             send(OutlookMade(run_id=self.run_id, outlook=made))
 
@@ -92,7 +92,7 @@ class Pauses:
     def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
         """For a run that had no outlook: make one, if it can have one."""
         kind = record.prompt.kind
-        if kind is None or not can_foretell(record):
+        if kind is None or not can_be_forecast(record):
             return
         task = ProfileTask(spec=spec, config=record.config, kind=kind, run_id=run_id, record=record)
         self._tasks = [task, *self._tasks][:_MOST_TASKS]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from specviz.errors import SpecvizError
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
-from specviz.measure.outlook import kept_outlook
+from specviz.measure.outlook import make_outlook
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_work import Pauses
@@ -135,7 +135,7 @@ class Process:
                 tell=lambda progress: self._send(Doing(progress=progress)),
             )
         record = run.trace()
-        outlook = kept_outlook(pair, record) if request.kind is None else None
+        outlook = make_outlook(pair, record) if request.kind is None else None
         self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
         self._send(Doing(progress=None))
         if outlook is None and request.kind is None:
