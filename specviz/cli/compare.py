@@ -29,7 +29,7 @@ from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, Measured
-    from specviz.comparison.work import ComparisonWork
+    from specviz.comparison.comparison_work import ComparisonWork
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -121,8 +121,8 @@ def _compared(
 
 def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
     """What is held against a saved comparison is measured now."""
-    from specviz.comparison.kept import Reuse
-    from specviz.comparison.work import ComparisonWork
+    from specviz.comparison.comparison_work import ComparisonWork
+    from specviz.comparison.kept_runs import Reuse
     from specviz.measure.run_makers import InProcessMaker
     from specviz.store import Library
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
-from specviz.comparison.reason import reason
 from specviz.comparison.statistics import Place, Ratio, Values, ratio
+from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.trace import NOISE_LIMIT
 
@@ -98,7 +98,7 @@ def _main_sentence(
             f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
         )
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
-    why = reason(first, second, same_target=_same_target(results))
+    why = why_faster(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
     return f"{first.label} {what} {_by(lead)}{because}{rest}"
 

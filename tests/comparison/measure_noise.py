@@ -17,7 +17,7 @@ from typing import Any
 
 from specviz.comparison import Measured
 from specviz.comparison.plan import Lane, Plan, preset_suite
-from specviz.comparison.running import run_plan
+from specviz.comparison.plan_runner import run_plan
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec

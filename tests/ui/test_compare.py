@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.comparison import Comparison
 from specviz.comparison.plan import Lane, parse_lane, plan_from_json
-from specviz.comparison.unfinished import note, noted
+from specviz.comparison.unfinished_plans import note, noted
 from specviz.engine import load_pair
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec

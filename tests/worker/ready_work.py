@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from specviz.comparison.kept import Reuse
+from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig

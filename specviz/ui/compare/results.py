@@ -24,8 +24,8 @@ from specviz.comparison import (
     basis,
     comparison_to_json,
 )
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
-from specviz.comparison.work import ComparisonWork
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.replay import comparison_html
 from specviz.record.figures import CATALOGUE

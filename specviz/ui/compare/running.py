@@ -8,9 +8,9 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
-from specviz.comparison.unfinished import forget, noted
-from specviz.comparison.work import ComparisonWork
+from specviz.comparison.unfinished_plans import forget, noted
 from specviz.errors import SpecvizError
 from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
 from specviz.ui.session.work import stop, the_work

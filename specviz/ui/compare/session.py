@@ -6,8 +6,8 @@ from typing import Literal
 
 import streamlit as st
 
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
-from specviz.comparison.work import ComparisonWork
 from specviz.ui.session.work import LINK, start_comparison, the_work
 
 WorkName = Literal["prompt", "suite"]

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from specviz.comparison import unfinished
+from specviz.comparison import unfinished_plans
+from specviz.comparison.comparison_work import ComparisonWork, Work
 from specviz.comparison.plan import Plan
-from specviz.comparison.work import ComparisonWork, Work
 from specviz.ui.session.keeper import the_keeper
 from specviz.ui.session.ticking import keep_drawn
 from specviz.ui.session.worker import the_worker
@@ -40,7 +40,7 @@ def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
     work = ComparisonWork(
         plan, maker(), the_keeper().library, name=name, reuse="none" if fresh else "any"
     )
-    unfinished.note(name, plan)
+    unfinished_plans.note(name, plan)
     the_work().start(work)
     return work
 
@@ -54,7 +54,7 @@ def _forget_if_over(work: Work) -> None:
     """One that ends because the server does was neither finished nor stopped by anybody."""
     finished = work.state in {"done", "failed"} or work.was_stopped
     if isinstance(work, ComparisonWork) and finished:
-        unfinished.forget(work.plan)
+        unfinished_plans.forget(work.plan)
 
 
 def show_work_line() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
-from specviz.comparison.work import RunsWork
+from specviz.comparison.comparison_work import RunsWork
 from specviz.theory.claims import Claim, Figure, RunName, Source, Verdict, claims
 from specviz.ui.session.work import stop
 from specviz.ui.theory.claims.outcomes import Outcome

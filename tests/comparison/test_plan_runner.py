@@ -12,7 +12,7 @@ import torch
 
 from specviz.comparison import Measured, compare
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.running import WARM_UP_TOKENS, fitting, run_plan
+from specviz.comparison.plan_runner import WARM_UP_TOKENS, plan_that_fits, run_plan
 from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
@@ -140,7 +140,7 @@ def test_on_a_gpu_the_most_that_was_in_use_is_added(
 
 def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
     plan = plan_of(folder)
-    assert fitting(plan, {}) is plan  # one pair only
+    assert plan_that_fits(plan, {}) is plan  # one pair only
     other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
     two = replace(plan, lanes=(plan.lanes[0], other))
     for free, order in ((10**12, "interleaved"), (10**6, "blocks"), (None, "blocks")):
@@ -148,7 +148,10 @@ def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
         check = PairCheck(
             target=model, draft=model, vocabulary=9, memory_needed=10**6, memory_free=free
         )
-        assert fitting(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order == order
+        assert (
+            plan_that_fits(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order
+            == order
+        )
 
 
 # Pairs that stay loaded

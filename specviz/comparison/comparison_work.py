@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event, RLock
 from typing import Literal
 
-from specviz.comparison.kept import KeptRuns, Reuse
+from specviz.comparison.kept_runs import KeptRuns, Reuse
 from specviz.comparison.lane_results import Measured
 from specviz.comparison.plan import Job, Plan
+from specviz.comparison.plan_runner import plan_that_fits, run_plan
 from specviz.comparison.results import Comparison, compare
-from specviz.comparison.running import fitting, run_plan
 from specviz.errors import SpecvizError, StoreError
 from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
@@ -236,7 +236,7 @@ class ComparisonWork(Work):
         """Check the pairs and the prompts, and open what is kept; raises SpecvizError."""
         self._state = "checking"
         checks = self._checks()
-        self.plan = fitting(self.plan, checks)
+        self.plan = plan_that_fits(self.plan, checks)
         self._state = "opening"
         self._open_kept(checks)
         self._state = "running"

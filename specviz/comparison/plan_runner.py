@@ -18,7 +18,7 @@ from specviz.record.pairs import PairCheck, PairSpec
 WARM_UP_TOKENS = 24
 
 
-def fitting(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
+def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
     """The plan in blocks, pair by pair, if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":

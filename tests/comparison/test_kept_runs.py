@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.comparison import Measured, compare
-from specviz.comparison.kept import KeptRuns, Reuse
+from specviz.comparison.kept_runs import KeptRuns, Reuse
 from specviz.comparison.plan import Job, Plan
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec, Presence

@@ -46,7 +46,7 @@ class _Part:
     words: str
 
 
-def reason(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
+def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
     """A clause that ends the sentence; empty where the figures are not known."""
     ours, theirs = _means(first, same_target), _means(second, same_target)
     if ours is None or theirs is None:
