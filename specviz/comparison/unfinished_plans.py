@@ -1,6 +1,6 @@
-"""Comparisons that were under way: what is noted here when the server ends can be gone on with.
+"""Comparisons that were under way: what is remembered here when the server ends can be gone on with.
 
-Only the plans are noted. The runs that were made are in the library, and are found there again.
+Only the plans are remembered. The runs that were made are in the library, and are found there again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _lock = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfinished:
+class UnfinishedPlan:
     """A plan, and the sort of work that it was."""
 
     name: str
@@ -30,13 +30,13 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Noted:
-    entries: tuple[Unfinished, ...] = ()
+class _UnfinishedPlans:
+    entries: tuple[UnfinishedPlan, ...] = ()
 
 
-def note(name: str, plan: Plan) -> None:
+def remember(name: str, plan: Plan) -> None:
     """Before its first run."""
-    entry = Unfinished(name=name, plan_json=plan_to_json(plan))
+    entry = UnfinishedPlan(name=name, plan_json=plan_to_json(plan))
     with _lock:
         _save((*_without(plan.key), entry)[-_MOST:])
 
@@ -47,21 +47,21 @@ def forget(plan: Plan) -> None:
         _save(_without(plan.key))
 
 
-def noted() -> tuple[Unfinished, ...]:
+def remembered() -> tuple[UnfinishedPlan, ...]:
     """The oldest first; what cannot be read any more is left out."""
-    kept = load_value(_KIND, _KEY, _Noted)
+    kept = load_value(_KIND, _KEY, _UnfinishedPlans)
     return tuple(each for each in kept.entries if _key(each)) if kept else ()
 
 
-def _without(key: str) -> tuple[Unfinished, ...]:
-    return tuple(each for each in noted() if _key(each) != key)
+def _without(key: str) -> tuple[UnfinishedPlan, ...]:
+    return tuple(each for each in remembered() if _key(each) != key)
 
 
-def _save(entries: tuple[Unfinished, ...]) -> None:
-    save_value(_KIND, _KEY, _Noted(entries=entries))
+def _save(entries: tuple[UnfinishedPlan, ...]) -> None:
+    save_value(_KIND, _KEY, _UnfinishedPlans(entries=entries))
 
 
-def _key(entry: Unfinished) -> str:
+def _key(entry: UnfinishedPlan) -> str:
     try:
         return entry.plan.key
     except SpecvizError:

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.comparison import Comparison
 from specviz.comparison.plan import Lane, parse_lane, plan_from_json
-from specviz.comparison.unfinished_plans import note, noted
+from specviz.comparison.unfinished_plans import remember, remembered
 from specviz.engine import load_pair
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
@@ -304,7 +304,7 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     assert work.state == "done"
     for page in (sound(other.run()), sound(app.switch_page("pages/compare.py").run())):
         assert work.comparison.verdict.text.split(". ")[0].strip(".") in unescaped(words(page))
-    assert noted() == ()
+    assert remembered() == ()
 
 
 @pytest.mark.usefixtures("prepared")
@@ -327,11 +327,11 @@ def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
     sound(app.button(key=f"go_on_{key}").click().run())
     again = until_over(app, "prompt")
     assert (again.state, again.found >= 1, again.progress) == ("done", True, (4, 4))
-    assert noted() == ()
-    note("prompt", first.plan)
+    assert remembered() == ()
+    remember("prompt", first.plan)
     app = compare_page()
     sound(app.button(key=f"let_go_{key}").click().run())
-    assert noted() == ()
+    assert remembered() == ()
 
 
 def compare_by_kind(link: dict[str, str]) -> Comparison:

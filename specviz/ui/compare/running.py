@@ -10,7 +10,7 @@ import streamlit as st
 
 from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
-from specviz.comparison.unfinished_plans import forget, noted
+from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.errors import SpecvizError
 from specviz.ui.compare.session import WorkName, own_work_going, shown_work, start
 from specviz.ui.session.work import stop, the_work
@@ -75,7 +75,7 @@ def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
 def offer_unfinished() -> None:
     """Comparisons that were under way when the server ended: to be gone on with, or let go."""
     going = {work.plan.key for work in the_work().going if isinstance(work, ComparisonWork)}
-    for entry in noted():
+    for entry in remembered():
         plan = entry.plan
         name: WorkName = "suite" if entry.name == "suite" else "prompt"
         if plan.key in going:

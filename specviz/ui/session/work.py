@@ -27,7 +27,7 @@ _TICK = 1.0  # seconds
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_work() -> WorkQueue:
-    """One for the server. What is under way when it ends stays noted, to be gone on with."""
+    """One for the server. What is under way when it ends stays remembered, to be gone on with."""
     return WorkQueue(on_over=_forget_if_over)
 
 
@@ -40,7 +40,7 @@ def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
     work = ComparisonWork(
         plan, maker(), the_keeper().library, name=name, reuse="none" if fresh else "any"
     )
-    unfinished_plans.note(name, plan)
+    unfinished_plans.remember(name, plan)
     the_work().start(work)
     return work
 
