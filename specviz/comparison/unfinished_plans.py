@@ -1,6 +1,6 @@
-"""Comparisons that were under way: what is remembered here when the server ends can be gone on with.
+"""Plans of comparisons that had not ended when the server did, so that they can be gone on with.
 
-Only the plans are remembered. The runs that were made are in the library, and are found there again.
+Only the plans are remembered here; the runs that were made are in the library.
 """
 
 from __future__ import annotations
