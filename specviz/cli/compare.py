@@ -28,7 +28,7 @@ from specviz.record.suites import MAX_SUITE_BYTES
 from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
-    from specviz.comparison import Comparison, Measured
+    from specviz.comparison import Comparison, LaneRun
     from specviz.comparison.comparison_work import ComparisonWork
 
 REGRESSION = 1
@@ -100,7 +100,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 
 def _compared(
     plan: Plan, options: argparse.Namespace
-) -> tuple[Comparison, Sequence[Measured], dict[str, int]]:
+) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
     """With its runs, and how many of them were kept from before and how many are new."""
     work = _work(plan, options)
     work.look()
@@ -158,7 +158,7 @@ def _named(plan: Plan, job: Job) -> str:
     return f"{plan.labels[job.lane]}, {prompt}, seed {job.config(plan).seed}"
 
 
-def _rate(run: Measured) -> str:
+def _rate(run: LaneRun) -> str:
     rate = run.figures.tokens_per_second
     return "" if rate is None else f", {RATE.bare(rate)} tokens/s"
 

@@ -8,7 +8,7 @@ several; it says which. One repeat of one prompt gives no interval and no verdic
 
 from specviz.comparison.lane_results import (
     LaneResult,
-    Measured,
+    LaneRun,
     TargetResult,
     is_whole,
     representative,
@@ -24,7 +24,7 @@ __all__ = [
     "KindLane",
     "KindResult",
     "LaneResult",
-    "Measured",
+    "LaneRun",
     "Over",
     "Ratio",
     "Spread",

@@ -15,7 +15,7 @@ from threading import Event, RLock
 from typing import Literal
 
 from specviz.comparison.kept_runs import KeptRuns, Reuse
-from specviz.comparison.lane_results import Measured
+from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan
 from specviz.comparison.plan_runner import plan_that_fits, run_plan
 from specviz.comparison.results import Comparison, compare
@@ -189,7 +189,7 @@ class ComparisonWork(Work):
         self._library, self._must_keep = library, must_keep
         self._reuse: Reuse = reuse
         self._kept: KeptRuns | None = None
-        self._measured: dict[Job, Measured] = {}
+        self._measured: dict[Job, LaneRun] = {}
         self._comparison: tuple[int, Comparison] | None = None
         self._lock = RLock()  # of what those who look read and work out
 
@@ -215,7 +215,7 @@ class ComparisonWork(Work):
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
 
     @property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[LaneRun, ...]:
         """The runs there are, in the order of the plan."""
         with self._lock:
             there = dict(self._measured)
@@ -241,7 +241,7 @@ class ComparisonWork(Work):
         self._open_kept(checks)
         self._state = "running"
 
-    def make_rest(self) -> Iterator[Measured]:
+    def make_rest(self) -> Iterator[LaneRun]:
         """What is not there yet, each run as it is kept; raises what breaks it off."""
         done = {job.key for job in self._measured}
         return run_plan(self.plan, self._make, self._take, done)
@@ -276,7 +276,7 @@ class ComparisonWork(Work):
             self._measured = {run.job: run for run in kept.runs}
         self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
 
-    def _take(self, made: Measured, run_id: str | None) -> None:
+    def _take(self, made: LaneRun, run_id: str | None) -> None:
         if self._kept is not None:
             try:
                 self._kept.keep(made, run_id=run_id)

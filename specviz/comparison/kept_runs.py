@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from specviz.comparison import Measured, is_whole
+from specviz.comparison import LaneRun, is_whole
 from specviz.comparison.plan import Job, Plan, plan_to_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
@@ -42,7 +42,7 @@ class KeptRuns:
         title: str,
         reuse: Reuse = "any",
     ) -> None:
-        self.runs: list[Measured] = []
+        self.runs: list[LaneRun] = []
         self.changed = False
         self._plan, self._library, self._title = plan, library, title
         self._present = {lane: present[each.spec] for lane, each in enumerate(plan.lanes)}
@@ -72,13 +72,13 @@ class KeptRuns:
             return
         if trace.config != job.config(self._plan) or not is_whole(self._plan, trace):
             return
-        run = Measured(job=job, trace=trace, memory_bytes=memory)
+        run = LaneRun(job=job, trace=trace, memory_bytes=memory)
         if self._is_of_now(run) and self._fits(run):
             self.runs.append(run)
         else:
             self._leave_aside()
 
-    def keep(self, run: Measured, *, run_id: str | None = None) -> None:
+    def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
         """Durable when this returns; raises SpecvizError for a run that does not fit the others."""
         if not self._fits(run):
             raise SpecvizError(
@@ -115,7 +115,7 @@ class KeptRuns:
         self.runs.clear()
         self.changed = True
 
-    def _is_of_now(self, run: Measured) -> bool:
+    def _is_of_now(self, run: LaneRun) -> bool:
         now, pair = self._present[run.job.lane], run.trace.pair
         draft = pair.draft.weights_sha256 if pair.draft else None
         return (
@@ -124,7 +124,7 @@ class KeptRuns:
             and _place(now.environment) == _place(run.trace.environment)
         )
 
-    def _fits(self, run: Measured) -> bool:
+    def _fits(self, run: LaneRun) -> bool:
         own = _made_with(run.trace)
         return self._made_with.setdefault(run.job.lane, own) == own
 

@@ -14,7 +14,7 @@ from specviz.record.trace import Environment, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class LaneRun:
     """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room.
 
     Its figures are worked out once, when they are first asked for, and go where it goes; that
@@ -48,7 +48,7 @@ class LaneResult:
     lane: Lane
     count: int
     noisy: int  # runs on a machine that drifted by more than 5 % meanwhile
-    representative: Measured | None  # the run nearest the median rate
+    representative: LaneRun | None  # the run nearest the median rate
     environments: tuple[Environment, ...]
     alpha: Ratio | None
     expected: Ratio | None
@@ -83,7 +83,7 @@ def is_whole(plan: Plan, trace: Trace) -> bool:
     return trace.finish != "stopped" and held
 
 
-def lane_result(label: str, lane: Lane, runs: Sequence[Measured]) -> LaneResult:
+def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
     def over(name: str) -> Spread | None:
         return spread(getattr(each.figures, name) for each in runs)
 
@@ -112,7 +112,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[Measured]) -> LaneResult:
     )
 
 
-def target_result(runs: Sequence[Measured]) -> TargetResult | None:
+def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
     """None where the target alone was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
@@ -128,7 +128,7 @@ def target_result(runs: Sequence[Measured]) -> TargetResult | None:
 
 
 def values(
-    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
+    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
 ) -> dict[Place, float]:
     """A figure by prompt and repeat, where it is known."""
     found = ((each.place, figure(each.figures)) for each in runs)
@@ -136,12 +136,12 @@ def values(
 
 
 def log_values(
-    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
+    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
 ) -> dict[Place, float]:
     return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
 
 
-def log_rates(runs: Sequence[Measured]) -> dict[Place, float]:
+def log_rates(runs: Sequence[LaneRun]) -> dict[Place, float]:
     return log_values(runs, lambda figures: figures.tokens_per_second)
 
 
@@ -153,7 +153,7 @@ def _share(known: Values) -> Ratio | None:
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
-def _environments(runs: Sequence[Measured]) -> tuple[Environment, ...]:
+def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
     each_once: list[Environment] = []
     for run in runs:
         if run.trace.environment not in each_once:
@@ -161,7 +161,7 @@ def _environments(runs: Sequence[Measured]) -> tuple[Environment, ...]:
     return tuple(each_once)
 
 
-def representative(runs: Sequence[Measured]) -> Measured | None:
+def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
     """The run nearest the median rate."""
     rated = [(each.figures.tokens_per_second, each) for each in runs]
     known = [(rate, run) for rate, run in rated if rate is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from specviz.comparison.lane_results import Measured
+from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan, order_that_fits
 from specviz.measure.run_makers import MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
@@ -33,9 +33,9 @@ def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
 def run_plan(
     plan: Plan,
     make: Callable[[RunOrder], MadeRun],
-    keep: Callable[[Measured, str | None], object],
+    keep: Callable[[LaneRun, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
-) -> Iterator[Measured]:
+) -> Iterator[LaneRun]:
     """Every job but those ``done``, in the plan's order.
 
     ``keep`` gets each that counts, with its id where the maker has kept it already.
@@ -49,7 +49,7 @@ def run_plan(
             warm.add(job.lane)
             make(_warm_up(plan, job, order))
         made = make(order)
-        measured = Measured(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
+        measured = LaneRun(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
         keep(measured, made.run_id)
         yield measured
 

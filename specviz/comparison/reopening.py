@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from specviz.comparison import Measured, is_whole
+from specviz.comparison import LaneRun, is_whole
 from specviz.comparison.plan import Job, Plan, plan_from_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.store import Library
 
 
-def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[Measured, ...]]:
+def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
     """Its plan, and its whole runs in the plan's order.
 
     A run that cannot be opened any more is left out. Runs of a lane that were made with unlike
@@ -27,9 +27,9 @@ def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[Measured, .
     return plan, runs
 
 
-def _opened(library: Library, job: Job, run_id: str) -> Measured | None:
+def _opened(library: Library, job: Job, run_id: str) -> LaneRun | None:
     try:
         trace, row = library.open(run_id), library.row(run_id)
     except SpecvizError:
         return None
-    return Measured(job=job, trace=trace, memory_bytes=row.memory_bytes)
+    return LaneRun(job=job, trace=trace, memory_bytes=row.memory_bytes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specviz.comparison.lane_results import (
     LaneResult,
-    Measured,
+    LaneRun,
     TargetResult,
     lane_result,
     log_rates,
@@ -67,7 +67,7 @@ class Comparison:
         return self.verdict.ratios
 
 
-def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
+def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
     """The runs may be some of the plan's only; of runs for one job the last counts."""
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
@@ -84,17 +84,17 @@ def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
     )
 
 
-def _last_of_each_job(measured: Sequence[Measured]) -> list[Measured]:
+def _last_of_each_job(measured: Sequence[LaneRun]) -> list[LaneRun]:
     return list({run.job: run for run in measured}.values())
 
 
-def _kinds(plan: Plan, by_lane: Sequence[Sequence[Measured]]) -> tuple[KindResult, ...]:
+def _kinds(plan: Plan, by_lane: Sequence[Sequence[LaneRun]]) -> tuple[KindResult, ...]:
     if len(plan.kinds) < 2:
         return ()
     return tuple(_kind(plan, kind, by_lane) for kind in plan.kinds)
 
 
-def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[Measured]]) -> KindResult:
+def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[LaneRun]]) -> KindResult:
     of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
     own = [[run for run in runs if run.place[0] in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from specviz.comparison import Comparison, Measured, representative
+from specviz.comparison import Comparison, LaneRun, representative
 from specviz.player.payload import Plain, Status, curves_of, payload, point_of
 from specviz.player.playback import lane_parts, target_seconds
 from specviz.record.metrics import Metrics, metrics, resampled
@@ -51,7 +51,7 @@ def race_payload(
     }
 
 
-def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple[int, ...]:
+def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:
     """The prompts, by their places, on which every lane has a run."""
     made = {(run.job.item, run.job.lane) for run in measured}
     items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
@@ -59,8 +59,8 @@ def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple
 
 
 def representatives(
-    comparison: Comparison, measured: Sequence[Measured], item: int
-) -> tuple[Measured, ...]:
+    comparison: Comparison, measured: Sequence[LaneRun], item: int
+) -> tuple[LaneRun, ...]:
     """Of each lane the run on that prompt that is nearest its median rate there.
 
     Nearest the median of all prompts, lanes would write unlike texts.

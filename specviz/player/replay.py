@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from specviz.comparison import Comparison, Measured, basis, settings_of
+from specviz.comparison import Comparison, LaneRun, basis, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
 from specviz.player.payload import Plain, payload_of_trace
@@ -49,7 +49,7 @@ def replay_html(trace: Trace, figures: Metrics | None = None) -> str:
 
 
 def comparison_html(
-    comparison: Comparison, measured: Sequence[Measured], *, item: int | None = None
+    comparison: Comparison, measured: Sequence[LaneRun], *, item: int | None = None
 ) -> str:
     """A comparison and the race on one of its prompts, by default the first that all lanes ran.
 

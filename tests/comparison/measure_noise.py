@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from specviz.comparison import Measured
+from specviz.comparison import LaneRun
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.comparison.plan_runner import run_plan
 from specviz.measure.run_makers import InProcessMaker
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
     }
 
 
-def residuals_of(runs: list[Measured]) -> dict[tuple[int, int, int], float]:
+def residuals_of(runs: list[LaneRun]) -> dict[tuple[int, int, int], float]:
     """By lane, prompt and seed."""
     logs = {run.job.key: math.log(metrics(run.trace).tokens_per_second or math.nan) for run in runs}
     means = [fmean(value for key, value in logs.items() if key[0] == lane) for lane in (0, 1)]

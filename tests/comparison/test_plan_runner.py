@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.comparison import Measured, compare
+from specviz.comparison import LaneRun, compare
 from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.comparison.plan_runner import WARM_UP_TOKENS, plan_that_fits, run_plan
 from specviz.engine.model.pair import Pair
@@ -41,7 +41,7 @@ def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
     return InProcessMaker(_nobody)
 
 
-def never_kept(_run: Measured, _run_id: str | None) -> None:
+def never_kept(_run: LaneRun, _run_id: str | None) -> None:
     pass
 
 
@@ -58,7 +58,7 @@ def plan_of(folder: Path, repeats: int = 2) -> Plan:
 def test_every_job_is_run_in_order_kept_first_and_measured(
     maker: InProcessMaker, pair: Pair, folder: Path
 ) -> None:
-    plan, kept = plan_of(folder), list[Measured]()
+    plan, kept = plan_of(folder), list[LaneRun]()
     for number, run in enumerate(
         run_plan(plan, maker.make, lambda made, run_id: kept.append(made) or run_id)
     ):
@@ -102,7 +102,7 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
 
 
 def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
-    def full(_run: Measured, _run_id: str | None) -> None:
+    def full(_run: LaneRun, _run_id: str | None) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from specviz.comparison import Comparison, Measured, compare, comparison_to_json, is_whole
+from specviz.comparison import Comparison, LaneRun, compare, comparison_to_json, is_whole
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -255,7 +255,7 @@ def test_the_object_for_json_has_lanes_and_verdict() -> None:
 
 def test_a_run_without_rounds_is_counted_and_has_no_figures() -> None:
     plan = make_plan(2, 8)
-    runs: list[Measured] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
+    runs: list[LaneRun] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
     found = compare(plan, runs)
     assert found.lanes[0].count == 3
     assert found.lanes[0].tokens_per_second is None

@@ -19,7 +19,7 @@ from specviz.comparison import (
     Comparison,
     KindLane,
     KindResult,
-    Measured,
+    LaneRun,
     Ratio,
     basis,
     comparison_to_json,
@@ -52,7 +52,7 @@ _KEY = "compare findings"
 class Findings:
     """A comparison, and what is drawn of it, each made once."""
 
-    def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
+    def __init__(self, comparison: Comparison, measured: Sequence[LaneRun]) -> None:
         self.comparison, self.measured = comparison, tuple(measured)
         self.raced = prompts_raced(comparison, measured)  # those that a race can be shown of
         self._races: dict[int, dict[str, object]] = {}
