@@ -16,7 +16,7 @@ from specviz.comparison.lane_results import (
 from specviz.comparison.results import Comparison, KindLane, KindResult, compare
 from specviz.comparison.statistics import Over, Ratio, Spread, t_quantile
 from specviz.comparison.to_json import comparison_to_json
-from specviz.comparison.verdict import Verdict
+from specviz.comparison.verdict import ComparisonVerdict
 from specviz.comparison.words import basis, interval_units, interval_words, num_runs, settings_of
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Ratio",
     "Spread",
     "TargetResult",
-    "Verdict",
+    "ComparisonVerdict",
     "basis",
     "compare",
     "comparison_to_json",

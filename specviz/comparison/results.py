@@ -15,7 +15,7 @@ from specviz.comparison.lane_results import (
 )
 from specviz.comparison.plan import Plan
 from specviz.comparison.statistics import Ratio, Spread, ratio
-from specviz.comparison.verdict import Pairs, Verdict, verdict
+from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, compare_lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Comparison:
     plan: Plan
     lanes: tuple[LaneResult, ...]
     target: TargetResult | None
-    verdict: Verdict
+    verdict: ComparisonVerdict
     kinds: tuple[KindResult, ...]
 
     @property
@@ -63,7 +63,7 @@ class Comparison:
         return self.count == len(plan.lanes) * len(plan.items) * plan.repeats
 
     @property
-    def ratios(self) -> Pairs:
+    def ratios(self) -> LaneRatios:
         return self.verdict.ratios
 
 
@@ -79,7 +79,7 @@ def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
         plan=plan,
         lanes=results,
         target=target_result([run for own in by_lane for run in own]),
-        verdict=verdict(results, [log_rates(own) for own in by_lane]),
+        verdict=compare_lanes(results, [log_rates(own) for own in by_lane]),
         kinds=_kinds(plan, by_lane),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from specviz.comparison.lane_results import LaneResult, TargetResult
 from specviz.comparison.results import Comparison, KindResult
 from specviz.comparison.statistics import Ratio, Spread
-from specviz.comparison.verdict import Verdict
+from specviz.comparison.verdict import ComparisonVerdict
 
 KIND = "specviz.comparison"
 SCHEMA = 1
@@ -67,7 +67,7 @@ def _target(target: TargetResult | None) -> dict[str, Any] | None:
     }
 
 
-def _verdict(verdict: Verdict, labels: list[str]) -> dict[str, Any]:
+def _verdict(verdict: ComparisonVerdict, labels: list[str]) -> dict[str, Any]:
     return {
         "text": verdict.text,
         "winner": None if verdict.winner is None else labels[verdict.winner],

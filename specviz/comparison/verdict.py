@@ -18,23 +18,23 @@ from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.trace import NOISE_LIMIT
 
-Pairs = Mapping[tuple[int, int], Ratio]
+LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ComparisonVerdict:
     """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first is shown
     to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of lane j."""
 
     text: str
     winner: int | None
     ranking: tuple[int, ...]
-    ratios: Pairs
+    ratios: LaneRatios
     same_question: bool
     notes: tuple[str, ...] = ()
 
 
-def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
+def compare_lanes(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
     """``rates``: of each lane, the logarithms of its tokens a second."""
     ranking, ratios = _ranking(rates), _ratios(rates)
     lead = _lead(ranking, ratios)
@@ -42,7 +42,7 @@ def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
     notes = _notes(results)
     same = _same_target(results)
     main = _main_sentence(results, ranking, lead, winner)
-    return Verdict(
+    return ComparisonVerdict(
         text=" ".join([main, *_against_target(results), *notes]),
         winner=winner,
         ranking=ranking,
@@ -52,7 +52,7 @@ def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
     )
 
 
-def _ratios(rates: Sequence[Values]) -> Pairs:
+def _ratios(rates: Sequence[Values]) -> LaneRatios:
     lanes = range(len(rates))
     found = {(i, j): ratio(rates[i], rates[j]) for i in lanes for j in lanes if i != j}
     return {pair: value for pair, value in found.items() if value is not None}
@@ -70,7 +70,7 @@ def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
     return tuple(sorted(known, key=lambda lane: -means[lane]))
 
 
-def _lead(ranking: tuple[int, ...], ratios: Pairs) -> Ratio | None:
+def _lead(ranking: tuple[int, ...], ratios: LaneRatios) -> Ratio | None:
     return ratios.get((ranking[0], ranking[1])) if len(ranking) > 1 else None
 
 

@@ -154,11 +154,11 @@ def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
         )
 
 
-# Pairs that stay loaded
+# LaneRatios that stay loaded
 
 
 class FakeMemory:
-    """Pairs of 1 GB each and room for so many; what was loaded and let go."""
+    """LaneRatios of 1 GB each and room for so many; what was loaded and let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
         self.loaded: list[str | None] = []

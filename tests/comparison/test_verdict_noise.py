@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specviz.comparison import LaneResult, Verdict, compare
+from specviz.comparison import ComparisonVerdict, LaneResult, compare
 from specviz.comparison.plan import SuiteItem
 from specviz.comparison.statistics import Place
 from specviz.comparison.verdict import verdict
@@ -69,7 +69,7 @@ def rates_of(noise: Noise, over: str, difference: float) -> Iterator[Rates]:
 
 def simulated(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str, difference: float
-) -> list[Verdict]:
+) -> list[ComparisonVerdict]:
     drawn = islice(rates_of(noise, over, difference), COMPARISONS)
     return [verdict(lanes, rates) for rates in drawn]
 
