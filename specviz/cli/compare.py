@@ -21,7 +21,7 @@ from specviz.cli.report import to_json
 from specviz.cli.saving import save_text
 from specviz.cli.telling import in_lines
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
-from specviz.comparison.regression import Allowance, check_against
+from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.numbers import RATE
 from specviz.record.suites import MAX_SUITE_BYTES
@@ -49,7 +49,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _obey(options: argparse.Namespace) -> int:
     plan = plan_from(options)
-    allowance = Allowance.of(options, plan)
+    limit = RegressionLimit.of(options, plan)
     for path, flag in ((options.out, "--out"), (options.html, "--html")):
         if path is not None:
             check_out(path, flag)
@@ -58,7 +58,7 @@ def _obey(options: argparse.Namespace) -> int:
     from specviz.comparison import comparison_to_json
 
     record = comparison_to_json(comparison) | {"runs": counts}
-    checked = check_against(record, allowance) if allowance else None
+    checked = check_regression(record, limit) if limit else None
     record |= {"against": checked.record} if checked else {}
     if options.out is not None:
         save_text(options.out, to_json(record) + "\n", "--out", _NO_ROOM)

@@ -12,13 +12,15 @@ from specviz.record.numbers import UNKNOWN
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
-    from specviz.comparison.regression import Checked
+    from specviz.comparison.regression import RegressionCheck
 
 INDENT = "  "
 Find = Callable[[Any], "Ratio | Spread | float | None"]  # in a lane's result
 
 
-def render_comparison(painter: Painter, comparison: Comparison, checked: Checked | None) -> str:
+def render_comparison(
+    painter: Painter, comparison: Comparison, checked: RegressionCheck | None
+) -> str:
     blocks = [
         _paragraph(painter, comparison.verdict.text),
         _lanes(painter, comparison),

@@ -23,7 +23,7 @@ Reuse = Literal["any", "unfinished", "restarted", "none"]
 """Which newest generation is gone on with: any; one with runs to make; one such, unless it is
 the first, which a restart never begins; or none, and a new one is begun."""
 
-Place = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
+Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class KeptRuns:
@@ -46,7 +46,7 @@ class KeptRuns:
         self.changed = False
         self._plan, self._library, self._title = plan, library, title
         self._present = {lane: present[each.spec] for lane, each in enumerate(plan.lanes)}
-        self._made_with: dict[int, tuple[PairInfo, Place]] = {}  # by lane
+        self._made_with: dict[int, tuple[PairInfo, Machine]] = {}  # by lane
         self._begun = False
         self._waiting = deque[tuple[Job, str]]()
         newest = max(_generations(plan, library), default=0)
@@ -121,7 +121,7 @@ class KeptRuns:
         return (
             now.target_sha256 in (None, pair.target.weights_sha256)
             and now.draft_sha256 in (None, draft)
-            and _place(now.environment) == _place(run.trace.environment)
+            and _machine(now.environment) == _machine(run.trace.environment)
         )
 
     def _fits(self, run: LaneRun) -> bool:
@@ -129,11 +129,11 @@ class KeptRuns:
         return self._made_with.setdefault(run.job.lane, own) == own
 
 
-def _made_with(trace: Trace) -> tuple[PairInfo, Place]:
-    return trace.pair, _place(trace.environment)
+def _made_with(trace: Trace) -> tuple[PairInfo, Machine]:
+    return trace.pair, _machine(trace.environment)
 
 
-def _place(environment: Environment) -> Place:
+def _machine(environment: Environment) -> Machine:
     """Without the threads, which each load may choose anew; the verdict says if they differ."""
     each = environment
     versions = tuple(sorted(each.versions.items()))

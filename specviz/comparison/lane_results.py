@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from specviz.comparison.plan import Job, Lane, Plan
-from specviz.comparison.statistics import Place, Ratio, Spread, Values, mean_of, ratio_of, spread
+from specviz.comparison.statistics import (
+    PromptRepeat,
+    Ratio,
+    Spread,
+    Values,
+    mean_of,
+    ratio_of,
+    spread,
+)
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Environment, Trace
 
@@ -31,7 +39,7 @@ class LaneRun:
         return metrics(self.trace, intervals=False)
 
     @property
-    def place(self) -> Place:
+    def prompt_repeat(self) -> PromptRepeat:
         return self.job.item, self.job.repeat
 
 
@@ -129,19 +137,19 @@ def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
 
 def values(
     runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
-) -> dict[Place, float]:
+) -> dict[PromptRepeat, float]:
     """A figure by prompt and repeat, where it is known."""
-    found = ((each.place, figure(each.figures)) for each in runs)
+    found = ((each.prompt_repeat, figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
 
 def log_values(
     runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
-) -> dict[Place, float]:
+) -> dict[PromptRepeat, float]:
     return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
 
 
-def log_rates(runs: Sequence[LaneRun]) -> dict[Place, float]:
+def log_rates(runs: Sequence[LaneRun]) -> dict[PromptRepeat, float]:
     return log_values(runs, lambda figures: figures.tokens_per_second)
 
 

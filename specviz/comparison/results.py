@@ -96,12 +96,12 @@ def _kinds(plan: Plan, by_lane: Sequence[Sequence[LaneRun]]) -> tuple[KindResult
 
 def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[LaneRun]]) -> KindResult:
     of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
-    own = [[run for run in runs if run.place[0] in of_kind] for runs in by_lane]
+    own = [[run for run in runs if run.job.item in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)
     results = [lane_result(label, lane, runs) for label, lane, runs in lanes]
     return KindResult(
         kind=kind,
-        num_prompts=len({run.place[0] for runs in own for run in runs}),
+        num_prompts=len({run.job.item for runs in own for run in runs}),
         lanes=tuple(
             _kind_lane(result, ratio(log_rates(runs), log_rates(own[0])) if place else None)
             for place, (result, runs) in enumerate(zip(results, own, strict=True))

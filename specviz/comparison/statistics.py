@@ -15,8 +15,8 @@ from statistics import fmean, median, stdev
 from typing import Literal
 
 Over = Literal["seeds", "prompts"]
-Place = tuple[int, int]  # prompt, repeat
-Values = Mapping[Place, float]
+PromptRepeat = tuple[int, int]  # prompt, repeat
+Values = Mapping[PromptRepeat, float]
 
 CONFIDENCE = 0.95
 

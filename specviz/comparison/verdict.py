@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
-from specviz.comparison.statistics import Place, Ratio, Values, ratio
+from specviz.comparison.statistics import PromptRepeat, Ratio, Values, ratio
 from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.trace import NOISE_LIMIT
@@ -62,7 +62,9 @@ def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
     """Lanes with runs, by mean log rate where all of them have one; fastest first."""
     known = [lane for lane, each in enumerate(rates) if each]
     common = (
-        set[Place].intersection(*(set(rates[lane]) for lane in known)) if known else set[Place]()
+        set[PromptRepeat].intersection(*(set(rates[lane]) for lane in known))
+        if known
+        else set[PromptRepeat]()
     )
     if not common:
         return ()
@@ -74,7 +76,7 @@ def _lead(ranking: tuple[int, ...], ratios: LaneRatios) -> Ratio | None:
     return ratios.get((ranking[0], ranking[1])) if len(ranking) > 1 else None
 
 
-def _mean_over_prompts(rates: Values, places: set[Place]) -> float:
+def _mean_over_prompts(rates: Values, places: set[PromptRepeat]) -> float:
     items = {item for item, _ in places}
     return fmean(fmean(rates[place] for place in places if place[0] == item) for item in items)
 
@@ -165,7 +167,7 @@ def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
         )
     if not _same_law(results):
         notes.append("The lanes do not sample alike, so their texts follow different laws.")
-    if not _same_place(results):
+    if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
     noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
     if noisy:
@@ -194,11 +196,11 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
     return len(sampling) == 1 and (not lossy or all(not each.lossless for each in configs))
 
 
-def _same_place(results: Sequence[LaneResult]) -> bool:
+def _same_machine(results: Sequence[LaneResult]) -> bool:
     """Of all runs: also those of one lane may have been made in two places."""
-    places = {
+    machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results
         for each in result.environments
     }
-    return len(places) <= 1
+    return len(machines) <= 1
