@@ -21,6 +21,7 @@ from specviz.comparison.words import basis, interval_units, interval_words, num_
 
 __all__ = [
     "Comparison",
+    "ComparisonVerdict",
     "KindLane",
     "KindResult",
     "LaneResult",
@@ -29,7 +30,6 @@ __all__ = [
     "Ratio",
     "Spread",
     "TargetResult",
-    "ComparisonVerdict",
     "basis",
     "compare",
     "comparison_to_json",

@@ -112,8 +112,7 @@ def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
     now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
     # Three digits, for a share is held against a limit that may have as many.
     words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
-    limit = f"{limit.share:g}"
-    return f"{words}: below {limit}" if row["below"] else f"{words}: at least {limit}"
+    return f"{words}: {'below' if row['below'] else 'at least'} {limit.share:g}"
 
 
 def _machine(lane: dict[str, Any]) -> list[Any]:

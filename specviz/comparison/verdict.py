@@ -61,11 +61,9 @@ def _ratios(rates: Sequence[Values]) -> LaneRatios:
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
     """Lanes with runs, by mean log rate where all of them have one; fastest first."""
     known = [lane for lane, each in enumerate(rates) if each]
-    common = (
-        set[PromptRepeat].intersection(*(set(rates[lane]) for lane in known))
-        if known
-        else set[PromptRepeat]()
-    )
+    if not known:
+        return ()
+    common = set[PromptRepeat].intersection(*(set(rates[lane]) for lane in known))
     if not common:
         return ()
     means = {lane: _mean_over_prompts(rates[lane], common) for lane in known}
