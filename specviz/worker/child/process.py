@@ -21,7 +21,7 @@ from specviz.measure.measured_run import MeasuredRun, measured_run
 from specviz.measure.outlook import make_outlook
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
-from specviz.worker.child.idle_work import Pauses
+from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outlet
 from specviz.worker.child.interrupts import Interrupted, Interrupts
 from specviz.worker.child.resident import Resident
@@ -50,7 +50,7 @@ class Process:
         self._interrupts = Interrupts()
         self._inbox = Inbox(connection, self._interrupts)
         self._resident = Resident(self._send, self._inbox)
-        self._pauses = Pauses(self._send, self._inbox, self._interrupts, self._resident)
+        self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._resident)
 
     def serve(self) -> None:
         """Until the parent closes the pipe."""
@@ -66,8 +66,8 @@ class Process:
             os._exit(DEVICE_FAULT)
 
     def _turn(self) -> None:
-        if self._pauses and not self._inbox.waiting():
-            self._pauses.work()
+        if self._idle_tasks and not self._inbox.waiting():
+            self._idle_tasks.work()
         else:
             self._answer(self._inbox.take())
 
@@ -98,7 +98,7 @@ class Process:
                 self._run(request)
             case PrepareRequest():
                 pair = self._resident.load(request.spec, request.id)
-                self._pauses.warm_up(request.spec, pair, fresh=request.fresh)
+                self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return _check(request)
             case UnloadRequest():
@@ -139,7 +139,7 @@ class Process:
         self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
         self._send(Doing(progress=None))
         if outlook is None and request.kind is None:
-            self._pauses.foretell(request.spec, request.id, record)
+            self._idle_tasks.foretell(request.spec, request.id, record)
         return run
 
     def _play(self, request: RunRequest, run: MeasuredRun) -> None:

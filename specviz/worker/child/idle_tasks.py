@@ -65,7 +65,7 @@ class ProfileTask:
 Task = CostsTask | ProfileTask
 
 
-class Pauses:
+class IdleTasks:
     """Tasks for the pair that is loaded, the most wanted first."""
 
     def __init__(
