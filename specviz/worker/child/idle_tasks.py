@@ -17,7 +17,7 @@ from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
-from specviz.worker.child.resident import Resident
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import Doing, Event, OutlookMade
 from specviz.worker.parent.deaths import is_device_fault
 
@@ -69,12 +69,12 @@ class IdleTasks:
     """Tasks for the pair that is loaded, the most wanted first."""
 
     def __init__(
-        self, send: Send, inbox: Inbox, interrupts: Interrupts, resident: Resident
+        self, send: Send, inbox: Inbox, interrupts: Interrupts, pairs: WorkerPairs
     ) -> None:
         self._send = send
         self._inbox = inbox
         self._interrupts = interrupts
-        self._resident = resident
+        self._pairs = pairs
         self._tasks: list[Task] = []
 
     def __bool__(self) -> bool:
@@ -103,7 +103,7 @@ class IdleTasks:
         Between two tasks nothing is told: the pair is not at rest.
         """
         task = self._tasks[0]
-        pair = self._resident.get(task.spec)
+        pair = self._pairs.get(task.spec)
         try:
             if pair is not None:
                 with self._interrupts.until(self._inbox.waiting):

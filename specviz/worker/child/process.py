@@ -24,7 +24,7 @@ from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outlet
 from specviz.worker.child.interrupts import Interrupted, Interrupts
-from specviz.worker.child.resident import Resident
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
     Doing,
@@ -49,8 +49,8 @@ class Process:
         self._send = Outlet(connection).send
         self._interrupts = Interrupts()
         self._inbox = Inbox(connection, self._interrupts)
-        self._resident = Resident(self._send, self._inbox)
-        self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._resident)
+        self._pairs = WorkerPairs(self._send, self._inbox)
+        self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._pairs)
 
     def serve(self) -> None:
         """Until the parent closes the pipe."""
@@ -89,7 +89,7 @@ class Process:
     def _end(self, request: Request, ended: RequestEnded) -> None:
         self._inbox.forget(request.id)
         self._send(Doing(progress=None))
-        self._resident.tell_memory()
+        self._pairs.tell_memory()
         self._send(ended)
 
     def _do(self, request: Request) -> PairCheck | None:
@@ -97,16 +97,16 @@ class Process:
             case RunRequest():
                 self._run(request)
             case PrepareRequest():
-                pair = self._resident.load(request.spec, request.id)
+                pair = self._pairs.load(request.spec, request.id)
                 self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return _check(request)
             case UnloadRequest():
-                self._resident.unload()
+                self._pairs.unload()
         return None
 
     def _run(self, request: RunRequest) -> None:
-        pair = self._resident.load(request.spec, request.id)
+        pair = self._pairs.load(request.spec, request.id)
         memory = RunMemory(pair, request.config)
         run = self._begin(request, pair)
         try:

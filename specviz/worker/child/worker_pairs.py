@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-class Resident:
+class WorkerPairs:
     def __init__(self, send: Callable[[Event], None], inbox: Inbox) -> None:
         self._send = send
         self._inbox = inbox
