@@ -45,5 +45,5 @@ def this_tab() -> Tab:
     A connection that breaks off lets go of it too; the same tab then comes back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
-    the_worker().keep(tab.id)
+    the_worker().cancel_release(tab.id)
     return tab

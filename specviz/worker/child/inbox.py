@@ -59,7 +59,7 @@ class Inbox:
             self._requests.put(message)
 
 
-class Outlet:
+class Outbox:
     """Sends events, from any thread: downloads report from threads of their own."""
 
     def __init__(self, connection: Connection) -> None:

@@ -22,7 +22,7 @@ from specviz.measure.outlook import make_outlook
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
-from specviz.worker.child.inbox import Inbox, Outlet
+from specviz.worker.child.inbox import Inbox, Outbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 class Process:
     def __init__(self, connection: Connection) -> None:
-        self._send = Outlet(connection).send
+        self._send = Outbox(connection).send
         self._interrupts = Interrupts()
         self._inbox = Inbox(connection, self._interrupts)
         self._pairs = WorkerPairs(self._send, self._inbox)

@@ -93,7 +93,7 @@ class Worker:
         with self._lock:
             link, self._link = self._link, None
             for session in list(self._releases):
-                self.keep(session)
+                self.cancel_release(session)
             self._forget_all()
         atexit.unregister(self.close)
         if link is not None:
@@ -134,7 +134,7 @@ class Worker:
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind
         )
         with self._lock:
-            self.keep(session)
+            self.cancel_release(session)
             self._stop_all(session)
             self._runs[run.id] = run
             self._join(Ticket(request=request, run=run))
@@ -161,7 +161,7 @@ class Worker:
             if self._active is not None:
                 self._cancel(self._active)
 
-    def keep(self, session: str) -> None:
+    def cancel_release(self, session: str) -> None:
         """The tab is still open: it is not released, though that was announced."""
         with self._lock:
             timer = self._releases.pop(session, None)
@@ -170,7 +170,7 @@ class Worker:
 
     def release(self, session: str, grace: float = 10.0) -> None:
         """The tab closed: after the grace its runs are stopped, unless it is kept."""
-        self.keep(session)
+        self.cancel_release(session)
         timer = Timer(grace, self._drop, [session])
         timer.daemon = True
         with self._lock:
