@@ -19,7 +19,7 @@ from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import Doing, Event, OutlookMade
-from specviz.worker.parent.deaths import is_device_fault
+from specviz.worker.process_end import is_device_fault
 
 if TYPE_CHECKING:
     from specviz.engine import Pair

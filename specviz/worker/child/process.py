@@ -38,7 +38,7 @@ from specviz.worker.messages import (
     RunStarted,
     UnloadRequest,
 )
-from specviz.worker.parent.deaths import DEVICE_FAULT, is_device_fault
+from specviz.worker.process_end import DEVICE_FAULT, is_device_fault
 
 if TYPE_CHECKING:
     from specviz.engine import Pair

@@ -39,10 +39,10 @@ from specviz.worker.messages import (
     StopSignal,
     UnloadRequest,
 )
-from specviz.worker.parent.deaths import death, stillbirth
 from specviz.worker.parent.handles import Check, Run, RunState
 from specviz.worker.parent.link import Link
 from specviz.worker.parent.tickets import Ticket, end_run
+from specviz.worker.process_end import failed_start, unexpected_end
 from specviz.worker.status import PairState, PairStatus
 
 __all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
@@ -362,7 +362,7 @@ class Worker:
             if link is not self._link:
                 return
             born, self._link, self._listening = self._listening, None, False
-            error = death(code) if born else stillbirth(code)
+            error = unexpected_end(code) if born else failed_start(code)
             self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
             lost = [self._active] if self._active else []
             self._active = None

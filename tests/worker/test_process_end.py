@@ -16,7 +16,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.deaths import death, is_device_fault
+from specviz.worker.process_end import is_device_fault, unexpected_end
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -195,4 +195,4 @@ def _runs(pid: int) -> bool:
     ],
 )
 def test_the_reason_in_plain_words(code: int, words: str) -> None:
-    assert death(code).culprit == f"The worker process {words}."
+    assert unexpected_end(code).culprit == f"The worker process {words}."

@@ -11,12 +11,12 @@ _FAULTS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuDNN er
 _REMEDY = "Its finished rounds are kept. Run again, or choose a smaller pair."
 
 
-def death(code: int | None) -> SpecvizError:
+def unexpected_end(code: int | None) -> SpecvizError:
     """For a process that had been at work."""
     return SpecvizError(f"The worker process {_ended(code)}.", remedy=_REMEDY)
 
 
-def stillbirth(code: int | None) -> SpecvizError:
+def failed_start(code: int | None) -> SpecvizError:
     """For a process that never said hello."""
     return SpecvizError(
         f"The worker process could not start: it {_ended(code)}.",
