@@ -39,11 +39,17 @@ from specviz.worker.messages import (
     StopSignal,
     UnloadRequest,
 )
-from specviz.worker.parent.handles import Check, Run, RunState
+from specviz.worker.parent.handles import (
+    Check,
+    PairState,
+    PairStatus,
+    QueuedRequest,
+    Run,
+    RunState,
+    end_run,
+)
 from specviz.worker.parent.link import Link
-from specviz.worker.parent.tickets import Ticket, end_run
 from specviz.worker.process_end import failed_start, unexpected_end
-from specviz.worker.status import PairState, PairStatus
 
 __all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
 
@@ -63,8 +69,8 @@ class Worker:
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
-        self._active: Ticket | None = None
-        self._queue: deque[Ticket] = deque()
+        self._active: QueuedRequest | None = None
+        self._queue: deque[QueuedRequest] = deque()
         self._wanted: PrepareRequest | None = None
         self._status = PairStatus()
         self._last_check: tuple[PairSpec, PairCheck] | None = None
@@ -80,7 +86,7 @@ class Worker:
     def busy(self) -> bool:
         """Whether a request is at work or waits; what is measured in pauses does not count."""
         with self._lock:
-            return self._wanted is not None or any(True for _ in self._tickets())
+            return self._wanted is not None or any(True for _ in self._unended())
 
     def start(self) -> None:
         with self._lock:
@@ -137,7 +143,7 @@ class Worker:
             self.cancel_release(session)
             self._stop_all(session)
             self._runs[run.id] = run
-            self._join(Ticket(request=request, run=run))
+            self._join(QueuedRequest(request=request, run=run))
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
@@ -145,14 +151,14 @@ class Worker:
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
-            self._join(Ticket(request=request, check=check))
+            self._join(QueuedRequest(request=request, check=check))
         return check
 
     def unload(self) -> None:
         with self._lock:
             self._wanted = None
             if self._link is not None:
-                self._join(Ticket(request=UnloadRequest()))
+                self._join(QueuedRequest(request=UnloadRequest()))
 
     def cancel_loading(self) -> None:
         """Break off a loading at its next progress report; a run that waits for it is stopped."""
@@ -179,8 +185,8 @@ class Worker:
 
     # The queue
 
-    def _join(self, ticket: Ticket) -> None:
-        self._queue.append(ticket)
+    def _join(self, queued: QueuedRequest) -> None:
+        self._queue.append(queued)
         self._send_next()
 
     def _send_next(self) -> None:
@@ -193,11 +199,11 @@ class Worker:
                 self._signal(self._active.request)
         self._tell_places()
 
-    def _take(self) -> Ticket | None:
+    def _take(self) -> QueuedRequest | None:
         if self._queue:
             return self._queue.popleft()
         wanted, self._wanted = self._wanted, None
-        return Ticket(request=wanted) if wanted else None
+        return QueuedRequest(request=wanted) if wanted else None
 
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None
@@ -209,13 +215,13 @@ class Worker:
         waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
         return self._status.state == "loading" or self._wanted is not None or asked or waits
 
-    def _tickets(self) -> Iterator[Ticket]:
+    def _unended(self) -> Iterator[QueuedRequest]:
         if self._active is not None:
             yield self._active
         yield from self._queue
 
     def _unfinished(self) -> list[Run]:
-        return [each.run for each in self._tickets() if each.run and not each.run.finished]
+        return [each.run for each in self._unended() if each.run and not each.run.finished]
 
     def _tell_places(self) -> None:
         for place, run in enumerate(self._unfinished()):
@@ -240,12 +246,12 @@ class Worker:
             if run.session == session:
                 self._stop(run)
 
-    def _cancel(self, ticket: Ticket) -> None:
-        if ticket.run is not None and ticket.run.state == "running":
+    def _cancel(self, queued: QueuedRequest) -> None:
+        if queued.run is not None and queued.run.state == "running":
             return
-        self._signal(CancelSignal(request_id=ticket.request.id))
-        if ticket.run is not None:
-            self._stop(ticket.run)
+        self._signal(CancelSignal(request_id=queued.request.id))
+        if queued.run is not None:
+            self._stop(queued.run)
 
     def _drop(self, session: str) -> None:
         with self._lock:
@@ -331,18 +337,18 @@ class Worker:
             run.detail = event.progress.text if event.progress else ""
 
     def _on_ended(self, event: RequestEnded) -> None:
-        ticket, self._active = self._active, None
-        assert ticket is not None
-        assert ticket.request.id == event.request_id
+        queued, self._active = self._active, None
+        assert queued is not None
+        assert queued.request.id == event.request_id
         if self._status.state == "loading":
             self._loading_ended(event.error)
-        if ticket.check is not None:
-            ticket.check.end(event.check, event.error)
+        if queued.check is not None:
+            queued.check.end(event.check, event.error)
             if event.check is not None:
-                self._last_check = (ticket.check.spec, event.check)
-        if ticket.run is not None and not ticket.run.finished:
-            end_run(ticket.run, event)
-            self._over.append(ticket.run)
+                self._last_check = (queued.check.spec, event.check)
+        if queued.run is not None and not queued.run.finished:
+            end_run(queued.run, event)
+            self._over.append(queued.run)
         self._send_next()
 
     def _loading_ended(self, error: SpecvizError | None) -> None:
@@ -370,8 +376,8 @@ class Worker:
                 lost += self._queue
                 self._queue.clear()
                 self._wanted = None
-            for ticket in lost:
-                ticket.lose(error)
+            for queued in lost:
+                queued.lose(error)
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
@@ -384,9 +390,9 @@ class Worker:
             run.end("stopped")
             self._over.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
-        for ticket in self._tickets():
-            if ticket.check is not None:
-                ticket.check.end(None, closed)
+        for queued in self._unended():
+            if queued.check is not None:
+                queued.check.end(None, closed)
         self._active, self._wanted, self._listening = None, None, False
         self._queue.clear()
         self._status = PairStatus()

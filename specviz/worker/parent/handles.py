@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event
 from typing import Literal
 
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import (
@@ -23,7 +23,9 @@ from specviz.record.trace import (
     RunConfig,
     Trace,
 )
+from specviz.worker.messages import Request, RequestEnded
 
+PairState = Literal["none", "loading", "ready", "failed"]
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
 FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
@@ -154,6 +156,46 @@ class Check:
         self.result = result
         self.error = error
         self._over.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairStatus:
+    """``spec`` is the pair that is there, being loaded, or that failed.
+
+    ``preparing`` holds while a pair is loaded or let go, or will be before anything else;
+    ``progress`` tells what takes the time just now, in any state; ``check`` is the last check,
+    if it was of this pair.
+    """
+
+    state: PairState = "none"
+    spec: PairSpec | None = None
+    preparing: bool = False
+    progress: Progress | None = None
+    error: SpecvizError | None = None
+    memory_bytes: int | None = None
+    has_chat: bool = False
+    check: PairCheck | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRequest:
+    request: Request
+    run: Run | None = None
+    check: Check | None = None
+
+    def lose(self, error: SpecvizError) -> None:
+        """The process died over it."""
+        if self.run is not None and not self.run.finished:
+            self.run.end("failed", error)
+        if self.check is not None:
+            self.check.end(None, error)
+
+
+def end_run(run: Run, event: RequestEnded) -> None:
+    if event.error is not None:
+        run.end("failed", event.error)
+    else:
+        run.end("stopped" if event.broken_off else "done")
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
