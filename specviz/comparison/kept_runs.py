@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from specviz.comparison import LaneRun, is_whole
-from specviz.comparison.plan import Job, Plan, plan_to_json
+from specviz.comparison.plan import Job, Plan, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
 from specviz.record.trace import Environment, PairInfo, Trace
@@ -152,3 +152,33 @@ def _generations(plan: Plan, library: Library) -> list[int]:
         if key == plan.key and (not number or number.isdecimal()):
             begun.append(int(number or 1))
     return begun
+
+
+# A comparison as it was made, whatever models and machine are here now
+
+
+def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
+    """Its plan, and its whole runs in the plan's order.
+
+    A run that cannot be opened any more is left out. Runs of a lane that were made with unlike
+    models are refused: no figure may mix them.
+    """
+    plan = plan_from_json(library.comparison(key).plan_json)
+    kept = library.comparison_jobs(key)
+    opened = [_opened(library, job, kept[job.key]) for job in plan.jobs() if job.key in kept]
+    runs = tuple(run for run in opened if run is not None and is_whole(plan, run.trace))
+    pairs = {(run.job.lane, run.trace.pair) for run in runs}
+    if len(pairs) > len({lane for lane, _ in pairs}):
+        raise StoreError(
+            "A lane's models changed between the runs that are kept of it.",
+            remedy="Make this comparison again.",
+        )
+    return plan, runs
+
+
+def _opened(library: Library, job: Job, run_id: str) -> LaneRun | None:
+    try:
+        trace, row = library.open(run_id), library.row(run_id)
+    except SpecvizError:
+        return None
+    return LaneRun(job=job, trace=trace, memory_bytes=row.memory_bytes)

@@ -15,7 +15,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.comparison import compare, comparison_to_json
-from specviz.comparison.reopening import kept_comparison
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.player.replay import comparison_html, replay_html
 from specviz.store import Library, load_trace
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, Plan, SuiteItem, plan_to_json
-from specviz.comparison.reopening import kept_comparison
 from specviz.errors import ConfigError, StoreError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
