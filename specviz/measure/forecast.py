@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.record.prompts import read_presets
-from specviz.record.trace import Forecast, RunConfig, StepCosts
+from specviz.record.throughput import Outlook
+from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.theory.speed import rounds_along
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _KIND = "acceptance"
 _TEXT_LENGTH = 128
+GAMMAS = tuple(range(1, 17))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +105,40 @@ def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, flo
     walks = [rounds_along(odds, gamma) for odds in texts]
     rounds = sum(walk.rounds for walk in walks)
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
+
+
+# For every gamma one may choose
+
+
+def can_be_forecast(record: Trace) -> bool:
+    """Whether a profile would give this run an outlook."""
+    config, draft = record.config, record.pair.draft
+    known_kind = record.prompt.kind is not None
+    return known_kind and draft is not None and config.drafter == "model" and config.lossless
+
+
+def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
+    """None where no profile is kept, or its texts are too short to go by."""
+    made = _forecasts(pair, record)
+    if not made:
+        return None
+    return Outlook(
+        gammas=tuple(made),
+        speedups=tuple(each.speedup for each in made.values()),
+        taus=tuple(each.tau for each in made.values()),
+        kind=made[1].kind,
+        num_texts=made[1].num_texts,
+    )
+
+
+def _forecasts(pair: Pair, record: Trace) -> dict[int, Forecast]:
+    config, prompt, costs = record.config, record.prompt, record.step_costs
+    profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None
+    length = len(prompt.token_ids)
+    made = {
+        gamma: forecast(
+            profile, costs, dataclasses.replace(config, gamma=gamma), prompt.text, length
+        )
+        for gamma in GAMMAS
+    }
+    return {gamma: each for gamma, each in made.items() if each is not None}

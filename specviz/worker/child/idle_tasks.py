@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import measure_profile, stored_profile
-from specviz.measure.outlook import can_be_forecast, make_outlook
+from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
 from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace

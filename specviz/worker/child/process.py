@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
+from specviz.measure.forecast import make_outlook
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
-from specviz.measure.outlook import make_outlook
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
