@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from specviz.cli import bench, compare, run, show
 from specviz.cli.options import UsageError, build_parser
-from specviz.cli.painter import one_line
-from specviz.cli.streams import OutputError, let_go_of_output, prepare_streams
+from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
+from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
 
 BAD_INPUT = 2
@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _obey(argv)
         sys.stdout.flush()
     except OutputError as error:
-        let_go_of_output()
+        discard_output()
         return _complain(error)
     except BrokenPipeError:
-        let_go_of_output()
+        discard_output()
         return BROKEN_PIPE
     return code
 

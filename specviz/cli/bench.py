@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.cli.options import check_pair, spec_from
-from specviz.cli.painter import Painter, display_width, one_line, painter_for
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.telling import in_lines
+from specviz.cli.terminal_text import Painter, display_width, one_line, painter_for
 from specviz.errors import ConfigError
 
 INDENT = "  "
@@ -34,7 +34,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from specviz.engine import load_pair
 
     _say("loading the pair")
-    pair = load_pair(spec_from(options), progress=in_lines(_say))
+    pair = load_pair(spec_from(options), progress=tell_in_lines(_say))
     return run_bench(pair, repeats=options.repeats, quick=options.quick, say=_say)
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
-from specviz.cli.painter import one_line, painter_for
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.saving import save_text
-from specviz.cli.telling import in_lines
+from specviz.cli.terminal_text import one_line, painter_for
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
 from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError, SpecvizError
@@ -129,7 +129,7 @@ def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
     fresh: Reuse = "restarted" if options.restart else "unfinished"
     return ComparisonWork(
         plan,
-        InProcessMaker(in_lines(_say)),
+        InProcessMaker(tell_in_lines(_say)),
         Library(),
         title=options.title,
         reuse=fresh if options.restart or options.against else "any",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.painter import Painter, display_width, one_line, pad, wrap_text
+from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
 from specviz.comparison.table import spread_text
 from specviz.record.figures import CATALOGUE
 from specviz.record.numbers import UNKNOWN
@@ -33,7 +33,7 @@ def render_comparison(
 
 
 def _paragraph(painter: Painter, text: str) -> str:
-    lines = wrap_text([(one_line(text), "plain")], painter.width - len(INDENT))
+    lines = wrap_text([(one_line(text), "normal")], painter.width - len(INDENT))
     return "\n".join(INDENT + painter.join(line) for line in lines)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
+from specviz.cli.terminal_text import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.record.cost_doubts import costs_doubt
 from specviz.record.figures import CATALOGUE, Figure
 from specviz.record.numbers import PROBABILITY, UNKNOWN
@@ -44,7 +44,7 @@ def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: s
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
         _whereabouts(painter, trace),
-        *(_paragraph(painter, f"note: {notice}", "plain") for notice in _notices(trace)),
+        *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
     ]
     return "\n\n".join(blocks)
 

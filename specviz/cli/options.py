@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from specviz.cli.streams import read_input
+from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS, PairSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specviz.cli.painter import (
+from specviz.cli.terminal_text import (
     Painter,
     Piece,
     Style,
@@ -126,7 +126,7 @@ def token_piece(token: Candidate | Extra) -> Piece:
 
 def _spaced(pieces: Iterator[Piece]) -> Iterator[Piece]:
     for index, piece in enumerate(pieces):
-        yield ("   " if index else "", "plain")
+        yield ("   " if index else "", "normal")
         yield piece
 
 
@@ -160,7 +160,7 @@ def tinted(trace: Trace) -> list[Piece]:
     """
     pieces: list[Piece] = []
     position, pending = 0, 0  # characters of the text placed; those that may still be owed
-    last: Style = "plain"
+    last: Style = "normal"
     for token, origin in _origins(trace):
         found = trace.text.find(token, position) if token and "\ufffd" not in token else -1
         if found < 0 or found - position > pending:
@@ -171,7 +171,7 @@ def tinted(trace: Trace) -> list[Piece]:
         pieces.append((token, origin))
         position, pending, last = found + len(token), 0, origin
     rest = trace.text[position:]
-    owed: Style = last if len(rest) <= pending else "plain"
+    owed: Style = last if len(rest) <= pending else "normal"
     return [*pieces, (rest, owed)] if rest else pieces
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
-from specviz.cli.painter import Painter, one_line, painter_for
+from specviz.cli.progress_lines import tell_in_lines, tell_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
-from specviz.cli.telling import in_lines, once
+from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
 from specviz.record.trace import RunConfig, Trace
 
@@ -84,7 +84,7 @@ def _decode(
             config,
             baseline=options.baseline,
             fresh_costs=options.measure_costs,
-            tell=in_lines(say) if sys.stderr.isatty() else once(MEASURING, _say),
+            tell=tell_in_lines(say) if sys.stderr.isatty() else tell_once(MEASURING, _say),
         )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
@@ -99,7 +99,7 @@ def _say(text: str) -> None:
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     from specviz.engine import load_pair
 
-    return load_pair(spec_from(options), progress=in_lines(say))
+    return load_pair(spec_from(options), progress=tell_in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.cli.painter import one_line
+from specviz.cli.terminal_text import one_line
 from specviz.errors import ConfigError
 
 

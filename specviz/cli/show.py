@@ -10,10 +10,10 @@ from pathlib import Path
 
 from specviz.cli.figures import render_figures
 from specviz.cli.options import check_out
-from specviz.cli.painter import Painter, painter_for
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import report, to_json
 from specviz.cli.saving import save_text
+from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.trace import Trace
 
 _LONGEST_PAUSE = 10.0  # seconds a round, whatever a file says

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.cli.figures import render_figures
-from specviz.cli.painter import Painter, display_width
+from specviz.cli.terminal_text import Painter, display_width
 from specviz.record.metrics import metrics
 from specviz.record.trace import Forecast, RunConfig, Trace
 from specviz.record.verdict_words import verdict_sentence

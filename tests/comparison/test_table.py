@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.painter import Painter
+from specviz.cli.terminal_text import Painter
 from specviz.comparison import Comparison, LaneRun, compare, lane_results
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.comparison.table import BEST, Row, as_texts, rows_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from specviz.record.pairs import Progress, Tell
 
 
-def in_lines(say: Callable[[str], None]) -> Tell:
+def tell_in_lines(say: Callable[[str], None]) -> Tell:
     """Say each text once, however often it is told; a download's changes with every tenth."""
     said = ""
 
@@ -20,7 +20,7 @@ def in_lines(say: Callable[[str], None]) -> Tell:
     return tell
 
 
-def once(line: str, say: Callable[[str], None]) -> Tell:
+def tell_once(line: str, say: Callable[[str], None]) -> Tell:
     """Say the line at the first word, and nothing after: for where no line can be changed."""
     said = False
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from specviz.cli import main
-from specviz.cli.telling import in_lines
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.record.pairs import PairSpec, Progress, Tell
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
@@ -49,7 +49,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 def test_each_text_is_said_once() -> None:
     said: list[str] = []
-    tell = in_lines(said.append)
+    tell = tell_in_lines(said.append)
     for progress in TOLD:
         tell(progress)
     assert said == list(dict.fromkeys(progress.text for progress in TOLD))

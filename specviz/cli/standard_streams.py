@@ -40,7 +40,7 @@ class _Output(io.FileIO):
             ) from None
 
 
-class _Complaints(io.FileIO):
+class _ErrorOutput(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int | None:
         with suppress(OSError):
             return super().write(data)
@@ -54,7 +54,7 @@ def prepare_streams() -> None:
     if sys.stdout is sys.__stdout__:  # and nobody has put another in its place
         sys.stdout = _guarded(sys.stdout, _Output(_OUTPUT, "w", closefd=False))
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _guarded(sys.stderr, _Complaints(_ERRORS, "w", closefd=False))
+        sys.stderr = _guarded(sys.stderr, _ErrorOutput(_ERRORS, "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -64,7 +64,7 @@ def prepare_streams() -> None:
         )
 
 
-def let_go_of_output() -> None:
+def discard_output() -> None:
     """Keep the interpreter from flushing at its end into what takes no more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

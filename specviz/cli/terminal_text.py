@@ -17,12 +17,12 @@ from typing import Literal, TextIO
 from specviz.record.visible import visible
 
 Style = Literal[
-    "plain", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
+    "normal", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
 ]
 Piece = tuple[str, Style]
 
 SGR: Mapping[Style, str] = {
-    "plain": "",
+    "normal": "",
     "dim": "2",
     "bold": "1",
     "warning": "1;38;5;166",
@@ -104,7 +104,7 @@ def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[lis
                 lines.append([])
                 used, space = 0, ""
             if space:
-                lines[-1].append((space, "plain"))
+                lines[-1].append((space, "normal"))
             lines[-1].append((chunk, style))
             used += len(space) + display_width(chunk)
     return lines
