@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.output_files import check_output, save_text
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.saving import save_text
 from specviz.cli.terminal_text import one_line, painter_for
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
 from specviz.comparison.regression import RegressionLimit, check_regression
@@ -52,7 +52,7 @@ def _obey(options: argparse.Namespace) -> int:
     limit = RegressionLimit.of(options, plan)
     for path, flag in ((options.out, "--out"), (options.html, "--html")):
         if path is not None:
-            check_out(path, flag)
+            check_output(path, flag)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         comparison, runs, counts = _compared(plan, options)
     from specviz.comparison import comparison_to_json

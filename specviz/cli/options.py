@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -282,31 +281,3 @@ def _standard_input() -> str:
     # Bytes that are no UTF-8 become lone surrogates, which the caller refuses.
     text = read_input().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return text.removesuffix("\n")
-
-
-def check_out(path: Path, option: str = "--out") -> None:
-    """Raise ConfigError unless a file can be written at ``path``."""
-    try:
-        _check_place(path, Path(os.path.realpath(path)), option)
-    except (OSError, ValueError) as error:  # too long a name; a null character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(
-            f"{option}: {path} cannot be written: {reason}.", remedy="Give another name."
-        ) from None
-
-
-def _check_place(path: Path, real: Path, option: str) -> None:
-    """``real`` is where a link leads, for that is what is written."""
-    for folder in (path.parent, real.parent):
-        if not folder.is_dir():
-            raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
-    there = os.path.lexists(real)
-    if real.is_dir():
-        raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
-    if there and not real.is_file():
-        raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
-    # What stands there is replaced, not written over: that is for the folder to allow.
-    if not (os.access(real.parent, os.W_OK) and (not there or os.access(real, os.W_OK))):
-        raise ConfigError(
-            f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
-        )

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.output_files import check_output
 from specviz.cli.progress_lines import tell_in_lines, tell_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
@@ -50,7 +51,7 @@ def command(options: argparse.Namespace) -> int:
     check_pair(options, needs_draft=config.drafter == "model")
     prompt = prompt_from(options.prompt)
     if options.out is not None:
-        check_out(options.out)
+        check_output(options.out)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
