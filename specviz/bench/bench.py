@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from specviz.bench.bench_divergence import Divergence, divergences, exact
-from specviz.bench.judgement import Judgement, judge_speed
+from specviz.bench.bench_figures import BenchFigures, measure_figures
+from specviz.bench.divergence import Divergence, divergences, exact
 from specviz.bench.rivals import Assistance, assisted, generate
 from specviz.errors import PairError
 from specviz.measure.measured_run import undisturbed
@@ -64,8 +64,8 @@ def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, A
     best = _best_assistance(pair, prompts[:2] if quick else prompts, config, say)
     lanes = _lanes(pair, config, best)
     parted = _interleave(pair, lanes, prompts, repeats, say)
-    judgement = judge_speed(pair, prompts, config, say)
-    ratios = _ratios(lanes, judgement)
+    figures = measure_figures(pair, prompts, config, say)
+    ratios = _ratios(lanes, figures)
     ratios["record_cost_large_vocabulary"] = _large_vocabulary_record_cost(config, repeats, say)
     return {
         "environment": asdict(pair.environment),
@@ -74,7 +74,7 @@ def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, A
         "ratios": ratios,
         "rows": _rows(lanes, len(prompts) * config.max_new_tokens),
         "divergences": [asdict(each) for each in parted],
-        "figures": judgement.figures() | {"best_assistance": str(best)},
+        "figures": figures.as_dict() | {"best_assistance": str(best)},
     }
 
 
@@ -138,7 +138,7 @@ def _check_passes(pair: Pair, written: dict[str, _Written]) -> None:
         )
 
 
-def _ratios(lanes: dict[str, _Lane], judgement: Judgement) -> dict[str, float | None]:
+def _ratios(lanes: dict[str, _Lane], figures: BenchFigures) -> dict[str, float | None]:
     ours = lanes["record"].total
     return {
         "vs_hf_assisted_same_gamma": lanes["hf_fixed"].total / ours,
@@ -146,8 +146,8 @@ def _ratios(lanes: dict[str, _Lane], judgement: Judgement) -> dict[str, float | 
         "vs_hf_assisted_defaults": lanes["hf_default"].total / ours,
         "plain_vs_hf_generate": lanes["hf"].total / lanes["plain"].total,
         "record_cost": lanes["bare"].total / ours,
-        "accounting": judgement.accounting,
-        "forecast_error": judgement.forecast_error,
+        "accounting": figures.accounting,
+        "forecast_error": figures.forecast_error,
     }
 
 
@@ -202,7 +202,7 @@ def _best_assistance(
 
 def _large_vocabulary_record_cost(config: RunConfig, repeats: int, say: Say) -> float:
     """The record's price where a distribution has 128,000 entries, on a tiny random pair."""
-    from specviz.bench.dummies import random_pair
+    from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")
     pair = random_pair(vocabulary=_LARGE_VOCABULARY)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specviz.bench import bench
-from specviz.bench.bench_divergence import Divergence
+from specviz.bench.divergence import Divergence
 from specviz.bench.rivals import Assistance, RivalRun
 from specviz.cli.report import to_json
 from specviz.engine import plain
@@ -46,7 +46,7 @@ def few_presets() -> tuple[Preset, ...]:
 def small() -> Iterator[None]:
     """Fewer prompts and a smaller grid; all else is as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("bench.bench", "bench.judgement", "measure.forecast"):
+        for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
         yield

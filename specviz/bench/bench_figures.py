@@ -22,7 +22,7 @@ _STORY = "story"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class BenchFigures:
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
     story_gamma: int  # chosen on other prompts than the stories it is measured on
@@ -31,7 +31,7 @@ class Judgement:
     c: float | None
     v: float | None
 
-    def figures(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "story_gamma": self.story_gamma,
             "story_speedup": self.story_speedup,
@@ -41,9 +41,9 @@ class Judgement:
         }
 
 
-def judge_speed(
+def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
-) -> Judgement:
+) -> BenchFigures:
     """Step costs and profiles first, then the runs they are held against."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
@@ -64,7 +64,7 @@ def judge_speed(
     gamma = _best_gamma(profiles[_STORY], costs, config, _held_back())
     stories = [_measured(pair, preset, replace(config, gamma=gamma)) for preset in _held_back()]
     first = next(iter(runs.values()))
-    return Judgement(
+    return BenchFigures(
         accounting=_median(
             _quotient(m.speedup_observed, m.speedup_accounted) for m in runs.values()
         ),
