@@ -20,13 +20,13 @@ from specviz.record.trace import RunConfig, Trace
 
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 # How the families that the engine knows write the end of a text.
 _END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class RunStatus:
     """How a run stands, in the player's words."""
 
     id: str
@@ -39,7 +39,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ChartPoint:
     """A run on the throughput chart."""
 
     gamma: int
@@ -51,7 +51,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class NextRun:
     """What the next run would be."""
 
     config: RunConfig
@@ -61,16 +61,16 @@ class Chosen:
 
 def payload(
     trace: Trace,
-    status: Status,
+    status: RunStatus,
     *,
     start: int = 0,
     curves: ThroughputCurves | None = None,
-    points: Sequence[Point] = (),
-    chosen: Chosen | None = None,
+    points: Sequence[ChartPoint] = (),
+    chosen: NextRun | None = None,
     figures: Metrics | None = None,
     growing: bool = False,
     tour: Tour = "never",
-) -> Plain:
+) -> JsonObject:
     """Everything the player shows; of the rounds those from ``start`` on."""
     figures = figures or metrics(trace)
     return {
@@ -92,12 +92,12 @@ def payload(
 
 def payload_of_trace(
     trace: Trace, *, run_id: str, state: str, label: str, figures: Metrics | None = None
-) -> Plain:
+) -> JsonObject:
     """A whole trace at rest; ``figures`` of it, where they are known already."""
     figures = figures or metrics(trace)
-    status = Status(id=run_id, state=state, label=label)
+    status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
-    points = [p for p in (point_of(trace, figures, current=True),) if p]
+    points = [p for p in (chart_point(trace, figures, current=True),) if p]
     return payload(trace, status, curves=curves, points=points, figures=figures)
 
 
@@ -115,12 +115,12 @@ def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> Throug
     return extrapolated_curves(costs, context, figures.alpha_expected)
 
 
-def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
+def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint | None:
     if figures.tokens_per_second is None:
         return None
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    return Point(
+    return ChartPoint(
         gamma=config.gamma,
         rate=figures.tokens_per_second,
         label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
@@ -130,7 +130,7 @@ def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
     )
 
 
-def _run(trace: Trace, status: Status) -> Plain:
+def _run(trace: Trace, status: RunStatus) -> JsonObject:
     config = trace.config
     return {
         "id": status.id,
@@ -150,11 +150,11 @@ def _run(trace: Trace, status: Status) -> Plain:
 
 def _throughput(
     curves: ThroughputCurves | None,
-    points: Sequence[Point],
+    points: Sequence[ChartPoint],
     trace: Trace,
     figures: Metrics,
-    chosen: Chosen | None,
-) -> Plain | None:
+    chosen: NextRun | None,
+) -> JsonObject | None:
     if curves is None:
         return None
     return {
@@ -171,17 +171,17 @@ def _throughput(
     }
 
 
-def _foretold(curves: ThroughputCurves, gamma: int) -> Plain:
+def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:
     """What the curves say of a gamma; nothing beyond their end."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
 
-def _asked(trace: Trace) -> Chosen:
-    return Chosen(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+def _asked(trace: Trace) -> NextRun:
+    return NextRun(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
 
 
-def _law_of(asked: Chosen) -> tuple[object, ...]:
+def _law_of(asked: NextRun) -> tuple[object, ...]:
     """All that acceptance hangs on, besides luck: runs alike in it have one forecast."""
     config = asked.config
     rule = None if config.lossless else (config.epsilon, config.residual)

@@ -13,7 +13,7 @@ from typing import Any
 from specviz.record.token_text import Place, added_texts, alone, emitted_tokens
 from specviz.record.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def prompt_texts(trace: Trace) -> list[str]:
@@ -21,7 +21,7 @@ def prompt_texts(trace: Trace) -> list[str]:
     return added_texts(prompt.token_ids, prompt.token_texts, trace.pieces, prompt.text)
 
 
-def round_items(trace: Trace, start: int = 0) -> list[Plain]:
+def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     """The rounds from ``start`` on. A token that adds another text than its own says so."""
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     for (index, place), text in _adds(trace).items():
@@ -39,7 +39,7 @@ def _adds(trace: Trace) -> dict[Place, str]:
     return {place: added for (place, _), text, added in each if added != text}
 
 
-def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
+def lanes(trace: Trace, *, noisy: bool) -> JsonObject | None:
     """Both lanes as they were timed; None where the target alone was not."""
     target = target_seconds(trace)
     if target is None:
@@ -47,7 +47,7 @@ def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
     return {"noisy": noisy, "speculative": lane_parts(trace), "target": target}
 
 
-def lane_parts(trace: Trace) -> list[Plain]:
+def lane_parts(trace: Trace) -> list[JsonObject]:
     """The seconds of each round, in its parts.
 
     Their lengths are the mean of the timed repeats, where there are some; how a round divides
@@ -69,14 +69,14 @@ def _mean_block(baseline: Baseline, lane: str) -> list[float] | None:
     return [fmean(each) for each in zip(*blocks, strict=True)] if blocks else None
 
 
-def _parts(entry: Round, total: float) -> Plain:
+def _parts(entry: Round, total: float) -> JsonObject:
     times = entry.times
     scale = total / times.decode if times.decode else 1.0
     parts = {"draft": times.draft, "verify": times.verify, "other": times.other}
     return {name: _significant(scale * seconds) for name, seconds in parts.items()}
 
 
-def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
+def _round(entry: Round, pieces: Mapping[str, str]) -> JsonObject:
     times = entry.times
     return {
         "candidates": [_candidate(each, pieces) for each in entry.candidates],
@@ -90,7 +90,7 @@ def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
+def _candidate(each: Candidate, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "text": alone(each.token_id, each.text, pieces),
         "verdict": each.verdict,
@@ -102,7 +102,7 @@ def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
+def _extra(extra: Extra, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "text": alone(extra.token_id, extra.text, pieces),
         "kind": extra.kind,
@@ -112,7 +112,7 @@ def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _insight(insight: Insight, pieces: Mapping[str, str]) -> Plain:
+def _insight(insight: Insight, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "draft": insight.draft_prob,
         "target": insight.target_prob,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from specviz.comparison import Comparison, LaneRun, representative
-from specviz.player.payload import Plain, Status, curves_of, payload, point_of
+from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
 from specviz.player.playback import lane_parts, target_seconds
 from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.trace import Trace
@@ -25,7 +25,7 @@ def race_payload(
     *,
     figures: Sequence[Metrics] | None = None,
     chosen: int = 0,
-) -> Plain:
+) -> JsonObject:
     """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
 
     ``figures`` of the traces, where they are known already: only intervals are added.
@@ -77,10 +77,10 @@ def _with_intervals(traces: Sequence[Trace], figures: Sequence[Metrics] | None) 
     return [resampled(each, trace) for each, trace in zip(figures, traces, strict=True)]
 
 
-def _lane(label: str, trace: Trace, figures: Metrics) -> Plain:
-    status = Status(id=_lane_id(label, trace), state="done", label=label)
+def _lane(label: str, trace: Trace, figures: Metrics) -> JsonObject:
+    status = RunStatus(id=_lane_id(label, trace), state="done", label=label)
     curves = curves_of(trace, figures, None)
-    points = [point for point in (point_of(trace, figures, current=True),) if point]
+    points = [point for point in (chart_point(trace, figures, current=True),) if point]
     stage = payload(trace, status, curves=curves, points=points, figures=figures)
     return {"label": label, "parts": lane_parts(trace), "stage": stage}
 
@@ -91,13 +91,13 @@ def _lane_id(label: str, trace: Trace) -> str:
     return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
-def _race_id(lanes: Sequence[Plain]) -> str:
+def _race_id(lanes: Sequence[JsonObject]) -> str:
     return " ".join(lane["stage"]["run"]["id"] for lane in lanes)
 
 
-def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[Plain]:
+def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[JsonObject]:
     """Each target by itself, once: along the words of the first lane that it was timed beside."""
-    found: dict[tuple[str, str], Plain] = {}
+    found: dict[tuple[str, str], JsonObject] = {}
     for label, trace in zip(labels, traces, strict=True):
         seconds = target_seconds(trace)
         target = trace.pair.target

@@ -16,7 +16,7 @@ from typing import Any
 from specviz.comparison import Comparison, LaneRun, basis, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
-from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.record.metrics import Metrics
@@ -109,7 +109,7 @@ def comparison_replay_html(
 
 
 def _document(
-    player: Plain,
+    player: JsonObject,
     *,
     title: str,
     facts: Sequence[str],

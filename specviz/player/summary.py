@@ -12,7 +12,7 @@ from specviz.record.numbers import RATIO, UNKNOWN
 from specviz.record.trace import Trace
 from specviz.record.verdict_words import verdict_sentence, why_sentence
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
 FINER = (
@@ -24,7 +24,7 @@ FINER = (
 
 def summary(
     trace: Trace, metrics: Metrics, *, sentence: str | None = None, growing: bool = False
-) -> Plain:
+) -> JsonObject:
     """What the player shows above itself; ``sentence`` while there is no verdict yet."""
     beside = {
         "speedup_observed": _speedup_note(metrics, growing),
@@ -39,7 +39,7 @@ def summary(
     }
 
 
-def _card(figure: Figure, m: Metrics, note: str | None = None) -> Plain:
+def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
     """A figure with its help; ``note`` in place of the catalogue's own."""
     intervals = {
         "alpha_interval_coins": m.intervals.coins,

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.player.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
+from specviz.player.payload import (
+    ChartPoint,
+    NextRun,
+    RunStatus,
+    Tour,
+    chart_point,
+    curves_of,
+    payload,
+)
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, Shown
 from specviz.ui.session.ticking import keep_drawn
@@ -25,7 +33,7 @@ _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
 def show_stage(
-    worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
+    worker: Worker, seen: PairStatus, history: History, chosen: NextRun, tour: Tour
 ) -> None:
     """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
 
@@ -45,7 +53,9 @@ def _is_busy(status: PairStatus, history: History) -> bool:
     return status.preparing or measuring
 
 
-def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour) -> dict[str, Any]:
+def _stage_data(
+    status: PairStatus, history: History, chosen: NextRun, tour: Tour
+) -> dict[str, Any]:
     """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
     run = history.current
     state = run.state if run else None
@@ -64,10 +74,10 @@ def _stage_data(status: PairStatus, history: History, chosen: Chosen, tour: Tour
     )
 
 
-def _told_run(run: Run, state: RunState, shown: Shown) -> Status:
+def _told_run(run: Run, state: RunState, shown: Shown) -> RunStatus:
     on_stage = run.id == shown.id
     over = state in FINISHED
-    return Status(
+    return RunStatus(
         id=shown.id,
         state=state,
         label=f"{_STATE_WORDS[state]} · {_place(shown.trace) if on_stage else run.spec.label}",
@@ -96,7 +106,7 @@ def _meanwhile(shown: Shown, over: bool) -> str:
     return f"The run ended before its first round. Below: {there}."
 
 
-def _told_pair(status: PairStatus, shown: Shown) -> Status:
+def _told_pair(status: PairStatus, shown: Shown) -> RunStatus:
     """While the tab has no run: one of the library, or the recorded one and how the pair is."""
     if shown.name is not None:
         return _opened_status(shown)
@@ -112,7 +122,7 @@ def _told_pair(status: PairStatus, shown: Shown) -> Status:
     elif status.spec == wished and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
-    return Status(
+    return RunStatus(
         id=RECORDED,
         state="recorded",
         label=f"recorded · {_place(shown.trace)}",
@@ -121,11 +131,11 @@ def _told_pair(status: PairStatus, shown: Shown) -> Status:
     )
 
 
-def _opened_status(shown: Shown) -> Status:
+def _opened_status(shown: Shown) -> RunStatus:
     """A run of the library: nothing about it will change."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
-    return Status(
+    return RunStatus(
         id=shown.id,
         state="done" if trace.finish != "stopped" else "stopped",
         label=f"kept · {_place(trace)}",
@@ -163,8 +173,8 @@ def _place(trace: Trace) -> str:
     return f"{name} · {where}"
 
 
-def _points(history: History, shown: Shown) -> list[Point]:
+def _points(history: History, shown: Shown) -> list[ChartPoint]:
     seen = [each for each in history.all_shown() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
-    made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
+    made = [chart_point(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]
