@@ -160,11 +160,11 @@ def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
 
 
 def _whereabouts(painter: Painter, trace: Trace) -> str:
-    lines = (_place(trace), _finish(trace))
+    lines = (_where(trace), _finish(trace))
     return "\n".join(_paragraph(painter, line, "dim") for line in lines)
 
 
-def _place(trace: Trace) -> str:
+def _where(trace: Trace) -> str:
     place = trace.environment
     threads = f"{place.threads} thread{'s' * (place.threads != 1)}"
     parts = [f"pair {trace.pair.name}", place.device, place.device_name, place.dtype, threads]

@@ -117,7 +117,7 @@ class Plan:
         Settings at their default are left out, so that a setting added later with a default
         of its own changes no key.
         """
-        content = _plan_plain(self)
+        content = _plan_values(self)
         del content["order"]
         for lane in content["lanes"]:
             del lane["name"]
@@ -310,7 +310,7 @@ def _short(text: str) -> str:
 
 
 def plan_to_json(plan: Plan) -> str:
-    return json.dumps(_plan_plain(plan), ensure_ascii=True)
+    return json.dumps(_plan_values(plan), ensure_ascii=True)
 
 
 def plan_from_json(text: str) -> Plan:
@@ -321,28 +321,30 @@ def plan_from_json(text: str) -> Plan:
         raise ConfigError("This is no saved plan.", remedy="Compare again.") from None
 
 
-def _plan_of(plain: dict[str, Any]) -> Plan:
+def _plan_of(values: dict[str, Any]) -> Plan:
     return Plan(
-        lanes=tuple(_lane_of(each) for each in plain["lanes"]),
-        items=tuple(_value_of(each, SuiteItem) for each in plain["items"]),
-        repeats=plain["repeats"],
-        baseline=decode(plain["baseline"], bool),
-        order=plain["order"],
+        lanes=tuple(_lane_of(each) for each in values["lanes"]),
+        items=tuple(_value_of(each, SuiteItem) for each in values["items"]),
+        repeats=values["repeats"],
+        baseline=decode(values["baseline"], bool),
+        order=values["order"],
     )
 
 
-def _lane_of(plain: dict[str, Any]) -> Lane:
-    spec, config = _value_of(plain["pair"], PairSpec), _value_of(plain["settings"], RunConfig)
-    return Lane(spec=spec, config=config, name=decode(plain.get("name", ""), str))
+def _lane_of(values: dict[str, Any]) -> Lane:
+    spec, config = _value_of(values["pair"], PairSpec), _value_of(values["settings"], RunConfig)
+    return Lane(spec=spec, config=config, name=decode(values.get("name", ""), str))
 
 
-def _value_of(plain: dict[str, Any], kind: type[T]) -> T:
+def _value_of(values: dict[str, Any], kind: type[T]) -> T:
     """Numbers stay as they were written, 1 and not 1.0, for a plan's key is made of them."""
-    decode(plain, kind)
-    return kind(**{k: tuple(each) if isinstance(each, list) else each for k, each in plain.items()})
+    decode(values, kind)
+    return kind(
+        **{k: tuple(each) if isinstance(each, list) else each for k, each in values.items()}
+    )
 
 
-def _plan_plain(plan: Plan) -> dict[str, Any]:
+def _plan_values(plan: Plan) -> dict[str, Any]:
     return {
         "lanes": [
             {"pair": _changed(lane.spec), "settings": _changed(lane.config), "name": lane.name}

@@ -102,7 +102,7 @@ def comparison_replay_html(
     return _document(
         race_payload(labels, traces, figures=figures),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=[*facts, *_place(traces[0])],
+        facts=[*facts, *_where_and_when(traces[0])],
         verdict=verdict,
         table=table,
     )
@@ -150,10 +150,10 @@ def _pair(trace: Trace) -> str:
 def _facts(trace: Trace) -> list[str]:
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    return [f"γ {config.gamma}", sampling, *_place(trace)]
+    return [f"γ {config.gamma}", sampling, *_where_and_when(trace)]
 
 
-def _place(trace: Trace) -> list[str]:
+def _where_and_when(trace: Trace) -> list[str]:
     where = trace.environment
     device = where.cpu if where.device == "cpu" else where.device_name
     threads = f", {where.threads} threads" if where.threads > 1 else ""
