@@ -1,8 +1,8 @@
-"""The kept runs of a plan, in generations: the runs of one are fit to be compared.
+"""The runs of a plan in the library, in generations.
 
-They were made with the same weights, on the same machine, with the same versions. A generation
-that no longer fits what is here stays as it is, and another is begun: old runs are never mixed
-with new ones. A run is refused before it is kept, not after.
+The runs of a generation were made with the same weights, on the same machine, with the same
+versions, so they can be compared. When the models or the machine have changed, the generation stays
+as it is and another is begun: old runs are never mixed with new ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from specviz.store import Library
 from specviz.store.keeping import keep
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
-"""Which newest generation is gone on with: any; one with runs to make; one such, unless it is
-the first, which a restart never begins; or none, and a new one is begun."""
+"""Whether the newest generation is continued: always ("any"); only if runs are missing
+("unfinished"); only if runs are missing and a restart began it ("restarted"); or never ("none")."""
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class KeptRuns:
-    """``open_next`` while ``opening``; then ``runs`` are there, and ``keep`` adds to them.
+    """Call ``open_next`` while ``opening``; then ``runs`` is complete, and ``keep`` adds to it.
 
-    ``present`` tells of each pair what would be loaded now. ``changed``: kept runs were left
-    aside, for they were made with other models, on another machine or with other versions.
+    ``present`` says what would be loaded now for a pair. ``changed`` is set if kept runs were left
+    aside, because they were made with other models, on another machine or with other versions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class KeptRuns:
         return bool(self._waiting)
 
     def open_next(self) -> None:
-        """A run that cannot be opened any more, or was stopped, is made again."""
+        """Open one run. One that cannot be opened, or was stopped, will be made again."""
         job, run_id = self._waiting.popleft()
         try:
             trace = self._library.open(run_id)
@@ -79,11 +79,11 @@ class KeptRuns:
             self._leave_aside()
 
     def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
-        """Durable when this returns; raises SpecvizError for a run that does not fit the others."""
+        """Write a run to the library; raises SpecvizError if it does not fit the others."""
         if not self._fits(run):
             raise SpecvizError(
-                "The models of a lane have changed since its first runs were kept, or the machine.",
-                remedy="Compare again: all lanes are measured anew.",
+                "A lane's models, or the machine, have changed since its first runs were kept.",
+                remedy="Compare again: all lanes are then measured anew.",
             )
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
@@ -134,7 +134,7 @@ def _made_with(trace: Trace) -> tuple[PairInfo, Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Without the threads, which each load may choose anew; the verdict says if they differ."""
+    """Without the threads, which may change with every load; the verdict says if they differ."""
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions
@@ -145,7 +145,7 @@ def _key(plan: Plan, generation: int) -> str:
 
 
 def _generations(plan: Plan, library: Library) -> list[int]:
-    """The numbers of those that were begun."""
+    """The numbers of the generations that were begun."""
     begun: list[int] = []
     for row in library.comparisons():
         key, _, number = row.key.partition(".")
@@ -154,14 +154,14 @@ def _generations(plan: Plan, library: Library) -> list[int]:
     return begun
 
 
-# A comparison as it was made, whatever models and machine are here now
+# A kept comparison, whatever models and machine there are now
 
 
 def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
-    """Its plan, and its whole runs in the plan's order.
+    """The plan, and its whole runs in the plan's order.
 
-    A run that cannot be opened any more is left out. Runs of a lane that were made with unlike
-    models are refused: no figure may mix them.
+    A run that cannot be opened any more is left out. Runs of one lane made with different models
+    are refused: no figure may mix them.
     """
     plan = plan_from_json(library.comparison(key).plan_json)
     kept = library.comparison_jobs(key)
@@ -170,7 +170,7 @@ def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ..
     pairs = {(run.job.lane, run.trace.pair) for run in runs}
     if len(pairs) > len({lane for lane, _ in pairs}):
         raise StoreError(
-            "A lane's models changed between the runs that are kept of it.",
+            "A lane's models changed between its kept runs.",
             remedy="Make this comparison again.",
         )
     return plan, runs

@@ -1,4 +1,4 @@
-"""The figures of each lane, and of the target alone, over the runs that were measured."""
+"""The figures of a lane, and of the target alone, over the runs that were made."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from specviz.record.trace import Environment, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class LaneRun:
-    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room.
+    """One run of a plan; ``memory_bytes``: its weights and, on a GPU, its working memory.
 
-    Its figures are worked out once, when they are first asked for, and go where it goes; that
-    takes a place to keep them, so the class has no slots.
+    The figures are worked out once, when first asked for; the class has no slots, because a cached
+    property needs room for its value.
     """
 
     job: Job
@@ -35,7 +35,7 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Without intervals, the dearest part; ``resampled`` adds them."""
+        """Without intervals, which take longest; ``resampled`` adds them."""
         return metrics(self.trace, intervals=False)
 
     @property
@@ -45,17 +45,16 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneResult:
-    """A lane's figures as medians of its runs; None where no run knows them.
+    """A lane's figures as medians of its runs; None if no run has the figure.
 
-    ``alpha`` and ``expected`` are means with their intervals, ``speedup_ratio`` the speedup
-    over the target alone, from its log-ratios, with its interval. ``environments``: where the
-    runs were made, each once.
+    ``alpha`` and ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the
+    target alone, from log-ratios, with its interval. ``environments`` are the distinct ones.
     """
 
     label: str
     lane: Lane
     count: int
-    noisy: int  # runs on a machine that drifted by more than 5 % meanwhile
+    noisy: int  # runs during which the machine drifted by more than 5 %
     representative: LaneRun | None  # the run nearest the median rate
     environments: tuple[Environment, ...]
     alpha: Ratio | None
@@ -77,7 +76,7 @@ class LaneResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:
-    """The target alone, over all runs of the lanes that have the first lane's target."""
+    """The target alone, over all runs with the first lane's target."""
 
     label: str
     count: int
@@ -86,7 +85,7 @@ class TargetResult:
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Whether a kept run is all that the plan asks of it: not stopped, with its target alone."""
+    """Whether a kept run has all that the plan asks for: not stopped, the target alone measured."""
     held = trace.baseline is not None or not plan.baseline or not trace.rounds
     return trace.finish != "stopped" and held
 
@@ -121,7 +120,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
 
 
 def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
-    """None where the target alone was not measured."""
+    """None if the target alone was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
@@ -138,7 +137,7 @@ def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
 def values(
     runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
 ) -> dict[PromptRepeat, float]:
-    """A figure by prompt and repeat, where it is known."""
+    """A figure by prompt and repeat, of the runs that have it."""
     found = ((each.prompt_repeat, figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
@@ -154,7 +153,7 @@ def log_rates(runs: Sequence[LaneRun]) -> dict[PromptRepeat, float]:
 
 
 def _share(known: Values) -> Ratio | None:
-    """A mean share; its interval ends where shares do."""
+    """A mean share; its interval stays between 0 and 1."""
     found = mean_of(known)
     if found is None or found.low is None or found.high is None:
         return found

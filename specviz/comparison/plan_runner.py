@@ -1,8 +1,8 @@
-"""The one program that runs a plan: run after run, never two at once, each kept as it ends.
+"""The one program that runs a plan: one run after the other, never two at once.
 
-Each is a measured run: the target alone is timed round it in blocks A B B A. Before a lane's
-first run a short one on the same prompt is made and thrown away. A run is kept before it is
-reported, so what was reported is never lost, and what is done already is not made again.
+Before a lane's first run a short one on the same prompt is made and thrown away, to warm up. A run
+is kept before it is reported, so what was reported is never lost. What is done already is not made
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """The plan in blocks, pair by pair, if its pairs do not fit into memory together."""
+    """The plan, changed to blocks if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
@@ -36,9 +36,9 @@ def run_plan(
     keep: Callable[[LaneRun, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
 ) -> Iterator[LaneRun]:
-    """Every job but those ``done``, in the plan's order.
+    """Make the runs of all jobs that are not ``done``, in the plan's order.
 
-    ``keep`` gets each that counts, with its id where the maker has kept it already.
+    ``keep`` gets every run but the warm-ups, with its id in the library if it is there already.
     """
     warm: set[int] = set()
     for job in plan.jobs():

@@ -1,8 +1,8 @@
 """A comparison held against one that was saved: is a lane slower than it was?
 
-Speedups over the target alone are compared, for they carry from machine to machine better than
-rates do; rates only if asked for. Lanes are matched by their labels, and must have done the same
-work: the same settings, models and prompts.
+Speedups over the target alone are compared, because they carry over to another machine better than
+rates do; rates are compared on request. Lanes are matched by their labels, and must have had the
+same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
 _MACHINE = ("device", "device_name", "cpu", "threads", "dtype")
 _FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
-_MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
+# What of a pair must be the same; the rest is of the machine.
+_MODELS = ("name", "draft", "target", "dtype", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionLimit:
-    """What was saved, and how small a share of it passes."""
+    """The saved comparison, and the smallest share of its figure that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
     share: float
-    figure: str  # of the medians
+    figure: str  # a key of the saved medians
 
     @staticmethod
     def of(options: argparse.Namespace, plan: Plan) -> RegressionLimit | None:
-        """None without --against; raises ConfigError for a file that cannot be held against."""
+        """None without --against; raises ConfigError for a file that cannot be compared with."""
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
                 raise ConfigError(
@@ -66,7 +67,7 @@ class RegressionLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionCheck:
-    """``record`` is for JSON, ``lines`` for people."""
+    """The result: ``record`` for JSON, ``lines`` for people."""
 
     failed: bool
     record: dict[str, Any]
@@ -110,7 +111,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
     figure = CATALOGUE[_FIGURES[limit.figure]]
     now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
-    # Three digits, for a share is held against a limit that may have as many.
+    # Three digits, as a limit may have.
     words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
     return f"{words}: {'below' if row['below'] else 'at least'} {limit.share:g}"
 
@@ -171,7 +172,7 @@ def _is_figure(value: object) -> bool:
 def _check_work(
     path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
 ) -> None:
-    """Figures of other work are no measure, though the lanes be called the same."""
+    """Lanes of the same name with other settings or prompts cannot be compared."""
     for label, lane in zip(plan.labels, plan.lanes, strict=True):
         for name in _differing(saved[label], lane):
             raise ConfigError(
@@ -189,7 +190,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Settings that were added later count as what they are by default."""
+    """The names of what differs. A setting that the file does not know counts as its default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

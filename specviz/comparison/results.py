@@ -1,4 +1,4 @@
-"""A plan's runs, compared: whole, and by the kind of prompt."""
+"""The runs of a plan compared: all together, and by the kind of prompt."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, compare_la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLane:
-    """A lane on the prompts of one kind; ``over_first`` is its rate over the first lane's."""
+    """A lane on the prompts of one kind; ``over_first`` is its rate divided by the first lane's."""
 
     label: str
     count: int
     alpha: Ratio | None
     expected: Ratio | None
     tau: Spread | None
-    speedup: Spread | None
     speedup_ratio: Ratio | None
     tokens_per_second: Spread | None
     over_first: Ratio | None
@@ -35,7 +34,7 @@ class KindLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindResult:
-    """All lanes on the prompts of one kind; None is the kind of prompts that name none."""
+    """All lanes on the prompts of one kind; the kind is None for prompts that name none."""
 
     kind: str | None
     num_prompts: int  # with at least one run
@@ -44,8 +43,8 @@ class KindResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``target`` is the target alone; where lanes have several, the first lane's, and each
-    lane's own is in its result. ``kinds`` is empty unless prompts differ in kind."""
+    """``target`` is the target alone. If the lanes have different targets it is the first lane's,
+    and every lane has its own in its result. ``kinds`` is empty unless prompts differ in kind."""
 
     plan: Plan
     lanes: tuple[LaneResult, ...]
@@ -68,7 +67,7 @@ class Comparison:
 
 
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
-    """The runs may be some of the plan's only; of runs for one job the last counts."""
+    """Some runs of the plan may be missing. If a job has several, the last counts."""
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
     results = tuple(
@@ -116,7 +115,6 @@ def _kind_lane(result: LaneResult, over_first: Ratio | None) -> KindLane:
         alpha=result.alpha,
         expected=result.expected,
         tau=result.tau,
-        speedup=result.speedup,
         speedup_ratio=result.speedup_ratio,
         tokens_per_second=result.tokens_per_second,
         over_first=over_first,

@@ -1,4 +1,4 @@
-"""A comparison as plain values for JSON: ``lanes``, ``verdict``, and what they rest on."""
+"""A comparison as values for JSON: its lanes, its verdict, and what they rest on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEDIANS = (
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """Lanes are told by their places from 0 and by their labels."""
+    """The verdict names lanes by their labels."""
     labels = [lane.label for lane in comparison.lanes]
     return {
         "kind": KIND,

@@ -19,7 +19,7 @@ _lock = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedPlan:
-    """A plan, and the sort of work that it was."""
+    """A plan, and which sort of work it was for."""
 
     name: str
     plan_json: str
@@ -35,20 +35,20 @@ class _UnfinishedPlans:
 
 
 def remember(name: str, plan: Plan) -> None:
-    """Before its first run."""
+    """Called before the first run of the plan."""
     entry = UnfinishedPlan(name=name, plan_json=plan_to_json(plan))
     with _lock:
         _save((*_without(plan.key), entry)[-_MOST:])
 
 
 def forget(plan: Plan) -> None:
-    """When it is over, or somebody stopped it."""
+    """Called when it is over, or was stopped by hand."""
     with _lock:
         _save(_without(plan.key))
 
 
 def remembered() -> tuple[UnfinishedPlan, ...]:
-    """The oldest first; what cannot be read any more is left out."""
+    """Oldest first; plans that cannot be read any more are left out."""
     kept = load_value(_KIND, _KEY, _UnfinishedPlans)
     return tuple(each for each in kept.entries if _key(each)) if kept else ()
 

@@ -1,9 +1,9 @@
 """Which lane is faster, in words with their statistics, and why.
 
-A difference is told only if the 95 % interval of the paired ratio leaves out 1; with three
-lanes or four it is the best against the next. The reason is the runs' own arithmetic: tokens a
-round, tau, against what a round costs in steps of the target, gamma c + v (Leviathan et al.
-2023, with verification at its measured cost).
+A lane is called faster only if the 95 % interval of the paired ratio leaves out 1; of three or
+four lanes, the best is compared with the next. The reason comes from the runs themselves: the
+tokens of a round, tau, against its cost in steps of the target, gamma c + v (Leviathan et al. 2023,
+with verification at its measured cost).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LaneRatios = Mapping[tuple[int, int], Ratio]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonVerdict:
-    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first is shown
-    to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of lane j."""
+    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first of them is
+    shown to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of j."""
 
     text: str
     winner: int | None
@@ -35,7 +35,7 @@ class ComparisonVerdict:
 
 
 def compare_lanes(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
-    """``rates``: of each lane, the logarithms of its tokens a second."""
+    """``rates`` are the logarithms of tokens per second, a mapping for every lane."""
     ranking, ratios = _ranking(rates), _ratios(rates)
     lead = _lead(ranking, ratios)
     winner = ranking[0] if lead is not None and lead.differs else None
@@ -59,7 +59,7 @@ def _ratios(rates: Sequence[Values]) -> LaneRatios:
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Lanes with runs, by mean log rate where all of them have one; fastest first."""
+    """Fastest first, by the mean log rate over the runs that all lanes have."""
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:
         return ()
@@ -110,7 +110,7 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Of two units Student's interval is mostly wide, whatever the lanes do."""
+    """With two seeds or prompts Student's interval is mostly wide, whatever the lanes do."""
     what = "repeats" if lead.over == "seeds" else "prompts"
     return f" More {what} would narrow this." if lead.count < 3 else ""
 
@@ -153,18 +153,20 @@ def _beside_target(result: LaneResult, speedup: Ratio) -> str:
     return f"{result.label} is {faster} than the target alone ({value})."
 
 
-# What a reader must know besides
+# What else a reader must know
 
 
 def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
     notes: list[str] = []
     if not _same_target(results):
         notes.append(
-            "The lanes have different targets: that is a different question, for they do not "
+            "The lanes have different targets: that is a different question, because they do not "
             "write the same texts."
         )
     if not _same_law(results):
-        notes.append("The lanes do not sample alike, so their texts follow different laws.")
+        notes.append(
+            "The lanes sample in different ways, so their texts have different distributions."
+        )
     if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
     noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
@@ -178,7 +180,7 @@ def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
 
 
 def _same_target(results: Sequence[LaneResult]) -> bool:
-    """By its weights where there are runs, else by what was asked for."""
+    """By the weights if every lane has a run, else by the names that were asked for."""
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]
     if len(known) == len(results):
@@ -187,7 +189,7 @@ def _same_target(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_law(results: Sequence[LaneResult]) -> bool:
-    """A lossless lane writes what its target would; a lossy one has a law of its own."""
+    """Whether the texts have one distribution: that of the target, unless a lane is lossy."""
     configs = [each.lane.config for each in results]
     sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
     lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.lossless}
@@ -195,7 +197,7 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Of all runs: also those of one lane may have been made in two places."""
+    """Over all runs, because the runs of one lane, too, may come from two machines."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results

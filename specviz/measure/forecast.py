@@ -1,8 +1,8 @@
-"""The speedup foretold: step costs, and acceptance on other texts of the same kind.
+"""The speedup forecast from step costs and from acceptance on other texts of the same kind.
 
-A profile holds the odds along texts that the target wrote for other prompts. The expected
-rounds along those texts are exact for any gamma, with no assumption that odds are equal.
-Nothing here knows the run that is forecast.
+A profile holds the odds along texts that the target wrote for other prompts. The expected rounds
+along those texts are worked out exactly for any gamma, without assuming that all odds are equal.
+No forecast uses the run that it is for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.record.prompts import read_presets
-from specviz.record.throughput import Outlook
+from specviz.record.throughput import GAMMAS, Outlook
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.theory.speed import rounds_along
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _KIND = "acceptance"
 _TEXT_LENGTH = 128
-GAMMAS = tuple(range(1, 17))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
 
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
-    """Let the target write to every preset of the kind, and score the draft along the way."""
+    """Let the target continue every preset of the kind, and take the odds along the text."""
     from specviz.engine import plain
     from specviz.engine.decoding.scoring import text_odds
     from specviz.engine.model.chat import encode_prompt
@@ -81,7 +80,7 @@ def forecast(
     prompt: str,
     num_prompt: int,
 ) -> Forecast | None:
-    """What this run should gain; None where there is nothing to go by."""
+    """The speedup to expect of this run; None without a profile or step costs to go by."""
     if profile is None or costs is None or config.drafter != "model" or not config.lossless:
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
@@ -101,7 +100,7 @@ def forecast(
 
 
 def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
-    """Tokens a whole round, and the share of rounds that end in a bonus."""
+    """Tokens per whole round, and the share of rounds that end with a bonus."""
     walks = [rounds_along(odds, gamma) for odds in texts]
     rounds = sum(walk.rounds for walk in walks)
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
@@ -111,14 +110,14 @@ def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, flo
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Whether a profile would give this run an outlook."""
+    """Whether a profile would be enough to forecast this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and config.drafter == "model" and config.lossless
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """None where no profile is kept, or its texts are too short to go by."""
+    """None if no profile is stored, or if its texts are too short."""
     made = _forecasts(pair, record)
     if not made:
         return None
