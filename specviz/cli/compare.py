@@ -1,7 +1,7 @@
-"""``compare``: lanes side by side on the same prompts, kept run by run, and a verdict.
+"""``compare``: two to four lanes on the same prompts, and a verdict.
 
-Every finished run is kept in the run library before it is reported, so a comparison that was
-killed goes on where it was when the same command is given again, with --restart too.
+Every finished run is kept in the run library before it is reported. So if the command is killed,
+the same command goes on where it was, even with --restart.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_ROOM = "Choose another place; the runs are kept."
 
 
 def command(options: argparse.Namespace) -> int:
-    """An exit code of 1 says that a lane is slower, so nothing else may end with it."""
+    """The exit code 1 means that a lane is slower, so no other end may have it."""
     try:
         return _obey(options)
     except (SpecvizError, BrokenPipeError):
@@ -75,7 +75,7 @@ def _obey(options: argparse.Namespace) -> int:
 
 
 def plan_from(options: argparse.Namespace) -> Plan:
-    """Raises ConfigError for lanes or prompts that cannot be compared; loads no model."""
+    """Raises ConfigError if the lanes or prompts cannot be compared; loads no model."""
     check_pair(options, needs_draft=False)
     default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = tuple(parse_lane(text, default) for text in options.lane or ())
@@ -101,7 +101,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 def _compared(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """With its runs, and how many of them were kept from before and how many are new."""
+    """The comparison, its runs, and how many of them were kept before and how many are new."""
     work = _work(plan, options)
     work.look()
     before, total = work.progress
@@ -120,7 +120,7 @@ def _compared(
 
 
 def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
-    """What is held against a saved comparison is measured now."""
+    """With --against, finished comparisons are not reused but measured again."""
     from specviz.comparison.comparison_work import ComparisonWork
     from specviz.comparison.kept_runs import Reuse
     from specviz.measure.run_makers import InProcessMaker

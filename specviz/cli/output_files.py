@@ -1,4 +1,4 @@
-"""Files that a command writes: whether they can be written, and writing them."""
+"""The files that a command writes: a check before the work, and the writing after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.errors import ConfigError
 
 
 def save_text(path: Path, text: str, option: str, remedy: str) -> None:
-    """Whole or not at all; raises ConfigError where there is no room."""
+    """Write the whole file or nothing; raises ConfigError if it cannot be written."""
     from specviz.store.files import write_file
 
     try:
@@ -23,7 +23,7 @@ def save_text(path: Path, text: str, option: str, remedy: str) -> None:
 
 
 def check_output(path: Path, option: str = "--out") -> None:
-    """Raise ConfigError unless a file can be written at ``path``."""
+    """Raises ConfigError unless a file can be written at ``path``."""
     try:
         _check_place(path, Path(os.path.realpath(path)), option)
     except (OSError, ValueError) as error:  # too long a name; a null character
@@ -34,7 +34,7 @@ def check_output(path: Path, option: str = "--out") -> None:
 
 
 def _check_place(path: Path, real: Path, option: str) -> None:
-    """``real`` is where a link leads, for that is what is written."""
+    """``real`` is where a link leads, because that is what is written."""
     for folder in (path.parent, real.parent):
         if not folder.is_dir():
             raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
@@ -43,7 +43,7 @@ def _check_place(path: Path, real: Path, option: str) -> None:
         raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
     if there and not real.is_file():
         raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
-    # What stands there is replaced, not written over: that is for the folder to allow.
+    # The file is replaced and not overwritten, so the folder must be writable.
     if not (os.access(real.parent, os.W_OK) and (not there or os.access(real, os.W_OK))):
         raise ConfigError(
             f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."

@@ -1,7 +1,7 @@
-"""``run``: decode a prompt, print its rounds as they happen, then the text and the figures.
+"""``run``: decode a prompt, print the rounds as they happen, then the text and the figures.
 
-All that can be checked without a model is checked before one is loaded. Ctrl-C ends the run
-after the present round and keeps it; a second one leaves at once.
+What can be checked without a model is checked before one is loaded. Ctrl-C ends the run after the
+present round and keeps it; a second Ctrl-C leaves at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stoppable(Protocol):
 
 @dataclass(slots=True)
 class Interrupts:
-    """How often Ctrl-C was pressed, and whether the next one need not wait for a round."""
+    """How often Ctrl-C was pressed, and whether the first one already raises."""
 
     count: int = 0
     at_once: bool = False
@@ -56,7 +56,7 @@ def command(options: argparse.Namespace) -> int:
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
         if options.keep:
-            _keep(trace)  # first: what it took to make is lost with no file of the user's
+            _keep(trace)  # first, so that a failure to save the file does not lose the run
         _save(options, trace)
     if painter is None:
         print_report(trace)
@@ -66,14 +66,14 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _own_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
-    """With --json, keep what libraries print out of the one object."""
+    """With --json, send what libraries print to standard error, away from the object."""
     return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
 
 
 def _decode(
     options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
 ) -> tuple[Trace, bool]:
-    """The whole run; the flag tells whether it was stopped."""
+    """The trace of the run, and whether it was stopped."""
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
@@ -122,7 +122,7 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
 
 
 def _keep(trace: Trace) -> None:
-    """In the run library; a failure there is told, and costs nothing else."""
+    """Keep the run in the library; a failure is reported, and the command goes on."""
     from specviz.store import Library
     from specviz.store.keeping import keep
 
@@ -135,7 +135,7 @@ def _keep(trace: Trace) -> None:
 
 
 def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
-    """The trace with the target alone; Ctrl-C leaves that out and keeps the run."""
+    """The trace, with the target alone measured; Ctrl-C skips that and keeps the run."""
     interrupts.at_once = True
     try:
         with waiting("measuring the target alone"):
@@ -143,7 +143,7 @@ def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
     except KeyboardInterrupt:
         if interrupts.count > 1:
             raise
-        return run.trace()  # quick: a run that was asked to stop is not measured
+        return run.trace()  # quick, because a stopped run is not measured
 
 
 @contextlib.contextmanager
@@ -166,7 +166,7 @@ def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """A passing line on standard error, where that is a terminal; yields how to change it."""
+    """Show a line on standard error meanwhile, if it is a terminal; yields a way to change it."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:

@@ -15,7 +15,7 @@ from specviz.cli.report import report, to_json
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.trace import Trace
 
-_LONGEST_PAUSE = 10.0  # seconds a round, whatever a file says
+_LONGEST_PAUSE = 10.0  # seconds for a round, whatever the file says
 
 
 def command(options: argparse.Namespace) -> int:

@@ -90,7 +90,7 @@ def test_a_fault_of_the_device_ends_the_process(
     finish(run)
     assert (run.state, len(run.rounds)) == ("failed", 3)
     assert run.error is not None
-    assert "met a fault of the device" in run.error.culprit
+    assert "ended after a fault of the device" in run.error.culprit
     assert run.trace is not None
     assert finish(waiting).state == "done"
     assert new_worker.pid != pid

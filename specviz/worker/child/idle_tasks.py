@@ -1,6 +1,6 @@
-"""What is measured while nobody waits: step costs, and acceptance on other texts.
+"""What the worker measures while no request waits: step costs, and acceptance on other texts.
 
-A request that comes in breaks it off; it begins again in the next pause.
+A request breaks a task off; it begins again when the worker is next idle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
-_MOST_TASKS = 8  # settings that were passed over while a slider moved are let go
+_MOST_TASKS = 8  # older ones are dropped, as of settings that a slider only passed
 Send = Callable[[Event], None]
 
 
@@ -43,7 +43,7 @@ class CostsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """Acceptance for one sampling and kind; then the outlook of the run that lacked it."""
+    """Acceptance for one sampling and kind; then the outlook of the run that had none."""
 
     spec: PairSpec
     config: RunConfig
@@ -65,7 +65,7 @@ Task = CostsTask | ProfileTask
 
 
 class IdleTasks:
-    """Tasks for the pair that is loaded, the most wanted first."""
+    """Tasks for the loaded pair, the most urgent first."""
 
     def __init__(
         self, send: Send, inbox: Inbox, interrupts: Interrupts, pairs: WorkerPairs
@@ -80,7 +80,7 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """What the first runs of a pair will ask for."""
+        """Add what the first runs of a pair will need."""
         drafter = "model" if pair.draft is not None else "prompt-lookup"
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -89,7 +89,7 @@ class IdleTasks:
             self._tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
 
     def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """For a run that had no outlook: make one, if it can have one."""
+        """Add the outlook of a run that had none, if it can have one."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return
@@ -97,9 +97,9 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """One task, unless a request comes in; then it is still to be done.
+        """Do one task. If a request breaks it off, it stays to be done.
 
-        Between two tasks nothing is told: the pair is not at rest.
+        Between two tasks the dashboard is not told that the worker rests.
         """
         task = self._tasks[0]
         pair = self._pairs.get(task.spec)

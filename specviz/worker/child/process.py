@@ -1,8 +1,8 @@
-"""The child's side: owns the models, and does what is asked, one request at a time.
+"""The worker process: owns the models, and does one request at a time.
 
-What a user can mend crosses the pipe as it is; any other exception ends its request, is
-named to the user and told whole on standard error. Either way the process lives on, unless
-the device itself has failed: then it ends, and its parent starts another.
+An error that the user can mend is sent to the parent as it is. Any other exception ends its
+request; the user sees its name, and standard error has the traceback. Either way the process goes
+on, unless the device itself has failed: then it ends, and its parent starts another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Process:
         self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._pairs)
 
     def serve(self) -> None:
-        """Until the parent closes the pipe."""
+        """Serve until the parent closes the link."""
         self._send(Hello())
         try:
             while True:
@@ -113,14 +113,14 @@ class Process:
             self._play(request, run)
             with self._until_stopped(request):
                 record = run.trace()
-        except BaseException:  # stopped or failed: what was decoded is kept
+        except BaseException:  # stopped or failed: keep what was decoded
             run.stop()
             self._conclude(request, run.trace(), memory)
             raise
         self._conclude(request, record, memory)
 
     def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
-        bare = replace(record, rounds=())  # they crossed as they came
+        bare = replace(record, rounds=())  # which were sent one by one
         used = memory.measured()
         self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
@@ -171,6 +171,6 @@ def _unexpected(error: Exception) -> SpecvizError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])
     return SpecvizError(
-        f"The worker process met an error it does not know ({named}).",
+        f"The worker process met an unexpected error ({named}).",
         remedy="Run again; if it happens again, report it with the text in the terminal.",
     )

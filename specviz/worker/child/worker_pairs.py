@@ -1,6 +1,6 @@
-"""The pairs that are loaded: more than one while they fit, the oldest let go first.
+"""The pairs that are loaded, and what the dashboard is told of them.
 
-The dashboard is told of one, the pair asked for last.
+It is told of one, the pair asked for last.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class WorkerPairs:
         self._send = send
         self._inbox = inbox
         self._pairs = LoadedPairs()
-        self._told: PairSpec | None = None  # the pair the dashboard takes for the loaded one
+        self._told: PairSpec | None = None  # the pair that the dashboard was told is loaded
 
     def get(self, spec: PairSpec) -> Pair | None:
         """The pair, if it is loaded."""
         return self._pairs.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:
-        """The pair, loaded unless it is there already; ``Interrupted`` if that is cancelled."""
+        """The pair, loaded if it is not yet; raises ``Interrupted`` if that is cancelled."""
         if self._pairs.get(spec) is None:
             self._told = None
             self._send(PairLoading(spec=spec))
@@ -46,7 +46,7 @@ class WorkerPairs:
         return pair
 
     def unload(self) -> None:
-        """Frees the models, and what a loading that broke off may have left."""
+        """Free the models, and whatever an interrupted loading left behind."""
         had_pairs = len(self._pairs) > 0
         self._pairs.clear()
         self._told = None
@@ -69,7 +69,7 @@ def _ready(spec: PairSpec, pair: Pair) -> PairReady:
 
 
 def _memory_bytes(pair: Pair | None) -> int:
-    """Bytes on the GPU where the pair is on one; else resident in this process."""
+    """Bytes in use: of the GPU if the pair is on one, else of this process."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
     return psutil.Process().memory_info().rss

@@ -1,7 +1,7 @@
-"""The dashboard's hold on the worker process: it queues, follows and replaces.
+"""The client of the worker process: queues requests, follows them, replaces a dead process.
 
-The queue lives here and one request at a time goes over, so a process that dies takes only
-that one with it. No call waits for the process, but for ``close``. Loads no models.
+The queue is kept here, and one request at a time is sent, so that a process that dies takes only
+that one with it. No call waits for the process, except ``close``. Loads no models.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Safe to call from any thread. The process starts with the first thing to do.
+    """Safe to call from any thread. The process starts when there is something to do.
 
-    ``on_over`` is called once for each run that ends, done or stopped, with a trace, but for those
-    that only warm up; in a thread of the worker's own or in that of ``close``.
+    ``on_over`` is called once for every run that was done or stopped and has a trace, unless it
+    only warmed up. The call comes from a thread of the link, or from that of ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
         self._on_over = on_over
-        self._over: list[Run] = []  # ended, and not told yet
+        self._over: list[Run] = []  # ended, but ``on_over`` has not been called yet
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
@@ -84,9 +84,9 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is at work or waits; what is measured in pauses does not count."""
+        """Whether a request is under way or waits; idle tasks do not count."""
         with self._lock:
-            return self._wanted is not None or any(True for _ in self._unended())
+            return self._wanted is not None or any(True for _ in self._requests())
 
     def start(self) -> None:
         with self._lock:
@@ -95,7 +95,7 @@ class Worker:
                 atexit.register(self.close)
 
     def close(self) -> None:
-        """End the process and all that it had to do; it may be started again."""
+        """End the process and all its requests; it may be started again."""
         with self._lock:
             link, self._link = self._link, None
             for session in list(self._releases):
@@ -116,7 +116,7 @@ class Worker:
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
 
-        ``fresh`` measures step costs again, should the kept ones be wrong.
+        ``fresh`` measures step costs again, in case the stored ones are wrong.
         """
         with self._lock:
             self._wanted = PrepareRequest(spec=spec, fresh=fresh)
@@ -133,7 +133,7 @@ class Worker:
         warm_up: bool = False,
         kind: str | None = None,
     ) -> Run:
-        """Join the queue; the session's former run, if it is not over, is stopped."""
+        """Queue a run; an earlier run of the session that is not over is stopped."""
         run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
@@ -147,7 +147,7 @@ class Worker:
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
-        """Look at a pair's small files, after what is in the queue already; and at prompts."""
+        """Queue a check of a pair's small files, and of whether the prompts fit."""
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
@@ -161,21 +161,21 @@ class Worker:
                 self._join(QueuedRequest(request=UnloadRequest()))
 
     def cancel_loading(self) -> None:
-        """Break off a loading at its next progress report; a run that waits for it is stopped."""
+        """Break off the loading at its next progress report; a run that needs it is stopped."""
         with self._lock:
             self._wanted = None
             if self._active is not None:
                 self._cancel(self._active)
 
     def cancel_release(self, session: str) -> None:
-        """The tab is still open: it is not released, though that was announced."""
+        """The tab is still open, so it is not released after all."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """The tab closed: after the grace its runs are stopped, unless it is kept."""
+        """The tab closed: stop its runs after the grace, unless ``cancel_release`` comes first."""
         self.cancel_release(session)
         timer = Timer(grace, self._drop, [session])
         timer.daemon = True
@@ -190,7 +190,7 @@ class Worker:
         self._send_next()
 
     def _send_next(self) -> None:
-        """One request at a time; a pair that was asked for is loaded when none waits."""
+        """Send one request at a time; a pair is only prepared when no request waits."""
         if self._queue or self._wanted is not None:
             self.start()
         if self._listening and self._active is None:
@@ -215,16 +215,16 @@ class Worker:
         waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
         return self._status.state == "loading" or self._wanted is not None or asked or waits
 
-    def _unended(self) -> Iterator[QueuedRequest]:
+    def _requests(self) -> Iterator[QueuedRequest]:
         if self._active is not None:
             yield self._active
         yield from self._queue
 
-    def _unfinished(self) -> list[Run]:
-        return [each.run for each in self._unended() if each.run and not each.run.finished]
+    def _unfinished_runs(self) -> list[Run]:
+        return [each.run for each in self._requests() if each.run and not each.run.finished]
 
     def _tell_places(self) -> None:
-        for place, run in enumerate(self._unfinished()):
+        for place, run in enumerate(self._unfinished_runs()):
             run.take_place(place)
 
     # Stopping
@@ -242,7 +242,7 @@ class Worker:
             self._tell_places()
 
     def _stop_all(self, session: str) -> None:
-        for run in self._unfinished():
+        for run in self._unfinished_runs():
             if run.session == session:
                 self._stop(run)
 
@@ -256,15 +256,15 @@ class Worker:
     def _drop(self, session: str) -> None:
         with self._lock:
             if self._releases.pop(session, None) is None:
-                return  # kept while the timer waited for the lock
+                return  # cancelled while the timer waited for the lock
             active = self._active
             if active is not None and active.run is not None and active.run.session == session:
-                others = [run for run in self._unfinished() if run.session != session]
+                others = [run for run in self._unfinished_runs() if run.session != session]
                 if all(run.spec != active.run.spec for run in others):
                     self._cancel(active)
             self._stop_all(session)
 
-    # What the process tells
+    # Events of the process
 
     def _on_event(self, link: Link, event: Event) -> None:
         with self._lock:
@@ -283,7 +283,7 @@ class Worker:
         self._tell_over()
 
     def _tell_over(self) -> None:
-        """Outside the lock: whoever hears of it may take its time."""
+        """Called outside the lock, because ``on_over`` may take its time."""
         with self._lock:
             over, self._over = self._over, []
         for run in over:
@@ -292,7 +292,7 @@ class Worker:
             try:
                 self._on_over(run)
             except Exception:
-                _log.exception("A run that is over could not be told of")
+                _log.exception("Handling a run that has ended failed")
 
     def _on_run_event(self, event: RunStarted | RunRound | RunRecord | OutlookMade) -> None:
         run = self._runs.get(event.run_id)
@@ -333,7 +333,7 @@ class Worker:
                 self._status = replace(self._status, memory_bytes=event.memory_bytes)
 
     def _tell_detail(self, event: Doing) -> None:
-        for run in self._unfinished()[:1]:
+        for run in self._unfinished_runs()[:1]:
             run.detail = event.progress.text if event.progress else ""
 
     def _on_ended(self, event: RequestEnded) -> None:
@@ -360,10 +360,10 @@ class Worker:
                 state="failed", spec=self._status.spec, error=error, memory_bytes=memory
             )
 
-    # Its end
+    # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Tell those concerned, and start another process if there is more to do."""
+        """Fail the lost request, and start another process if there is more to do."""
         with self._lock:
             if link is not self._link:
                 return
@@ -386,11 +386,11 @@ class Worker:
         return self._status.spec or (request.spec if asked else None)
 
     def _forget_all(self) -> None:
-        for run in self._unfinished():
+        for run in self._unfinished_runs():
             run.end("stopped")
             self._over.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
-        for queued in self._unended():
+        for queued in self._requests():
             if queued.check is not None:
                 queued.check.end(None, closed)
         self._active, self._wanted, self._listening = None, None, False

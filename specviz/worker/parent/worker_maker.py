@@ -1,4 +1,4 @@
-"""Runs of a plan made by the worker process: each is one request among those of the tabs."""
+"""Runs of a plan, made by the worker process as requests among those of the tabs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from specviz.worker.parent.handles import Run
 
 
 class WorkerMaker:
-    """A maker for one work. ``session`` is its place in the worker's queue: a tab's own runs go on
-    beside it. ``on_submit`` hears of each run that counts, to show it as it grows."""
+    """The maker for one piece of work. Its ``session`` is not that of any tab, so it stops no tab's
+    runs. ``on_submit`` gets every run but the warm-ups, to show it while it grows."""
 
     def __init__(
         self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None
