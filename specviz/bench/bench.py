@@ -1,9 +1,9 @@
 """The bench: this engine against transformers on the same pair, prompts and threads.
 
-Greedy, prefill timed apart, every lane once a repeat in turn, medians of the repeats. In
-float32 it refuses what makes lanes incomparable: other tokens, or at the fixed gamma another
-number of target passes. In half precision it tells where they parted. A ratio above 1 means
-that this engine is the faster one.
+Greedy; prefill is timed apart; every repeat runs all lanes in turn, and medians of the repeats are
+compared. In float32 the lanes must write the same tokens and, at the fixed gamma, make the same
+number of target passes, or the bench refuses. In half precision it reports where they diverged. A
+ratio above 1 means that this engine is faster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEFAULTS = Assistance()
 
 @dataclass(slots=True)
 class _Lane:
-    """One way to write the text, with the seconds it took: [prompt][repeat]."""
+    """One way to write the texts, and the seconds it took: [prompt][repeat]."""
 
     name: str
     write: Callable[[Sequence[int]], _Written]
@@ -44,7 +44,7 @@ class _Lane:
 
     @property
     def total(self) -> float:
-        """Median of the repeats, summed over the prompts."""
+        """The median of the repeats, summed over the prompts."""
         return sum(median(values) for values in self.seconds.values())
 
 
@@ -56,7 +56,7 @@ class _Written:
 
 
 def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, Any]:
-    """Every figure of the bench; ``quick`` takes fewer and shorter texts."""
+    """All figures of the bench; ``quick`` uses fewer prompts and shorter texts."""
     config = RunConfig(
         gamma=GAMMA, temperature=0.0, max_new_tokens=48 if quick else 128, ignore_eos=True
     )
@@ -106,9 +106,9 @@ def _lanes(pair: Pair, config: RunConfig, best: Assistance) -> dict[str, _Lane]:
 def _interleave(
     pair: Pair, lanes: dict[str, _Lane], prompts: Sequence[Preset], repeats: int, say: Say
 ) -> list[Divergence]:
-    """All lanes in turn, once unmeasured and then ``repeats`` times, on every prompt.
+    """Run all lanes in turn on every prompt, once to warm up and then ``repeats`` times.
 
-    Returns where a lane first left the words of plain decoding, for each prompt.
+    Returns where a lane first diverged from plain decoding, for every prompt.
     """
     parted: dict[tuple[str, str], Divergence] = {}
     for repeat in range(repeats + 1):
@@ -128,7 +128,7 @@ def _interleave(
 
 
 def _check_passes(pair: Pair, written: dict[str, _Written]) -> None:
-    """Of the same words, in an arithmetic that does not part the drafts."""
+    """Lanes with the same words and exact drafts must have made the same target passes."""
     ours, theirs = (written[key].target_forwards for key in ("bare", "hf_fixed"))
     same_words = written["bare"].token_ids == written["hf_fixed"].token_ids
     if exact(pair) and same_words and ours != theirs:
@@ -189,7 +189,7 @@ def _rival(
 def _best_assistance(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Say
 ) -> Assistance:
-    """The best of a small grid for transformers, over all prompts."""
+    """The settings of a small grid that are fastest for transformers, over all prompts."""
     say(f"searching transformers' best of {len(_GRID)} settings")
     seconds = dict.fromkeys(_GRID, 0.0)
     for preset in prompts:
@@ -201,7 +201,7 @@ def _best_assistance(
 
 
 def _large_vocabulary_record_cost(config: RunConfig, repeats: int, say: Say) -> float:
-    """The record's price where a distribution has 128,000 entries, on a tiny random pair."""
+    """What recording costs with a vocabulary of 128,000 tokens, on a tiny random pair."""
     from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")

@@ -1,4 +1,4 @@
-"""How far the accounting and the forecast hold, and what speculation gains on stories."""
+"""How well the accounted and the forecast speedup hold, and what speculation gains on stories."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class BenchFigures:
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Step costs and profiles first, then the runs they are held against."""
+    """Measure step costs and profiles first, then the runs that they are compared with."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")
     kinds = [preset.kind for preset in prompts]
     profiles = {kind: measure_profile(pair, config, kind) for kind in kinds}
-    for kind in kinds:  # kept for the runs of others, which end at the end of the text
+    for kind in kinds:  # stored for ordinary runs, which stop at the end of the text
         measure_profile(pair, replace(config, ignore_eos=False), kind)
     say("accounting")
     runs = {preset.kind: _measured(pair, preset, config) for preset in prompts}
@@ -91,14 +91,14 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Every second story: gamma is chosen on the others."""
+    """Every second story; gamma is chosen on the others."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 
 def _best_gamma(
     profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
-    """The gamma with the best forecast from the stories that are not measured."""
+    """The gamma with the best forecast, made from the stories that are not measured."""
     held_back = {preset.text for preset in measured}
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)

@@ -1,4 +1,4 @@
-"""The player's data: what is on the stage now, as plain values. See assets/player/payload.d.ts."""
+"""The player's data: what it shows now, as values for JSON. See assets/player/payload.d.ts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from specviz.record.trace import RunConfig, Trace
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
 JsonObject = dict[str, Any]
-# How the families that the engine knows write the end of a text.
+# How the model families that the engine knows write the end of a text.
 _END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """How a run stands, in the player's words."""
+    """The state of a run, as the player is told it."""
 
     id: str
     state: str
     label: str
     detail: str = ""
     remedy: str = ""
-    sentence: str | None = None  # while there is no verdict
+    sentence: str | None = None  # shown while there is no verdict
     waiting: bool = False  # the stage still shows the run before
 
 
@@ -47,7 +47,7 @@ class ChartPoint:
     label: str
     current: bool
     partial: bool  # the run was broken off
-    few: bool  # with so few rounds, a pace says little
+    few: bool  # so few rounds that its rate says little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def payload(
     growing: bool = False,
     tour: Tour = "never",
 ) -> JsonObject:
-    """Everything the player shows; of the rounds those from ``start`` on."""
+    """Everything the player shows; of the rounds only those from ``start`` on."""
     figures = figures or metrics(trace)
     return {
         "run": _run(trace, status),
@@ -93,7 +93,7 @@ def payload(
 def payload_of_trace(
     trace: Trace, *, run_id: str, state: str, label: str, figures: Metrics | None = None
 ) -> JsonObject:
-    """A whole trace at rest; ``figures`` of it, where they are known already."""
+    """A trace that is complete; ``figures`` are those of it, if they are known already."""
     figures = figures or metrics(trace)
     status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
@@ -102,7 +102,7 @@ def payload_of_trace(
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """What was foretold from other texts, else an extrapolation of this run."""
+    """The forecast from other texts if there is one, else an extrapolation of this run."""
     costs = trace.step_costs
     if costs is None or (not costs.draft and trace.config.drafter == "model"):
         return None
@@ -172,7 +172,7 @@ def _throughput(
 
 
 def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """What the curves say of a gamma; nothing beyond their end."""
+    """The forecast rate at a gamma; None beyond the end of the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
@@ -182,7 +182,7 @@ def _asked(trace: Trace) -> NextRun:
 
 
 def _law_of(asked: NextRun) -> tuple[object, ...]:
-    """All that acceptance hangs on, besides luck: runs alike in it have one forecast."""
+    """Everything that acceptance depends on but chance: runs alike in it share a forecast."""
     config = asked.config
     rule = None if config.lossless else (config.epsilon, config.residual)
     sampling = (config.temperature, config.top_k, config.top_p)

@@ -1,7 +1,7 @@
-"""A trace as the player takes it: plain values that JSON can hold. See assets/player/payload.d.ts.
+"""A trace as values for JSON, as the player reads them. See assets/player/payload.d.ts.
 
-Probabilities that decide a verdict keep every digit, so that it can be replayed by hand;
-those of the alternatives, which are only drawn, are rounded.
+Probabilities that decide a verdict keep all digits, so that it can be checked by hand; those of
+the alternatives, which are only drawn, are rounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def prompt_texts(trace: Trace) -> list[str]:
 
 
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
-    """The rounds from ``start`` on. A token that adds another text than its own says so."""
+    """The rounds from ``start`` on; ``adds`` where a token adds another text than its own."""
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     for (index, place), text in _adds(trace).items():
         if index >= start:
@@ -40,7 +40,7 @@ def _adds(trace: Trace) -> dict[Place, str]:
 
 
 def lanes(trace: Trace, *, noisy: bool) -> JsonObject | None:
-    """Both lanes as they were timed; None where the target alone was not."""
+    """Both lanes as they were timed; None if the target alone was not measured."""
     target = target_seconds(trace)
     if target is None:
         return None
@@ -48,10 +48,10 @@ def lanes(trace: Trace, *, noisy: bool) -> JsonObject | None:
 
 
 def lane_parts(trace: Trace) -> list[JsonObject]:
-    """The seconds of each round, in its parts.
+    """The seconds of every round, divided into its parts.
 
-    Their lengths are the mean of the timed repeats, where there are some; how a round divides
-    into its parts is known from the run that was watched.
+    A round's length is the mean of the timed repeats, if there are any. Its division comes from the
+    run that was watched.
     """
     repeats = _mean_block(trace.baseline, "speculative") if trace.baseline else None
     totals = repeats or [entry.times.decode for entry in trace.rounds]
@@ -59,7 +59,7 @@ def lane_parts(trace: Trace) -> list[JsonObject]:
 
 
 def target_seconds(trace: Trace) -> list[float] | None:
-    """The seconds of each token of the target alone; None where it was not timed."""
+    """The seconds of every token of the target alone; None if it was not timed."""
     target = _mean_block(trace.baseline, "target") if trace.baseline else None
     return None if target is None else [_significant(seconds) for seconds in target]
 

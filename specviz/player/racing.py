@@ -1,8 +1,7 @@
-"""Recordings of several lanes as the player races them: on one clock, beside the target alone.
+"""The data for a race: runs of several lanes on one clock, beside the target alone.
 
-Each lane keeps the stage it would have by itself, so that choosing a lane shows its text, its
-rounds and its figures. Times are those of ``lanes``: what was measured, and nothing besides.
-See assets/player/payload.d.ts.
+A lane has the same data as a run shown by itself, so that choosing a lane shows its text, its
+rounds and its figures. All times were measured. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ def race_payload(
 ) -> JsonObject:
     """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
 
-    ``figures`` of the traces, where they are known already: only intervals are added.
+    ``figures`` are those of the traces, if they are known already; only intervals are added.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
-    assert all(trace.rounds for trace in traces), "a lane without a round has nowhere to run"
+    assert all(trace.rounds for trace in traces), "a lane needs at least one round"
     figures = _with_intervals(traces, figures)
     lanes = [
         _lane(str(label), trace, each)
@@ -52,7 +51,7 @@ def race_payload(
 
 
 def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:
-    """The prompts, by their places, on which every lane has a run."""
+    """The numbers of the prompts on which every lane has a run."""
     made = {(run.job.item, run.job.lane) for run in measured}
     items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
     return tuple(item for item in items if all((item, lane) in made for lane in lanes))
@@ -61,9 +60,9 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Of each lane the run on that prompt that is nearest its median rate there.
+    """For every lane, its run on that prompt with the rate nearest the lane's median there.
 
-    Nearest the median of all prompts, lanes would write unlike texts.
+    All are on one prompt, because lanes with different prompts would not write the same text.
     """
     of_it = {run.job: run for run in measured if run.job.item == item}.values()
     lanes = range(len(comparison.lanes))
@@ -86,7 +85,7 @@ def _lane(label: str, trace: Trace, figures: Metrics) -> JsonObject:
 
 
 def _lane_id(label: str, trace: Trace) -> str:
-    """Another recording, another name: the player keeps what it knows by it."""
+    """Differs for every recording, because the player remembers by it what it has been sent."""
     told = repr((label, trace.config, trace.token_ids, [entry.times for entry in trace.rounds]))
     return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
@@ -96,7 +95,7 @@ def _race_id(lanes: Sequence[JsonObject]) -> str:
 
 
 def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[JsonObject]:
-    """Each target by itself, once: along the words of the first lane that it was timed beside."""
+    """Every target alone, once, as it was timed along the words of the first lane that has it."""
     found: dict[tuple[str, str], JsonObject] = {}
     for label, trace in zip(labels, traces, strict=True):
         seconds = target_seconds(trace)

@@ -124,7 +124,7 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(bench, "generate", altered)
-    said = "'transformers generate' left the words of plain decoding at token 48 of the story"
+    said = "'transformers generate' diverged from plain decoding at token 48 of the story"
     with pytest.raises(PairError, match=said):
         interleave(pair)
     (parted,) = interleave(in_half(pair))
