@@ -38,7 +38,6 @@ def history() -> History:
         session="a",
         spec=PairSpec(),
         config=trace.config,
-        prompt_text=trace.prompt.text,
         on_stop=lambda run: None,
     )
     run.begin(replace(trace, rounds=(), baseline=None, text=""), None)

@@ -50,9 +50,7 @@ class ReadyWorker:
     def submit(
         self, session: str, spec: PairSpec, prompt: str, config: RunConfig, **settings: Any
     ) -> Run:
-        run = Run(
-            session=session, spec=spec, config=config, prompt_text=prompt, on_stop=lambda _run: None
-        )
+        run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
         trace = make_trace(["aa", "ar"], config=config)
         blocks = make_baseline(
             target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.02] * 2] * 2

@@ -134,7 +134,7 @@ class Worker:
         kind: str | None = None,
     ) -> Run:
         """Queue a run; an earlier run of the session that is not over is stopped."""
-        run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
+        run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind

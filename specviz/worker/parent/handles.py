@@ -39,14 +39,12 @@ class Run:
         session: str,
         spec: PairSpec,
         config: RunConfig,
-        prompt_text: str,
         on_stop: Callable[[Run], None],
     ) -> None:
         self.id = uuid.uuid4().hex
         self.session = session
         self.spec = spec
         self.config = config
-        self.prompt_text = prompt_text
         self.warm_up = False  # only prepares the next run
         self.memory_bytes: int | None = None  # taken by the run, once it is over
         self.detail = ""
