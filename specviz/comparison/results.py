@@ -15,7 +15,7 @@ from specviz.comparison.lane_results import (
 )
 from specviz.comparison.plan import Plan
 from specviz.comparison.statistics import Ratio, Spread, ratio
-from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, compare_lanes
+from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
         plan=plan,
         lanes=results,
         target=target_result([run for own in by_lane for run in own]),
-        verdict=compare_lanes(results, [log_rates(own) for own in by_lane]),
+        verdict=verdict_of(results, [log_rates(own) for own in by_lane]),
         kinds=_kinds(plan, by_lane),
     )
 

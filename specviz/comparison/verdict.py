@@ -34,7 +34,7 @@ class ComparisonVerdict:
     notes: tuple[str, ...] = ()
 
 
-def compare_lanes(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
+def verdict_of(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
     """``rates`` are the logarithms of tokens per second, a mapping for every lane."""
     ranking, ratios = _ranking(rates), _ratios(rates)
     lead = _lead(ranking, ratios)

@@ -51,8 +51,8 @@ class ChartPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextRun:
-    """What the next run would be."""
+class RunChoice:
+    """What a run is asked for: settings, prompt, and the prompt's kind."""
 
     config: RunConfig
     prompt: str
@@ -66,7 +66,7 @@ def payload(
     start: int = 0,
     curves: ThroughputCurves | None = None,
     points: Sequence[ChartPoint] = (),
-    chosen: NextRun | None = None,
+    chosen: RunChoice | None = None,
     figures: Metrics | None = None,
     growing: bool = False,
     tour: Tour = "never",
@@ -153,7 +153,7 @@ def _throughput(
     points: Sequence[ChartPoint],
     trace: Trace,
     figures: Metrics,
-    chosen: NextRun | None,
+    chosen: RunChoice | None,
 ) -> JsonObject | None:
     if curves is None:
         return None
@@ -177,11 +177,11 @@ def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
 
-def _asked(trace: Trace) -> NextRun:
-    return NextRun(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+def _asked(trace: Trace) -> RunChoice:
+    return RunChoice(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
 
 
-def _law_of(asked: NextRun) -> tuple[object, ...]:
+def _law_of(asked: RunChoice) -> tuple[object, ...]:
     """Everything that acceptance depends on but chance: runs alike in it share a forecast."""
     config = asked.config
     rule = None if config.lossless else (config.epsilon, config.residual)

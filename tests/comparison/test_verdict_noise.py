@@ -14,7 +14,7 @@ import pytest
 from specviz.comparison import ComparisonVerdict, LaneResult, compare
 from specviz.comparison.plan import SuiteItem
 from specviz.comparison.statistics import PromptRepeat
-from specviz.comparison.verdict import compare_lanes
+from specviz.comparison.verdict import verdict_of
 from tests.comparison.synthetic import make_plan, run_of, runs_of
 
 COMPARISONS = 2000
@@ -71,7 +71,7 @@ def simulated(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str, difference: float
 ) -> list[ComparisonVerdict]:
     drawn = islice(rates_of(noise, over, difference), COMPARISONS)
-    return [compare_lanes(lanes, rates) for rates in drawn]
+    return [verdict_of(lanes, rates) for rates in drawn]
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
@@ -88,7 +88,7 @@ def test_whole_comparisons_of_runs_come_to_the_same_verdict(
             run_of(plan, job, seconds=0.02 / math.exp(rates[job.lane][job.item, job.repeat]))
             for job in plan.jobs()
         ]
-        found, wanted = compare(plan, runs).verdict, compare_lanes(lanes, rates)
+        found, wanted = compare(plan, runs).verdict, verdict_of(lanes, rates)
         assert (found.winner, found.ranking) == (wanted.winner, wanted.ranking)
         one, other = found.ratios[0, 1], wanted.ratios[0, 1]
         assert (one.over, one.count) == (other.over, other.count) == (over, UNITS[over])

@@ -9,7 +9,7 @@ from typing import Any
 from specviz import ASSETS
 from specviz.player.payload import (
     JsonObject,
-    NextRun,
+    RunChoice,
     RunStatus,
     chart_point,
     curves_of,
@@ -55,7 +55,7 @@ def live(trace: Trace, **others: Any) -> JsonObject:
         start=len(trace.rounds) - 1,
         curves=curves_of(trace, figures, None),
         points=[point] if point else [],
-        chosen=NextRun(config=trace.config, prompt=trace.prompt.text, kind=None),
+        chosen=RunChoice(config=trace.config, prompt=trace.prompt.text, kind=None),
         growing=True,
         **others,
     )

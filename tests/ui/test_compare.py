@@ -138,10 +138,10 @@ def test_another_page_and_back_leaves_all_as_it_was() -> None:
 
 def test_lanes_of_another_page_are_taken_over() -> None:
     app = compare_page("gamma=3", "gamma=4")
-    app.session_state["compare_lanes"] = ["gamma=9,temperature=1.0"]
+    app.session_state["verdict_of"] = ["gamma=9,temperature=1.0"]
     sound(app.run())
     assert [lane.config.gamma for lane in lanes_of(app)] == [9, 2]
-    assert "compare_lanes" not in app.session_state
+    assert "verdict_of" not in app.session_state
 
 
 def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:

@@ -168,7 +168,7 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
         keep(library, make_trace(config=RunConfig(gamma=gamma, temperature=0.5)))
     app = choose(runs_page(), *range(6))
     sound(app.button(key="runs_compare").click().run())
-    lanes = app.session_state["compare_lanes"]
+    lanes = app.session_state["verdict_of"]
     default = Lane(spec=PairSpec(), config=RunConfig())
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}

@@ -51,7 +51,7 @@ def test_settings_that_go_from_page_to_page(heard: list[str]) -> None:
     at_page(app, "compare")
     app.slider(key="compare_length").set_value(24)
     sound(app.slider(key="compare_repeats").set_value(3).run())
-    app.session_state["compare_lanes"] = ["gamma=3", "gamma=4"]  # as Runs puts them there
+    app.session_state["verdict_of"] = ["gamma=3", "gamma=4"]  # as Runs puts them there
     at_page(app, "runs")
     at_page(app, "compare")
     assert app.slider(key="compare_length").value == 24

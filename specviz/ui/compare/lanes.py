@@ -29,7 +29,7 @@ from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
 from specviz.ui.widgets.plain_text import as_text
 
-TAKEN = "compare_lanes"  # lanes as text that another page has put there
+TAKEN = "verdict_of"  # lanes as text that another page has put there
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # as the figures draw them
 _KEY = "compare cards"
 _LINK = "lane"

@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.player.payload import (
     ChartPoint,
-    NextRun,
+    RunChoice,
     RunStatus,
     Tour,
     chart_point,
@@ -33,7 +33,7 @@ _TICK = 0.25  # seconds; twice as often, updates are dropped
 
 
 def show_stage(
-    worker: Worker, seen: PairStatus, history: History, chosen: NextRun, tour: Tour
+    worker: Worker, seen: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> None:
     """Draw the player where the caller stands, and keep it fed; ``seen`` is the script's look."""
 
@@ -54,7 +54,7 @@ def _is_busy(status: PairStatus, history: History) -> bool:
 
 
 def _stage_data(
-    status: PairStatus, history: History, chosen: NextRun, tour: Tour
+    status: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> dict[str, Any]:
     """The run's state is read before its rounds: what is told may lag, it never runs ahead."""
     run = history.current

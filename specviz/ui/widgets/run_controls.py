@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
-from specviz.player.payload import NextRun
+from specviz.player.payload import RunChoice
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
@@ -64,7 +64,7 @@ def restart_is_settled() -> None:
     st.session_state[_RESTART] = False
 
 
-def chosen_so_far(*, has_chat: bool) -> NextRun:
+def chosen_so_far(*, has_chat: bool) -> RunChoice:
     """What the controls say, before they are drawn: as they stand, else as the link has them."""
     prompt = _PROMPT.settle()
     values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
@@ -75,7 +75,7 @@ def chosen_so_far(*, has_chat: bool) -> NextRun:
         config = RunConfig(**values)
     except ConfigError:  # a link may say anything
         config = RunConfig()
-    return NextRun(config=config, prompt=prompt, kind=kind_of(prompt))
+    return RunChoice(config=config, prompt=prompt, kind=kind_of(prompt))
 
 
 # As the controls begin; of the run's settings those that its figures are foretold by.
