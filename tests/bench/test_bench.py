@@ -44,7 +44,7 @@ def few_presets() -> tuple[Preset, ...]:
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    """Fewer prompts and a smaller grid; all else is as it is."""
+    """Fewer prompts and a smaller grid; everything else is the real bench."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
@@ -110,7 +110,7 @@ def interleave(pair: Pair) -> list[Divergence]:
 
 
 def in_half(pair: Pair) -> Pair:
-    """Said to be in half precision; its work is the same."""
+    """A pair that claims half precision but works as before."""
     return replace(pair, environment=replace(pair.environment, dtype="bfloat16"))
 
 
@@ -133,7 +133,7 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:
-    """Of the target's two best logits after so many tokens of plain decoding."""
+    """Between the target's two best logits after so many tokens of plain decoding."""
     ids = encode_prompt(pair, text, chat=False)
     settings = RunConfig(temperature=0.0, max_new_tokens=position, ignore_eos=True)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""``--against``: what is held against what, what is refused, and which exit codes there are."""
+"""``--against``: what is compared, what is refused, and the exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asked(*more: str, lanes: list[str] = LANES) -> Any:
 
 @pytest.fixture
 def record() -> Record:
-    """Of a comparison that was saved."""
+    """The JSON object of a saved comparison."""
     plan = plan_from(asked())
     return json.loads(json.dumps(comparison_to_json(compare(plan, runs_of(plan, lambda _: {})))))
 

@@ -1,4 +1,4 @@
-"""``compare``: end to end on a tiny pair, broken off and gone on with, and what it refuses."""
+"""``compare``: end to end on a tiny pair, interrupted and continued, and what it refuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Step costs are put in place; all comparisons of the module share one library."""
+    """Has step costs already; all comparisons of the module share one library."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))

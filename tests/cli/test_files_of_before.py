@@ -28,7 +28,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def still(before: Any, now: Any, where: str = "") -> None:
-    """All that was there is there, with the same value; what came later may stand beside it."""
+    """Everything that was there still has the same value; new entries may have been added."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in now, f"{where}.{key}"

@@ -1,4 +1,4 @@
-"""What is told while a pair is made ready, as lines."""
+"""Progress while a pair is loaded, in lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOLD = (
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    """An engine that tells of a download while it loads."""
+    """An engine that reports a download while it loads."""
 
     class TellingEngine(FakeEngine):
         def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:

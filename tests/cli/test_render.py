@@ -1,4 +1,4 @@
-"""Each fate is told by colour and by form; rows keep to the width."""
+"""The fate of a token shows by colour and by a mark; rows keep to the width."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 
 FILE = Path(__file__).with_name("lane_noise.json")
-SEEDS = 3  # of each prompt
+SEEDS = 3  # for a prompt
 
 
 def measure() -> dict[str, Any]:

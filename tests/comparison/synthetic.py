@@ -1,4 +1,4 @@
-"""Runs made by hand for a plan: what each lane accepts and how long its rounds take."""
+"""Runs made by hand for a plan: what the lanes accept and how long their rounds take."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_of(
     memory: int | None = 100,
     **fields: Any,
 ) -> LaneRun:
-    """``seconds`` is the time of a round; the second of each two blocks drifts."""
+    """``seconds`` is the time of a round; of the two blocks of a lane the second drifts."""
     trace = make_trace(rounds, config=job.config(plan), **fields)
     blocks = make_baseline(
         target=([STEP] * len(trace.token_ids), [STEP * (1 + drift)] * len(trace.token_ids)),

@@ -1,4 +1,4 @@
-"""A kept comparison opened again: the runs that are whole, and never models mixed in a lane."""
+"""A kept comparison opened again: only whole runs, and no lane with different models."""
 
 from __future__ import annotations
 

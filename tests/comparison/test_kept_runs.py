@@ -1,4 +1,4 @@
-"""Generations of a comparison's kept runs: what is gone on with, and what is never mixed."""
+"""Generations of the kept runs of a plan: which are continued, and that none are mixed."""
 
 from __future__ import annotations
 

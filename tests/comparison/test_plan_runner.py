@@ -1,4 +1,4 @@
-"""A plan's runs: their order, what is skipped, kept and thrown away; pairs that stay loaded."""
+"""The runs of a plan: their order, which are skipped, kept or thrown away; loaded pairs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
-    """Of runs on the tiny pair, which is loaded already."""
+    """A maker of runs on the tiny pair, which is loaded already."""
     monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _tell: pair)
     return InProcessMaker(_nobody)
 
@@ -110,7 +110,7 @@ def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder
 
 
 def weights(pair: Pair, *, draft: bool) -> int:
-    """By their parameters; the tiny models tie none."""
+    """From the parameters, of which the tiny models share none."""
     assert pair.info.draft is not None
     counts = [pair.info.target.parameters, pair.info.draft.parameters if draft else 0]
     return sum(counts) * 4
@@ -154,11 +154,11 @@ def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
         )
 
 
-# LaneRatios that stay loaded
+# Pairs that stay loaded
 
 
 class FakeMemory:
-    """LaneRatios of 1 GB each and room for so many; what was loaded and let go."""
+    """Pairs of 1 GB, and memory for a few; notes what was loaded and let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
         self.loaded: list[str | None] = []

@@ -18,7 +18,7 @@ WOBBLE = (1.0, 1.01, 0.99)
 
 
 def wobbling(job: Job, **by_lane: Any) -> dict[str, Any]:
-    """Round times of a lane, a little off from repeat to repeat and differently by lane."""
+    """Round times of a lane, a little different for every repeat and lane."""
     seconds = by_lane["seconds"][job.lane]
     return {"seconds": seconds * (WOBBLE[(job.repeat + job.lane) % 3])}
 
@@ -153,7 +153,7 @@ def test_other_sampling_and_a_lossy_rule_are_said() -> None:
 
 
 def reasoned(first: dict[str, Any], second: dict[str, Any], *gammas: int) -> str:
-    """Both lanes are as fast as their figures say."""
+    """A comparison whose lanes are as fast as their figures say."""
     plan = make_plan(*gammas)
     found = compare(
         plan,

@@ -1,5 +1,5 @@
 """The forecast: worked by hand on profiles made by hand; a measured profile against the
-library's logits; and nothing where there is nothing to go by."""
+library's logits; and none without a profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs that stay loaded, and when they are read anew."""
+"""Pairs that stay loaded, and when they are loaded anew."""
 
 from __future__ import annotations
 

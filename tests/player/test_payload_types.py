@@ -78,7 +78,7 @@ def sent() -> list[tuple[str, JsonObject]]:
 
 
 def spoilt() -> list[tuple[str, JsonObject]]:
-    """Payloads that do not fit, each in one thing."""
+    """Payloads with one fault."""
     data = payload_of_trace(full_trace(), run_id="f", state="done", label="f")
     run, first = data["run"], data["rounds"]["items"][0]
     rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
@@ -97,7 +97,7 @@ def test_payloads_have_the_declared_shape(tmp_path: Path) -> None:
     for index, (name, data) in enumerate(sent()):
         lines.append(f"export const sent{index}: {name} = {json.dumps(data)};")
     for index, (name, data) in enumerate(spoilt()):
-        lines.append("// @ts-expect-error")  # which is an error itself where nothing is wrong
+        lines.append("// @ts-expect-error")  # which is itself an error if the next line has none
         lines.append(f"export const spoilt{index}: {name} = {json.dumps(data)};")
     (tmp_path / "payloads.ts").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "tsconfig.json").write_text(json.dumps(CONFIG), encoding="utf-8")

@@ -30,7 +30,7 @@ PLAN = Plan(
 
 
 class ReadyWorker:
-    """Each run is over when it is submitted, and kept as the dashboard keeps every run."""
+    """Its runs are over when submitted, and are kept as the dashboard keeps them."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
         trace, check = make_trace(), Check(spec)

@@ -1,4 +1,4 @@
-"""Work on the real worker: a comparison to its verdict, broken off, gone on; works in line."""
+"""Work on the real worker: a comparison run to its end, interrupted, continued, and queued."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def carried_out(work: ComparisonWork) -> ComparisonWork:
 
 @contextmanager
 def in_a_thread(work: ComparisonWork) -> Iterator[ComparisonWork]:
-    """Carried out beside the test, and stopped at its end."""
+    """Carries work out in a thread, and stops it when the test ends."""
     thread = Thread(target=work.carry_out)
     thread.start()
     try:
@@ -125,7 +125,7 @@ def test_what_was_broken_off_goes_on_where_it_was(
     made = first.make_rest()
     next(made)
     next(made)
-    assert first.comparison is not None  # of what there is
+    assert first.comparison is not None  # of the runs so far
     assert not first.comparison.complete
     second = carried_out(work_of(asked, worker, library))
     assert (second.state, second.found, second.progress) == ("done", 2, (4, 4))
@@ -157,7 +157,7 @@ def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
     memories = {row.summary.drafter: row.memory_bytes for row in rows}
     assert memories == {"model": 4 * (6_099_648 + 1_229_376), "prompt-lookup": 4 * 6_099_648}
     kinds = {run.trace.prompt.kind for run in told if run.trace}
-    assert kinds == {"recipes"}  # whoever keeps it first
+    assert kinds == {"recipes"}  # whoever keeps the run first
 
 
 def test_a_library_that_takes_nothing_ends_no_comparison_of_the_dashboard(

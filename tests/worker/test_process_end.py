@@ -1,4 +1,4 @@
-"""The process dies: the reason is told, nothing finished is lost, another takes its place."""
+"""The process dies: the reason is shown, finished rounds are kept, another process starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several sessions, one device: first come first served, and a tab that closes lets go."""
+"""Several sessions on one device: first come, first served; a closed tab leaves the queue."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def pairs_of(told: list[Event]) -> WorkerPairs:
 
 
 def pair_events(told: list[Event]) -> list[tuple[str, str | None]]:
-    """Those of pairs since the last call."""
+    """The events about pairs since the last call."""
     found = [
         (type(event).__name__, event.spec.name)
         for event in told
