@@ -33,7 +33,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         prepare_streams()
-        code = _obey(argv)
+        code = _exit_code(argv)
         sys.stdout.flush()
     except OutputError as error:
         discard_output()
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _obey(argv: Sequence[str] | None) -> int:
+def _exit_code(argv: Sequence[str] | None) -> int:
     try:
         return _command(argv)
     except OutputError:

@@ -39,7 +39,7 @@ _NO_ROOM = "Choose another place; the runs are kept."
 def command(options: argparse.Namespace) -> int:
     """The exit code 1 means that a lane is slower, so no other end may have it."""
     try:
-        return _obey(options)
+        return _exit_code(options)
     except (SpecvizError, BrokenPipeError):
         raise
     except Exception:
@@ -47,7 +47,7 @@ def command(options: argparse.Namespace) -> int:
         return OUR_BUG
 
 
-def _obey(options: argparse.Namespace) -> int:
+def _exit_code(options: argparse.Namespace) -> int:
     plan = plan_from(options)
     limit = RegressionLimit.of(options, plan)
     for path, flag in ((options.out, "--out"), (options.html, "--html")):
@@ -103,13 +103,13 @@ def _compared(
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
     """The comparison, its runs, and how many of them were kept before and how many are new."""
     work = _work(plan, options)
-    work.look()
+    work.prepare()
     before, total = work.progress
     _tell_what_is_kept(work, restart=options.restart)
     if before < total and work.blocks:
         _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
     try:
-        for run in work.make_rest():
+        for run in work.make_missing():
             _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
     except KeyboardInterrupt:
         kept = work.progress[0]

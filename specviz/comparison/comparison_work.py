@@ -232,7 +232,7 @@ class ComparisonWork(Work):
                 self._comparison = len(measured), compare(self.plan, measured)
             return self._comparison[1]
 
-    def look(self) -> None:
+    def prepare(self) -> None:
         """Check the pairs and the prompts, and open the kept runs; raises SpecvizError."""
         self._state = "checking"
         checks = self._checks()
@@ -241,14 +241,14 @@ class ComparisonWork(Work):
         self._open_kept(checks)
         self._state = "running"
 
-    def make_rest(self) -> Iterator[LaneRun]:
+    def make_missing(self) -> Iterator[LaneRun]:
         """Make the missing runs and yield each once it is kept; raises what breaks it off."""
         done = {job.key for job in self._measured}
-        return run_plan(self.plan, self._make, self._take, done)
+        return run_plan(self.plan, self._make, self._keep, done)
 
     def _work(self) -> None:
-        self.look()
-        for _ in self.make_rest():
+        self.prepare()
+        for _ in self.make_missing():
             pass
 
     def _checks(self) -> dict[PairSpec, PairCheck]:
@@ -276,7 +276,7 @@ class ComparisonWork(Work):
             self._measured = {run.job: run for run in kept.runs}
         self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
 
-    def _take(self, made: LaneRun, run_id: str | None) -> None:
+    def _keep(self, made: LaneRun, run_id: str | None) -> None:
         if self._kept is not None:
             try:
                 self._kept.keep(made, run_id=run_id)

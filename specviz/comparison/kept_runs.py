@@ -52,7 +52,7 @@ class KeptRuns:
         newest = max(_generations(plan, library), default=0)
         self._generation = max(newest + 1, 2 if reuse == "restarted" else 1)
         if newest and reuse != "none":
-            self._look_into(newest, reuse)
+            self._continue(newest, reuse)
 
     @property
     def key(self) -> str:
@@ -100,7 +100,7 @@ class KeptRuns:
         )
         self.runs.append(run)
 
-    def _look_into(self, newest: int, reuse: Reuse) -> None:
+    def _continue(self, newest: int, reuse: Reuse) -> None:
         jobs = {job.key: job for job in self._plan.jobs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()

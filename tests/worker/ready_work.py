@@ -73,11 +73,11 @@ def compare_all(words: list[str]) -> int:
     maker = WorkerMaker(cast("Worker", ReadyWorker()), "work")
     reuse: Reuse = "none" if "again" in words else "any"
     work = ComparisonWork(PLAN, maker, Library(), reuse=reuse, must_keep=True)
-    work.look()
+    work.prepare()
     done, planned = work.progress
     print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
     try:
-        for _ in work.make_rest():
+        for _ in work.make_missing():
             print(f"kept {work.progress[0]} of {planned}", file=sys.stderr, flush=True)
     except SpecvizError as error:
         print(error, file=sys.stderr)

@@ -121,8 +121,8 @@ def test_what_was_broken_off_goes_on_where_it_was(
 ) -> None:
     asked = plan(spec, spec)
     first = work_of(asked, worker, library)
-    first.look()
-    made = first.make_rest()
+    first.prepare()
+    made = first.make_missing()
     next(made)
     next(made)
     assert first.comparison is not None  # of the runs so far
@@ -132,11 +132,11 @@ def test_what_was_broken_off_goes_on_where_it_was(
     kept = {each.job: each.trace for each in second.measured}
     assert all(kept[each.job] == each.trace for each in first.measured)
     fresh = work_of(asked, worker, library, reuse="none")
-    fresh.look()
-    next(fresh.make_rest())
+    fresh.prepare()
+    next(fresh.make_missing())
     assert fresh.found == 0
     again = work_of(asked, worker, library)
-    again.look()
+    again.prepare()
     assert [each.trace for each in again.measured] == [each.trace for each in fresh.measured]
 
 
@@ -325,7 +325,7 @@ ONE, TWO = PairSpec(name="one"), PairSpec(name="two")
 def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: str) -> None:
     checker = Checker(free)
     work = ComparisonWork(plan(ONE, TWO, ONE), checker, None)
-    work.look()
+    work.prepare()
     assert (work.state, work.plan.order) == ("running", order)
     assert work.blocks == (("one", "two") if order == "blocks" else ())
     assert checker.checked == [ONE, TWO]
