@@ -101,6 +101,7 @@ class KeptRuns:
         self.runs.append(run)
 
     def _continue(self, newest: int, reuse: Reuse) -> None:
+        """Continue the newest generation, if ``reuse`` allows it."""
         jobs = {job.key: job for job in self._plan.jobs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()
