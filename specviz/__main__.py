@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def start() -> int:
-    """Ctrl-C may come while the commands are still being imported."""
+    """The import is in here, because Ctrl-C may come while it is under way."""
     try:
         from specviz.cli import main
 

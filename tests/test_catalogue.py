@@ -14,8 +14,8 @@ import pytest
 
 from specviz.cli.compare_table import kind_figures, lane_figures
 from specviz.cli.figures import LABEL_COLUMNS, render_figures
-from specviz.cli.painter import Painter
 from specviz.cli.render import INDENT
+from specviz.cli.terminal_text import Painter
 from specviz.comparison import table as lane_table
 from specviz.player import summary
 from specviz.record.figures import CATALOGUE, titled

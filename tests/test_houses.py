@@ -20,7 +20,7 @@ LIGHT = (
     "specviz.record.metrics",
     "specviz.record.theorem_checks",
     "specviz.comparison",
-    "specviz.comparison.running",
+    "specviz.comparison.plan_runner",
     "specviz.measure",
     "specviz.bench.bench",
     "specviz.measure.measured_run",

@@ -1,1 +1,1 @@
-"""Rivals side by side: this engine against transformers on the same pair."""
+"""The bench: this engine measured against transformers on the same pair."""

@@ -1,9 +1,9 @@
 """The bench: this engine against transformers on the same pair, prompts and threads.
 
-Greedy, prefill timed apart, every lane once a repeat in turn, medians of the repeats. In
-float32 it refuses what makes lanes incomparable: other tokens, or at the fixed gamma another
-number of target passes. In half precision it tells where they parted. A ratio above 1 means
-that this engine is the faster one.
+Greedy; prefill is timed apart; every repeat runs all lanes in turn, and medians of the repeats are
+compared. In float32 the lanes must write the same tokens and, at the fixed gamma, make the same
+number of target passes, or the bench refuses. In half precision it reports where they diverged. A
+ratio above 1 means that this engine is faster.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from specviz.bench.bench_divergence import Divergence, divergences, exact
-from specviz.bench.judgement import Judgement, judge_speed
+from specviz.bench.bench_figures import BenchFigures, measure_figures
+from specviz.bench.divergence import Divergence, divergences, exact
 from specviz.bench.rivals import Assistance, assisted, generate
 from specviz.errors import PairError
 from specviz.measure.measured_run import undisturbed
@@ -36,7 +36,7 @@ _DEFAULTS = Assistance()
 
 @dataclass(slots=True)
 class _Lane:
-    """One way to write the text, with the seconds it took: [prompt][repeat]."""
+    """One way to write the texts, and the seconds it took: [prompt][repeat]."""
 
     name: str
     write: Callable[[Sequence[int]], _Written]
@@ -44,7 +44,7 @@ class _Lane:
 
     @property
     def total(self) -> float:
-        """Median of the repeats, summed over the prompts."""
+        """The median of the repeats, summed over the prompts."""
         return sum(median(values) for values in self.seconds.values())
 
 
@@ -56,7 +56,7 @@ class _Written:
 
 
 def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, Any]:
-    """Every figure of the bench; ``quick`` takes fewer and shorter texts."""
+    """All figures of the bench; ``quick`` uses fewer prompts and shorter texts."""
     config = RunConfig(
         gamma=GAMMA, temperature=0.0, max_new_tokens=48 if quick else 128, ignore_eos=True
     )
@@ -64,8 +64,8 @@ def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, A
     best = _best_assistance(pair, prompts[:2] if quick else prompts, config, say)
     lanes = _lanes(pair, config, best)
     parted = _interleave(pair, lanes, prompts, repeats, say)
-    judgement = judge_speed(pair, prompts, config, say)
-    ratios = _ratios(lanes, judgement)
+    figures = measure_figures(pair, prompts, config, say)
+    ratios = _ratios(lanes, figures)
     ratios["record_cost_large_vocabulary"] = _large_vocabulary_record_cost(config, repeats, say)
     return {
         "environment": asdict(pair.environment),
@@ -74,7 +74,7 @@ def run_bench(pair: Pair, *, repeats: int, quick: bool, say: Say) -> dict[str, A
         "ratios": ratios,
         "rows": _rows(lanes, len(prompts) * config.max_new_tokens),
         "divergences": [asdict(each) for each in parted],
-        "figures": judgement.figures() | {"best_assistance": str(best)},
+        "figures": figures.as_dict() | {"best_assistance": str(best)},
     }
 
 
@@ -106,9 +106,9 @@ def _lanes(pair: Pair, config: RunConfig, best: Assistance) -> dict[str, _Lane]:
 def _interleave(
     pair: Pair, lanes: dict[str, _Lane], prompts: Sequence[Preset], repeats: int, say: Say
 ) -> list[Divergence]:
-    """All lanes in turn, once unmeasured and then ``repeats`` times, on every prompt.
+    """Run all lanes in turn on every prompt, once to warm up and then ``repeats`` times.
 
-    Returns where a lane first left the words of plain decoding, for each prompt.
+    Returns where a lane first diverged from plain decoding, for every prompt.
     """
     parted: dict[tuple[str, str], Divergence] = {}
     for repeat in range(repeats + 1):
@@ -128,7 +128,7 @@ def _interleave(
 
 
 def _check_passes(pair: Pair, written: dict[str, _Written]) -> None:
-    """Of the same words, in an arithmetic that does not part the drafts."""
+    """Lanes with the same words and exact drafts must have made the same target passes."""
     ours, theirs = (written[key].target_forwards for key in ("bare", "hf_fixed"))
     same_words = written["bare"].token_ids == written["hf_fixed"].token_ids
     if exact(pair) and same_words and ours != theirs:
@@ -138,7 +138,7 @@ def _check_passes(pair: Pair, written: dict[str, _Written]) -> None:
         )
 
 
-def _ratios(lanes: dict[str, _Lane], judgement: Judgement) -> dict[str, float | None]:
+def _ratios(lanes: dict[str, _Lane], figures: BenchFigures) -> dict[str, float | None]:
     ours = lanes["record"].total
     return {
         "vs_hf_assisted_same_gamma": lanes["hf_fixed"].total / ours,
@@ -146,8 +146,8 @@ def _ratios(lanes: dict[str, _Lane], judgement: Judgement) -> dict[str, float | 
         "vs_hf_assisted_defaults": lanes["hf_default"].total / ours,
         "plain_vs_hf_generate": lanes["hf"].total / lanes["plain"].total,
         "record_cost": lanes["bare"].total / ours,
-        "accounting": judgement.accounting,
-        "forecast_error": judgement.forecast_error,
+        "accounting": figures.accounting,
+        "forecast_error": figures.forecast_error,
     }
 
 
@@ -189,7 +189,7 @@ def _rival(
 def _best_assistance(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Say
 ) -> Assistance:
-    """The best of a small grid for transformers, over all prompts."""
+    """The settings of a small grid that are fastest for transformers, over all prompts."""
     say(f"searching transformers' best of {len(_GRID)} settings")
     seconds = dict.fromkeys(_GRID, 0.0)
     for preset in prompts:
@@ -201,8 +201,8 @@ def _best_assistance(
 
 
 def _large_vocabulary_record_cost(config: RunConfig, repeats: int, say: Say) -> float:
-    """The record's price where a distribution has 128,000 entries, on a tiny random pair."""
-    from specviz.bench.dummies import random_pair
+    """What recording costs with a vocabulary of 128,000 tokens, on a tiny random pair."""
+    from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")
     pair = random_pair(vocabulary=_LARGE_VOCABULARY)

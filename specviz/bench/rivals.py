@@ -1,10 +1,9 @@
-"""The same pair through transformers' own generation, for the bench to compare with.
+"""The same pair run by transformers' own generation, for the bench to compare with.
 
-Its first target pass reads the prompt and decides a round at once, so no clock can part the
-two. A rival's pace is therefore taken after that pass, over the tokens that come after it.
-Assisted generation reads its settings from the assistant's ``generation_config``; they are
-set for one call and put back. End-of-text is ignored on every side, so that all lanes write
-the same number of tokens.
+The first target pass there both reads the prompt and decides tokens, and the two cannot be timed
+apart. So a rival's pace is measured after that pass, over the tokens that come later. Assisted
+generation reads its settings from the assistant's ``generation_config``; they are set for one call
+and put back. All lanes ignore the end of the text, so that they write the same number of tokens.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assistance:
-    """How transformers drafts; None keeps its default."""
+    """How transformers drafts; None is its default."""
 
     gamma: int | None = None
     threshold: float | None = None
@@ -34,18 +33,18 @@ class Assistance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalRun:
-    seconds: float  # of decoding all tokens, at the pace after the first pass
+    seconds: float  # for decoding all tokens, at the pace after the first pass
     token_ids: tuple[int, ...]
     target_forwards: int
 
 
 @dataclass(slots=True)
 class _Passes:
-    """What is seen of the target's passes from outside."""
+    """What hooks see of the target's passes."""
 
     count: int = 0
     first_ended: float = 0.0
-    before_second: int = 0  # tokens in the cache
+    before_second: int = 0  # tokens in the cache before the second pass
 
 
 def generate(pair: Pair, prompt_ids: Sequence[int], num_tokens: int) -> RivalRun:
@@ -88,7 +87,7 @@ def _timed(
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Without its advice on how to pass settings."""
+    """Silence its advice on how to pass settings."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
@@ -127,7 +126,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
 
 @contextmanager
 def _endless(pair: Pair) -> Iterator[None]:
-    """Without an end-of-text token for the time of a call."""
+    """Take the end-of-text token away for one call."""
     models = [model for model in (pair.target, pair.draft) if model is not None]
     kept = [model.generation_config.eos_token_id for model in models]
     for model in models:

@@ -1,9 +1,9 @@
 """The command line: ``python -m specviz run | show | bench | compare``.
 
-``main`` returns the exit code: 0, or 1 where ``compare`` finds a regression, or 2 after one line
-on standard error for what the user can mend, standard output among it, or 130 after Ctrl-C, or
-141 without a word where the reader has left. Only here do errors become exit codes. Importing
-this loads neither torch nor streamlit.
+``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression, 2 after an error
+that the user can mend (told in one line on standard error), 130 after Ctrl-C, and 141, silently, if
+the reader of the output has left. Only here do errors become exit codes. Importing this loads
+neither torch nor streamlit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from specviz.cli import bench, compare, run, show
 from specviz.cli.options import UsageError, build_parser
-from specviz.cli.painter import one_line
-from specviz.cli.streams import OutputError, let_go_of_output, prepare_streams
+from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
+from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
 
 BAD_INPUT = 2
@@ -33,18 +33,18 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         prepare_streams()
-        code = _obey(argv)
+        code = _exit_code(argv)
         sys.stdout.flush()
     except OutputError as error:
-        let_go_of_output()
+        discard_output()
         return _complain(error)
     except BrokenPipeError:
-        let_go_of_output()
+        discard_output()
         return BROKEN_PIPE
     return code
 
 
-def _obey(argv: Sequence[str] | None) -> int:
+def _exit_code(argv: Sequence[str] | None) -> int:
     try:
         return _command(argv)
     except OutputError:

@@ -1,4 +1,4 @@
-"""``bench``: the engine measured against transformers; progress on standard error."""
+"""``bench``: the engine measured against transformers, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.cli.options import check_pair, spec_from
-from specviz.cli.painter import Painter, display_width, one_line, painter_for
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.telling import in_lines
+from specviz.cli.terminal_text import Painter, display_width, one_line, painter_for
 from specviz.errors import ConfigError
 
 INDENT = "  "
@@ -34,7 +34,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from specviz.engine import load_pair
 
     _say("loading the pair")
-    pair = load_pair(spec_from(options), progress=in_lines(_say))
+    pair = load_pair(spec_from(options), progress=tell_in_lines(_say))
     return run_bench(pair, repeats=options.repeats, quick=options.quick, say=_say)
 
 
@@ -43,7 +43,7 @@ def _say(text: str) -> None:
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """The ratios, every lane that was timed, the figures, and where it was measured."""
+    """The ratios, all lanes that were timed, the figures, and the machine."""
     tables = (
         _named("ratio", result["ratios"]),
         result.get("rows") or [],
@@ -55,7 +55,7 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
 
 
 def _named(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a value; those of a group carry its name."""
+    """One row for a value; a value in a group has the group's name before its own."""
     rows: list[dict[str, Any]] = []
     for name, value in values.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -81,7 +81,7 @@ def _table(painter: Painter, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _aligned(cells: list[str], values: Sequence[object]) -> list[str]:
-    """One column; numbers to the right, words to the left."""
+    """One column, with numbers to the right and words to the left."""
     width = max(map(display_width, cells))
     numbers = any(isinstance(value, int | float) for value in values)
     gaps = [" " * (width - display_width(cell)) for cell in cells]

@@ -1,7 +1,7 @@
-"""``compare``: lanes side by side on the same prompts, kept run by run, and a verdict.
+"""``compare``: two to four lanes on the same prompts, and a verdict.
 
-Every finished run is kept in the run library before it is reported, so a comparison that was
-killed goes on where it was when the same command is given again, with --restart too.
+Every finished run is kept in the run library before it is reported. So if the command is killed,
+the same command goes on where it was, even with --restart.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
-from specviz.cli.painter import one_line, painter_for
+from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.output_files import check_output, save_text
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.saving import save_text
-from specviz.cli.telling import in_lines
+from specviz.cli.terminal_text import one_line, painter_for
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
-from specviz.comparison.regression import Allowance, check_against
+from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.numbers import RATE
 from specviz.record.prompts import MAX_SUITE_BYTES
 from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
-    from specviz.comparison import Comparison, Measured
-    from specviz.comparison.work import ComparisonWork
+    from specviz.comparison import Comparison, LaneRun
+    from specviz.comparison.comparison_work import ComparisonWork
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -37,9 +37,9 @@ _NO_ROOM = "Choose another place; the runs are kept."
 
 
 def command(options: argparse.Namespace) -> int:
-    """An exit code of 1 says that a lane is slower, so nothing else may end with it."""
+    """The exit code 1 means that a lane is slower, so no other end may have it."""
     try:
-        return _obey(options)
+        return _exit_code(options)
     except (SpecvizError, BrokenPipeError):
         raise
     except Exception:
@@ -47,18 +47,18 @@ def command(options: argparse.Namespace) -> int:
         return OUR_BUG
 
 
-def _obey(options: argparse.Namespace) -> int:
+def _exit_code(options: argparse.Namespace) -> int:
     plan = plan_from(options)
-    allowance = Allowance.of(options, plan)
+    limit = RegressionLimit.of(options, plan)
     for path, flag in ((options.out, "--out"), (options.html, "--html")):
         if path is not None:
-            check_out(path, flag)
+            check_output(path, flag)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         comparison, runs, counts = _compared(plan, options)
     from specviz.comparison import comparison_to_json
 
     record = comparison_to_json(comparison) | {"runs": counts}
-    checked = check_against(record, allowance) if allowance else None
+    checked = check_regression(record, limit) if limit else None
     record |= {"against": checked.record} if checked else {}
     if options.out is not None:
         save_text(options.out, to_json(record) + "\n", "--out", _NO_ROOM)
@@ -75,7 +75,7 @@ def _obey(options: argparse.Namespace) -> int:
 
 
 def plan_from(options: argparse.Namespace) -> Plan:
-    """Raises ConfigError for lanes or prompts that cannot be compared; loads no model."""
+    """Raises ConfigError if the lanes or prompts cannot be compared; loads no model."""
     check_pair(options, needs_draft=False)
     default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = tuple(parse_lane(text, default) for text in options.lane or ())
@@ -100,16 +100,16 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 
 def _compared(
     plan: Plan, options: argparse.Namespace
-) -> tuple[Comparison, Sequence[Measured], dict[str, int]]:
-    """With its runs, and how many of them were kept from before and how many are new."""
+) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
+    """The comparison, its runs, and how many of them were kept before and how many are new."""
     work = _work(plan, options)
-    work.look()
+    work.prepare()
     before, total = work.progress
     _tell_what_is_kept(work, restart=options.restart)
     if before < total and work.blocks:
         _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
     try:
-        for run in work.make_rest():
+        for run in work.make_missing():
             _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
     except KeyboardInterrupt:
         kept = work.progress[0]
@@ -120,16 +120,16 @@ def _compared(
 
 
 def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
-    """What is held against a saved comparison is measured now."""
-    from specviz.comparison.kept import Reuse
-    from specviz.comparison.work import ComparisonWork
-    from specviz.measure.making import InProcess
+    """With --against, finished comparisons are not reused but measured again."""
+    from specviz.comparison.comparison_work import ComparisonWork
+    from specviz.comparison.kept_runs import Reuse
+    from specviz.measure.run_makers import InProcessMaker
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
     return ComparisonWork(
         plan,
-        InProcess(in_lines(_say)),
+        InProcessMaker(tell_in_lines(_say)),
         Library(),
         title=options.title,
         reuse=fresh if options.restart or options.against else "any",
@@ -158,7 +158,7 @@ def _named(plan: Plan, job: Job) -> str:
     return f"{plan.labels[job.lane]}, {prompt}, seed {job.config(plan).seed}"
 
 
-def _rate(run: Measured) -> str:
+def _rate(run: LaneRun) -> str:
     rate = run.figures.tokens_per_second
     return "" if rate is None else f", {RATE.bare(rate)} tokens/s"
 

@@ -1,24 +1,26 @@
-"""A comparison for the terminal: the verdict, a column a lane, a table for each kind of prompt."""
+"""A comparison for the terminal: its verdict, the lanes, and a table for every kind of prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.painter import Painter, display_width, one_line, pad, wrap_text
+from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
 from specviz.comparison.table import spread_text
 from specviz.record.figures import CATALOGUE
 from specviz.record.numbers import UNKNOWN
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
-    from specviz.comparison.regression import Checked
+    from specviz.comparison.regression import RegressionCheck
 
 INDENT = "  "
 Find = Callable[[Any], "Ratio | Spread | float | None"]  # in a lane's result
 
 
-def render_comparison(painter: Painter, comparison: Comparison, checked: Checked | None) -> str:
+def render_comparison(
+    painter: Painter, comparison: Comparison, checked: RegressionCheck | None
+) -> str:
     blocks = [
         _paragraph(painter, comparison.verdict.text),
         _lanes(painter, comparison),
@@ -31,7 +33,7 @@ def render_comparison(painter: Painter, comparison: Comparison, checked: Checked
 
 
 def _paragraph(painter: Painter, text: str) -> str:
-    lines = wrap_text([(one_line(text), "plain")], painter.width - len(INDENT))
+    lines = wrap_text([(one_line(text), "normal")], painter.width - len(INDENT))
     return "\n".join(INDENT + painter.join(line) for line in lines)
 
 
@@ -49,7 +51,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
 
 
 def lane_figures() -> dict[str, Find]:
-    """By the id of the figure, where a lane has it."""
+    """How to read a figure from a lane, by the figure's id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,
@@ -74,7 +76,7 @@ def kind_figures() -> dict[str, Find]:
 
 
 def _figures_alone(target: TargetResult) -> list[str]:
-    """Those that plain decoding has."""
+    """The figures that plain decoding has."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
         "ttft_ms": _text("ttft_ms", _middle(target.ttft_ms)),
@@ -97,7 +99,7 @@ def _kind(painter: Painter, result: KindResult) -> str:
 
 
 def _table(painter: Painter, columns: list[list[str]]) -> str:
-    """Each column as wide as its widest cell; the first row is its head."""
+    """Every column is as wide as its widest cell; the first row is the head."""
     safe = [[one_line(cell) for cell in column] for column in columns]
     padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]
     lines = [INDENT + "  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
@@ -120,7 +122,7 @@ def _what_memory(comparison: Comparison) -> str:
 
 
 def _middle(found: Spread | None) -> float | None:
-    """The median alone, where a lowest and a highest would make the table too wide."""
+    """The median alone; with the lowest and highest run the table would be too wide."""
     return None if found is None else found.median
 
 

@@ -1,12 +1,12 @@
-"""The figures of a run as an aligned table; one that cannot be known says why."""
+"""The figures of a run as an aligned table; an unknown figure says why it is unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.painter import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.cli.render import CUTS, INDENT, lossy_line
+from specviz.cli.terminal_text import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.record.figures import CATALOGUE, Figure
 from specviz.record.numbers import PROBABILITY, UNKNOWN
 from specviz.record.step_cost_warnings import step_cost_warning
@@ -36,7 +36,7 @@ FINISHES: dict[Finish, str] = {**CUTS, "stopped": "stopped by hand"}
 
 
 def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: str) -> str:
-    """The verdict, the groups of figures, then where the run was made and what to know of it."""
+    """The verdict, the groups of figures, the machine, how the run ended, and notes."""
     lossy = [] if trace.config.lossless else [INDENT + lossy_line(painter, trace.config)]
     blocks = [
         "\n".join([_paragraph(painter, sentence, "bold"), *lossy]),
@@ -44,7 +44,7 @@ def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: s
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
         _whereabouts(painter, trace),
-        *(_paragraph(painter, f"note: {notice}", "plain") for notice in _notices(trace)),
+        *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
     ]
     return "\n\n".join(blocks)
 
@@ -66,7 +66,7 @@ def _group(painter: Painter, title: str, rows: Iterator[Row]) -> str:
 
 
 def _row(painter: Painter, row: Row) -> list[str]:
-    """A row of the table; its note wraps under itself."""
+    """A row of the table; a long note goes on in lines below it."""
     label, number, unit, note = row
     lines = _wrapped(one_line(note), painter.width - NOTE_START, "dim")
     notes = [painter.join(line) for line in lines]
@@ -160,11 +160,11 @@ def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
 
 
 def _whereabouts(painter: Painter, trace: Trace) -> str:
-    lines = (_place(trace), _finish(trace))
+    lines = (_where(trace), _finish(trace))
     return "\n".join(_paragraph(painter, line, "dim") for line in lines)
 
 
-def _place(trace: Trace) -> str:
+def _where(trace: Trace) -> str:
     place = trace.environment
     threads = f"{place.threads} thread{'s' * (place.threads != 1)}"
     parts = [f"pair {trace.pair.name}", place.device, place.device_name, place.dtype, threads]
@@ -181,7 +181,7 @@ def _finish(trace: Trace) -> str:
 def _rows(
     metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Iterator[Row]:
-    """A row a figure, by the ids of ``reasons``; ``notes`` in place of the catalogue's own."""
+    """Rows for the figures in ``reasons``; ``notes`` replace those of the catalogue."""
     for name, reason in reasons.items():
         figure = CATALOGUE[name]
         note = (notes or {}).get(name)
@@ -189,7 +189,7 @@ def _rows(
 
 
 def _figure(figure: Figure, metrics: Metrics, reason: str, note: str) -> Row:
-    """A row; for an unknown figure, the reason in place of the note."""
+    """A row; an unknown figure has the reason in place of the note."""
     value, quantity = figure.of(metrics), figure.quantity
     if value is None:
         return figure.label, UNKNOWN, "", reason

@@ -1,13 +1,12 @@
-"""What may be typed after ``python -m specviz``, and the checks that need no model."""
+"""The options of ``python -m specviz``, and the checks of them that need no model."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from specviz.cli.streams import read_input
+from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS, PairSpec
@@ -29,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(shortened(message), self.prog)
 
     def print_help(self, file: Any = None) -> None:
-        """Unlike its parent's, it fails where standard output does."""
+        """Unlike the inherited method, it fails if standard output fails."""
         print(self.format_help(), end="", file=file)
 
 
@@ -62,20 +61,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="do not measure the target alone",
     )
     parser.add_argument(
-        "--measure-costs", action="store_true", help="measure the step costs again, though kept"
+        "--measure-costs", action="store_true", help="measure the step costs again, even if stored"
     )
     _add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
     parser.add_argument(
-        "--no-keep", dest="keep", action="store_false", help="leave the run library as it is"
+        "--no-keep", dest="keep", action="store_false", help="do not keep the run in the library"
     )
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
-    parser.add_argument("--pace", action="store_true", help="at the true pace of the run")
+    parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="write a replay that opens in any browser instead"
+        "--html", type=Path, metavar="OUT", help="instead write a replay that opens in any browser"
     )
     _add_json(parser)
 
@@ -93,13 +92,16 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="KEY=VALUE,…",
-        help="a lane: settings, pair, draft, target or name; what it leaves out is as below. "
-        "Two to four times",
+        help="a lane: settings, pair, draft, target or name; what it leaves out is taken from the "
+        "options below. Give it two to four times",
     )
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
     prompts.add_argument(
-        "--suite", type=Path, metavar="FILE", help="JSONL: a prompt and, if any, its kind a line"
+        "--suite",
+        type=Path,
+        metavar="FILE",
+        help="JSONL: on every line a prompt and, if it has one, its kind",
     )
     prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
@@ -114,22 +116,31 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         help="do not measure the target alone",
     )
     parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
-    parser.add_argument("--restart", action="store_true", help="measure again what is kept")
+    parser.add_argument("--restart", action="store_true", help="measure kept runs again")
     _add_against(parser)
     _add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="save the verdict, the table and the race here"
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="save a page with the verdict, the table and the race here",
     )
 
 
 def _add_against(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("regression")
     group.add_argument(
-        "--against", type=Path, metavar="FILE", help="exit 1 if a lane is slower than saved here"
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="exit with 1 if a lane is slower than in this saved comparison",
     )
     group.add_argument(
-        "--fail-below", type=float, metavar="N", help="the ratio that still passes (default: 0.95)"
+        "--fail-below",
+        type=float,
+        metavar="N",
+        help="the smallest ratio that passes (default: 0.95)",
     )
     group.add_argument(
         "--against-rate", action="store_true", help="compare tokens per second, not speedups"
@@ -148,8 +159,8 @@ def _add_pair(parser: argparse.ArgumentParser) -> None:
         "--step",
         default="auto",
         choices=STEPS,
-        help="through transformers, or without its overhead where the family allows "
-        "(default: auto, lean where it gives the same)",
+        help="library: through transformers; lean: without its overhead, for some families "
+        "(default: auto, which is lean if it gives the same)",
     )
 
 
@@ -174,7 +185,7 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
     )
-    group.add_argument("--ignore-eos", action="store_true", help="run on past the end of the text")
+    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
 
 
 def _add_method(parser: argparse.ArgumentParser) -> None:
@@ -183,7 +194,7 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         "--drafter",
         choices=get_args(DrafterName),
         default=DEFAULTS.drafter,
-        help="who proposes: the draft model, or what followed the same words earlier "
+        help="who drafts: the draft model, or what followed the same words earlier in the text "
         f"(default: {DEFAULTS.drafter})",
     )
     group.add_argument(
@@ -209,11 +220,13 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object and no more")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """The run's settings; raises ConfigError for a setting that is wrong or has no effect."""
+    """The settings of the run; raises ConfigError for one that is wrong or has no effect."""
     config = RunConfig(
         gamma=options.gamma,
         temperature=options.temperature,
@@ -238,7 +251,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raise ConfigError for a choice of models that names too many or too few."""
+    """Raises ConfigError if too many or too few models are named."""
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
             "--pair comes with --draft or --target.",
@@ -254,7 +267,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def spec_from(options: argparse.Namespace) -> PairSpec:
-    """The pair as it is asked for; raises ConfigError for a device, dtype or count there is not."""
+    """The pair that is asked for; raises ConfigError for an impossible device, dtype or count."""
     return PairSpec(
         name=options.pair,
         draft=options.draft,
@@ -267,7 +280,7 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
 
 
 def prompt_from(argument: str) -> str:
-    """The prompt; from standard input for ``-``, less its last line end."""
+    """The prompt. ``-`` reads standard input, without its last line end."""
     text = _standard_input() if argument == "-" else argument
     if not text:
         raise PromptError("The prompt is empty.", remedy="Give at least one character.")
@@ -282,31 +295,3 @@ def _standard_input() -> str:
     # Bytes that are no UTF-8 become lone surrogates, which the caller refuses.
     text = read_input().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return text.removesuffix("\n")
-
-
-def check_out(path: Path, option: str = "--out") -> None:
-    """Raise ConfigError unless a file can be written at ``path``."""
-    try:
-        _check_place(path, Path(os.path.realpath(path)), option)
-    except (OSError, ValueError) as error:  # too long a name; a null character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(
-            f"{option}: {path} cannot be written: {reason}.", remedy="Give another name."
-        ) from None
-
-
-def _check_place(path: Path, real: Path, option: str) -> None:
-    """``real`` is where a link leads, for that is what is written."""
-    for folder in (path.parent, real.parent):
-        if not folder.is_dir():
-            raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
-    there = os.path.lexists(real)
-    if real.is_dir():
-        raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
-    if there and not real.is_file():
-        raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
-    # What stands there is replaced, not written over: that is for the folder to allow.
-    if not (os.access(real.parent, os.W_OK) and (not there or os.access(real, os.W_OK))):
-        raise ConfigError(
-            f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
-        )

@@ -1,14 +1,14 @@
 """Rounds and text drawn for a terminal.
 
-A fate is told by colour and by form, so that it survives a terminal without colour:
-accepted stands bare, the others carry a mark.
+What became of a token, its fate, shows by colour and by a mark, so that it can be read without
+colour too. Accepted tokens have no mark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specviz.cli.painter import (
+from specviz.cli.terminal_text import (
     Painter,
     Piece,
     Style,
@@ -49,7 +49,7 @@ CUTS: dict[CutReason, str] = {
 
 
 def render_heading(painter: Painter, config: RunConfig) -> str:
-    """The settings, the legend and the heads of the columns."""
+    """The settings, the legend and the column heads."""
     lines = [
         *_settings_lines(painter, config),
         "",
@@ -76,7 +76,7 @@ def lossy_line(painter: Painter, config: RunConfig) -> str:
 
 
 def render_round(painter: Painter, entry: Round) -> str:
-    """One row; its tokens wrap under themselves where they exceed the width."""
+    """One row; tokens that do not fit go on in lines below, in the same columns."""
     body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - _times_columns(painter.width)
     lines = wrap_pieces(_round_pieces(entry), body)
     first = (
@@ -126,12 +126,12 @@ def token_piece(token: Candidate | Extra) -> Piece:
 
 def _spaced(pieces: Iterator[Piece]) -> Iterator[Piece]:
     for index, piece in enumerate(pieces):
-        yield ("   " if index else "", "plain")
+        yield ("   " if index else "", "normal")
         yield piece
 
 
 def render_prompt_ids(painter: Painter, prompt: Prompt) -> str:
-    """The ids the models were fed, so that a chat template can be checked."""
+    """The token ids that the models were given, so that a chat template can be checked."""
     head = f"prompt ids ({len(prompt.token_ids)}):"
     words: list[Piece] = [(word, "dim") for word in [head, *map(str, prompt.token_ids)]]
     return _indented(painter, wrap_pieces(words, painter.width - len(INDENT)))
@@ -153,14 +153,14 @@ def _end_of(text: str) -> str:
 
 
 def tinted(trace: Trace) -> list[Piece]:
-    """The emitted text, cut where its tokens meet, with the origin of each.
+    """The emitted text, divided into its tokens, with the origin of every token as its style.
 
-    A character split over several tokens takes the origin of the last of them; text that
-    no token accounts for stays plain.
+    A character that several tokens make up has the origin of the last of them. Text that belongs to
+    no token has the normal style.
     """
     pieces: list[Piece] = []
-    position, pending = 0, 0  # characters of the text placed; those that may still be owed
-    last: Style = "plain"
+    position, pending = 0, 0  # characters already divided; characters whose token was not found yet
+    last: Style = "normal"
     for token, origin in _origins(trace):
         found = trace.text.find(token, position) if token and "\ufffd" not in token else -1
         if found < 0 or found - position > pending:
@@ -171,7 +171,7 @@ def tinted(trace: Trace) -> list[Piece]:
         pieces.append((token, origin))
         position, pending, last = found + len(token), 0, origin
     rest = trace.text[position:]
-    owed: Style = last if len(rest) <= pending else "plain"
+    owed: Style = last if len(rest) <= pending else "normal"
     return [*pieces, (rest, owed)] if rest else pieces
 
 

@@ -35,7 +35,7 @@ def to_json(value: object) -> str:
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """``samples`` is None where there was time for all."""
+    """``step_costs_samples`` is None if there was time for all of them."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_samples": costs and costs.samples,

@@ -1,7 +1,7 @@
-"""``run``: decode a prompt, print its rounds as they happen, then the text and the figures.
+"""``run``: decode a prompt, print the rounds as they happen, then the text and the figures.
 
-All that can be checked without a model is checked before one is loaded. Ctrl-C ends the run
-after the present round and keeps it; a second one leaves at once.
+What can be checked without a model is checked before one is loaded. Ctrl-C ends the run after the
+present round and keeps it; a second Ctrl-C leaves at once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.options import check_out, check_pair, config_from, prompt_from, spec_from
-from specviz.cli.painter import Painter, one_line, painter_for
+from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.output_files import check_output
+from specviz.cli.progress_lines import tell_in_lines, tell_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
-from specviz.cli.telling import in_lines, once
+from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
 from specviz.record.trace import RunConfig, Trace
 
@@ -39,7 +40,7 @@ class Stoppable(Protocol):
 
 @dataclass(slots=True)
 class Interrupts:
-    """How often Ctrl-C was pressed, and whether the next one need not wait for a round."""
+    """How often Ctrl-C was pressed, and whether the first one already raises."""
 
     count: int = 0
     at_once: bool = False
@@ -50,12 +51,12 @@ def command(options: argparse.Namespace) -> int:
     check_pair(options, needs_draft=config.drafter == "model")
     prompt = prompt_from(options.prompt)
     if options.out is not None:
-        check_out(options.out)
+        check_output(options.out)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     with _own_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
         if options.keep:
-            _keep(trace)  # first: what it took to make is lost with no file of the user's
+            _keep(trace)  # first, so that a failure to save the file does not lose the run
         _save(options, trace)
     if painter is None:
         print_report(trace)
@@ -65,14 +66,14 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _own_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
-    """With --json, keep what libraries print out of the one object."""
+    """With --json, send what libraries print to standard error, away from the object."""
     return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
 
 
 def _decode(
     options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
 ) -> tuple[Trace, bool]:
-    """The whole run; the flag tells whether it was stopped."""
+    """The trace of the run, and whether it was stopped."""
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
@@ -84,7 +85,7 @@ def _decode(
             config,
             baseline=options.baseline,
             fresh_costs=options.measure_costs,
-            tell=in_lines(say) if sys.stderr.isatty() else once(MEASURING, _say),
+            tell=tell_in_lines(say) if sys.stderr.isatty() else tell_once(MEASURING, _say),
         )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
@@ -99,7 +100,7 @@ def _say(text: str) -> None:
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     from specviz.engine import load_pair
 
-    return load_pair(spec_from(options), progress=in_lines(say))
+    return load_pair(spec_from(options), progress=tell_in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:
@@ -121,7 +122,7 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
 
 
 def _keep(trace: Trace) -> None:
-    """In the run library; a failure there is told, and costs nothing else."""
+    """Keep the run in the library; a failure is reported, and the command goes on."""
     from specviz.store import Library
     from specviz.store.saving import save_run
 
@@ -134,7 +135,7 @@ def _keep(trace: Trace) -> None:
 
 
 def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
-    """The trace with the target alone; Ctrl-C leaves that out and keeps the run."""
+    """The trace, with the target alone measured; Ctrl-C skips that and keeps the run."""
     interrupts.at_once = True
     try:
         with waiting("measuring the target alone"):
@@ -142,7 +143,7 @@ def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
     except KeyboardInterrupt:
         if interrupts.count > 1:
             raise
-        return run.trace()  # quick: a run that was asked to stop is not measured
+        return run.trace()  # quick, because a stopped run is not measured
 
 
 @contextlib.contextmanager
@@ -165,7 +166,7 @@ def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """A passing line on standard error, where that is a terminal; yields how to change it."""
+    """Show a line on standard error meanwhile, if it is a terminal; yields a way to change it."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:

@@ -9,21 +9,20 @@ import time
 from pathlib import Path
 
 from specviz.cli.figures import render_figures
-from specviz.cli.options import check_out
-from specviz.cli.painter import Painter, painter_for
+from specviz.cli.output_files import check_output, save_text
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import report, to_json
-from specviz.cli.saving import save_text
+from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.trace import Trace
 
-_LONGEST_PAUSE = 10.0  # seconds a round, whatever a file says
+_LONGEST_PAUSE = 10.0  # seconds for a round, whatever the file says
 
 
 def command(options: argparse.Namespace) -> int:
     from specviz.store import load_trace
 
     if options.html is not None:
-        check_out(options.html, "--html")
+        check_output(options.html, "--html")
     trace = load_trace(options.file)
     if options.html is not None:
         _write_replay(trace, options.html)

@@ -1,35 +1,35 @@
-"""What the runs of a plan say about its lanes: figures, intervals, a verdict in words.
+"""Lanes compared on the same prompts: a plan, its runs, their figures, a verdict in words.
 
-Pure: a plan and its measured runs in, values out. Rates are compared as paired log-ratios, so
-that what a prompt or a seed does to every lane alike falls out. The interval is Student's t,
-over seeds for one prompt, and over prompts (each the mean of its seeds) where there are
-several; it says which. One repeat of one prompt gives no interval and no verdict.
+Rates are compared as paired log-ratios, so that what a prompt or a seed does to all lanes alike
+cancels out. The interval is Student's t: over the seeds of a single prompt, or over prompts, where
+a prompt counts by the mean of its seeds. One repeat of one prompt gives no interval and no
+verdict.
 """
 
 from specviz.comparison.lane_results import (
     LaneResult,
-    Measured,
+    LaneRun,
     TargetResult,
     is_whole,
     representative,
 )
 from specviz.comparison.results import Comparison, KindLane, KindResult, compare
-from specviz.comparison.statistics import Over, Ratio, Spread, t_quantile
+from specviz.comparison.statistics import Over, Ratio, Spread
 from specviz.comparison.to_json import comparison_to_json
-from specviz.comparison.verdict import Verdict
+from specviz.comparison.verdict import ComparisonVerdict
 from specviz.comparison.words import basis, interval_units, interval_words, num_runs, settings_of
 
 __all__ = [
     "Comparison",
+    "ComparisonVerdict",
     "KindLane",
     "KindResult",
     "LaneResult",
-    "Measured",
+    "LaneRun",
     "Over",
     "Ratio",
     "Spread",
     "TargetResult",
-    "Verdict",
     "basis",
     "compare",
     "comparison_to_json",
@@ -39,5 +39,4 @@ __all__ = [
     "num_runs",
     "representative",
     "settings_of",
-    "t_quantile",
 ]

@@ -1,4 +1,4 @@
-"""The figures of each lane, and of the target alone, over the runs that were measured."""
+"""The figures of a lane, and of the target alone, over the runs that were made."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from specviz.comparison.plan import Job, Lane, Plan
-from specviz.comparison.statistics import Place, Ratio, Spread, Values, mean_of, ratio_of, spread
+from specviz.comparison.statistics import (
+    PromptRepeat,
+    Ratio,
+    Spread,
+    Values,
+    mean_of,
+    ratio_of,
+    spread,
+)
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Environment, Trace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """One run of a plan; ``memory_bytes``: the weights it needs and, on a GPU, its working room.
+class LaneRun:
+    """One run of a plan; ``memory_bytes``: its weights and, on a GPU, its working memory.
 
-    Its figures are worked out once, when they are first asked for, and go where it goes; that
-    takes a place to keep them, so the class has no slots.
+    The figures are worked out once, when first asked for; the class has no slots, because a cached
+    property needs room for its value.
     """
 
     job: Job
@@ -27,28 +35,27 @@ class Measured:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Without intervals, the dearest part; ``resampled`` adds them."""
+        """Without intervals, which take longest; ``resampled`` adds them."""
         return metrics(self.trace, intervals=False)
 
     @property
-    def place(self) -> Place:
+    def prompt_repeat(self) -> PromptRepeat:
         return self.job.item, self.job.repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneResult:
-    """A lane's figures as medians of its runs; None where no run knows them.
+    """A lane's figures as medians of its runs; None if no run has the figure.
 
-    ``alpha`` and ``expected`` are means with their intervals, ``speedup_ratio`` the speedup
-    over the target alone, from its log-ratios, with its interval. ``environments``: where the
-    runs were made, each once.
+    ``alpha`` and ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the
+    target alone, from log-ratios, with its interval. ``environments`` are the distinct ones.
     """
 
     label: str
     lane: Lane
     count: int
-    noisy: int  # runs on a machine that drifted by more than 5 % meanwhile
-    representative: Measured | None  # the run nearest the median rate
+    noisy: int  # runs during which the machine drifted by more than 5 %
+    representative: LaneRun | None  # the run nearest the median rate
     environments: tuple[Environment, ...]
     alpha: Ratio | None
     expected: Ratio | None
@@ -69,7 +76,7 @@ class LaneResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:
-    """The target alone, over all runs of the lanes that have the first lane's target."""
+    """The target alone, over all runs with the first lane's target."""
 
     label: str
     count: int
@@ -78,12 +85,12 @@ class TargetResult:
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Whether a kept run is all that the plan asks of it: not stopped, with its target alone."""
+    """Whether a kept run has all that the plan asks for: not stopped, the target alone measured."""
     held = trace.baseline is not None or not plan.baseline or not trace.rounds
     return trace.finish != "stopped" and held
 
 
-def lane_result(label: str, lane: Lane, runs: Sequence[Measured]) -> LaneResult:
+def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
     def over(name: str) -> Spread | None:
         return spread(getattr(each.figures, name) for each in runs)
 
@@ -112,8 +119,8 @@ def lane_result(label: str, lane: Lane, runs: Sequence[Measured]) -> LaneResult:
     )
 
 
-def target_result(runs: Sequence[Measured]) -> TargetResult | None:
-    """None where the target alone was not measured."""
+def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
+    """None if the target alone was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
@@ -128,32 +135,32 @@ def target_result(runs: Sequence[Measured]) -> TargetResult | None:
 
 
 def values(
-    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
-) -> dict[Place, float]:
-    """A figure by prompt and repeat, where it is known."""
-    found = ((each.place, figure(each.figures)) for each in runs)
+    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
+) -> dict[PromptRepeat, float]:
+    """A figure by prompt and repeat, of the runs that have it."""
+    found = ((each.prompt_repeat, figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
 
 def log_values(
-    runs: Sequence[Measured], figure: Callable[[Metrics], float | None]
-) -> dict[Place, float]:
+    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
+) -> dict[PromptRepeat, float]:
     return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
 
 
-def log_rates(runs: Sequence[Measured]) -> dict[Place, float]:
+def log_rates(runs: Sequence[LaneRun]) -> dict[PromptRepeat, float]:
     return log_values(runs, lambda figures: figures.tokens_per_second)
 
 
 def _share(known: Values) -> Ratio | None:
-    """A mean share; its interval ends where shares do."""
+    """A mean share; its interval stays between 0 and 1."""
     found = mean_of(known)
     if found is None or found.low is None or found.high is None:
         return found
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
-def _environments(runs: Sequence[Measured]) -> tuple[Environment, ...]:
+def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
     each_once: list[Environment] = []
     for run in runs:
         if run.trace.environment not in each_once:
@@ -161,7 +168,7 @@ def _environments(runs: Sequence[Measured]) -> tuple[Environment, ...]:
     return tuple(each_once)
 
 
-def representative(runs: Sequence[Measured]) -> Measured | None:
+def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
     """The run nearest the median rate."""
     rated = [(each.figures.tokens_per_second, each) for each in runs]
     known = [(rate, run) for rate, run in rated if rate is not None]

@@ -1,8 +1,8 @@
 """What is to be compared: lanes on the same prompts, and the order in which their runs are made.
 
-A lane is a pair with its settings. A plan holds two to four lanes, the prompts, and how often
-each is repeated; repeat r of every lane has the seed of the plan's lanes plus r. Values alone:
-nothing here runs, and a plan's key names it wherever its runs are kept.
+A lane is a pair with its settings. A plan holds two to four lanes, the prompts, and the number of
+repeats; repeat r has the seed of the lanes plus r. Nothing here runs anything. The library knows a
+plan by its key.
 """
 
 from __future__ import annotations
@@ -47,12 +47,19 @@ MAX_RUNS = 20_000
 MAX_NAME = 60
 _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
-SHARED = ("seed", "max_new_tokens", "ignore_eos", "stop", "chat", "record")
+SHARED = (  # settings in which lanes may not differ
+    "seed",
+    "max_new_tokens",
+    "ignore_eos",
+    "stop",
+    "chat",
+    "record",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A pair and its settings; ``name`` is the user's word for it."""
+    """A pair and its settings; ``name`` is what the user calls it."""
 
     spec: PairSpec
     config: RunConfig
@@ -68,7 +75,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run of a plan, by the places of its lane and its prompt."""
+    """One run of a plan: its lane and its prompt by number, and which repeat."""
 
     lane: int
     item: int
@@ -85,11 +92,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Lanes, prompts and repeats; ``baseline`` measures the target alone with every run.
+    """Lanes, prompts and repeats; with ``baseline`` the target alone is measured in every run.
 
-    ``interleaved`` runs all lanes on a prompt before the next, the first lane changing each
-    time; ``blocks`` finishes all runs of one pair before the next pair's, as where two pairs
-    do not fit into memory together.
+    ``interleaved`` runs all lanes on a prompt before the next prompt, beginning with another lane
+    each time. ``blocks`` finishes all runs of one pair before the next pair, for pairs that do
+    not fit into memory together.
     """
 
     lanes: tuple[Lane, ...]
@@ -112,12 +119,12 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """The same for the same work: settings, prompts, repeats, but no names and no order.
+        """The same for the same settings, prompts and repeats, whatever the names and the order.
 
-        Settings at their default are left out, so that a setting added later with a default
-        of its own changes no key.
+        Settings at their default are left out, so that a setting that is added later, with a
+        default, changes no key.
         """
-        content = _plan_plain(self)
+        content = _plan_values(self)
         del content["order"]
         for lane in content["lanes"]:
             del lane["name"]
@@ -130,11 +137,11 @@ class Plan:
 
     @property
     def kinds(self) -> tuple[str | None, ...]:
-        """The kinds of the prompts, each once, in the order they come."""
+        """The kinds of the prompts, in the order in which they first come."""
         return tuple(dict.fromkeys(item.kind for item in self.items))
 
     def jobs(self) -> tuple[Job, ...]:
-        """Every run, in the order they are made."""
+        """All runs, in the order in which they are made."""
         jobs = tuple(self._interleaved())
         if self.order == "interleaved":
             return jobs
@@ -151,7 +158,7 @@ class Plan:
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
-    """Blocks unless all pairs, ``needed`` bytes of weights each, fit into what is free."""
+    """Blocks unless all pairs fit into the free memory; ``needed``: bytes of weights a pair."""
     fits = free is not None and memory_margin(sum(needed)) <= free
     return "interleaved" if len(needed) == 1 or fits else "blocks"
 
@@ -160,7 +167,7 @@ def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
 
 
 def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
-    """Their names, else what tells them apart; no two are the same."""
+    """Their names, or else what sets them apart. No two labels are the same."""
     words = [_words(lane) for lane in lanes]
     apart = [i for i in range(len(words[0])) if len({each[i] for each in words}) > 1]
     labels = [
@@ -171,7 +178,7 @@ def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
 
 
 def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...]) -> str:
-    """A label leaves out what more than half of the lanes have in common."""
+    """Leaves out what more than half of the lanes have in common."""
     if not apart:
         return own[0]
     telling = [own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)]
@@ -179,7 +186,7 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
 
 
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
-    """Those alike get all that sets them apart, and a number if that is nothing."""
+    """Labels that are alike get everything that sets the lanes apart, or else a number."""
     longer = [
         label + extra if labels.count(label) > 1 else label
         for label, extra in zip(labels, more, strict=True)
@@ -216,11 +223,11 @@ def _words(lane: Lane) -> tuple[str, ...]:
 
 
 def parse_lane(text: str, default: Lane) -> Lane:
-    """A lane from ``key=value,…``; what it leaves out is the default's.
+    """A lane from ``key=value,…``; what it leaves out is as in ``default``.
 
-    ``pair`` takes the place of both models; ``target`` and ``draft`` each of its own, and a
-    ``draft`` alone stands beside the default's target, the embedded pair's too. In a value
-    ``%2C`` is a comma, and ``%25`` a per cent sign.
+    ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so that a draft alone is
+    tried with the default's target, even that of the embedded pair. In a value ``%2C`` stands for
+    a comma and ``%25`` for a per cent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
@@ -250,7 +257,7 @@ def _typed(text: str) -> dict[str, str]:
 
 
 def escaped(value: str) -> str:
-    """A value as a lane is written with it: ``parse_lane`` reads the same again."""
+    """A value written so that ``parse_lane`` reads it back as it was."""
     return value.replace("%", "%25").replace(",", "%2C")
 
 
@@ -298,7 +305,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
 
 
 def _embedded_target(default: PairSpec) -> str:
-    """The embedded pair's, by its folder: a draft of one's own may stand beside it."""
+    """The folder of the embedded pair's target, so that another draft may be tried with it."""
     return str(pairs_folder() / (default.name or DEFAULT_PAIR) / "target")
 
 
@@ -310,39 +317,41 @@ def _short(text: str) -> str:
 
 
 def plan_to_json(plan: Plan) -> str:
-    return json.dumps(_plan_plain(plan), ensure_ascii=True)
+    return json.dumps(_plan_values(plan), ensure_ascii=True)
 
 
 def plan_from_json(text: str) -> Plan:
-    """Raises ConfigError for what is no plan."""
+    """Raises ConfigError if the text is not a saved plan."""
     try:
         return _plan_of(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MisfitError):
         raise ConfigError("This is no saved plan.", remedy="Compare again.") from None
 
 
-def _plan_of(plain: dict[str, Any]) -> Plan:
+def _plan_of(values: dict[str, Any]) -> Plan:
     return Plan(
-        lanes=tuple(_lane_of(each) for each in plain["lanes"]),
-        items=tuple(_value_of(each, SuiteItem) for each in plain["items"]),
-        repeats=plain["repeats"],
-        baseline=fit_to_type(plain["baseline"], bool),
-        order=plain["order"],
+        lanes=tuple(_lane_of(each) for each in values["lanes"]),
+        items=tuple(_value_of(each, SuiteItem) for each in values["items"]),
+        repeats=values["repeats"],
+        baseline=fit_to_type(values["baseline"], bool),
+        order=values["order"],
     )
 
 
-def _lane_of(plain: dict[str, Any]) -> Lane:
-    spec, config = _value_of(plain["pair"], PairSpec), _value_of(plain["settings"], RunConfig)
-    return Lane(spec=spec, config=config, name=fit_to_type(plain.get("name", ""), str))
+def _lane_of(values: dict[str, Any]) -> Lane:
+    spec, config = _value_of(values["pair"], PairSpec), _value_of(values["settings"], RunConfig)
+    return Lane(spec=spec, config=config, name=fit_to_type(values.get("name", ""), str))
 
 
-def _value_of(plain: dict[str, Any], kind: type[T]) -> T:
-    """Numbers stay as they were written, 1 and not 1.0, for a plan's key is made of them."""
-    fit_to_type(plain, kind)
-    return kind(**{k: tuple(each) if isinstance(each, list) else each for k, each in plain.items()})
+def _value_of(values: dict[str, Any], kind: type[T]) -> T:
+    """Numbers stay as they were written, 1 and not 1.0, since the plan's key depends on it."""
+    fit_to_type(values, kind)
+    return kind(
+        **{k: tuple(each) if isinstance(each, list) else each for k, each in values.items()}
+    )
 
 
-def _plan_plain(plan: Plan) -> dict[str, Any]:
+def _plan_values(plan: Plan) -> dict[str, Any]:
     return {
         "lanes": [
             {"pair": _changed(lane.spec), "settings": _changed(lane.config), "name": lane.name}

@@ -1,8 +1,8 @@
 """A comparison held against one that was saved: is a lane slower than it was?
 
-Speedups over the target alone are compared, for they carry from machine to machine better than
-rates do; rates only if asked for. Lanes are matched by their labels, and must have done the same
-work: the same settings, models and prompts.
+Speedups over the target alone are compared, because they carry over to another machine better than
+rates do; rates are compared on request. Lanes are matched by their labels, and must have had the
+same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from specviz.store.text_files import read_text
 
 DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
-_PLACE = ("device", "device_name", "cpu", "threads", "dtype")
+_MACHINE = ("device", "device_name", "cpu", "threads", "dtype")
 _FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
-_MODELS = ("name", "draft", "target", "dtype", "step")  # of a pair; the rest is the machine's
+# What of a pair must be the same; the rest is of the machine.
+_MODELS = ("name", "draft", "target", "dtype", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
-    """What was saved, and how small a share of it passes."""
+class RegressionLimit:
+    """The saved comparison, and the smallest share of its figure that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
     share: float
-    figure: str  # of the medians
+    figure: str  # a key of the saved medians
 
     @staticmethod
-    def of(options: argparse.Namespace, plan: Plan) -> Allowance | None:
-        """None without --against; raises ConfigError for a file that cannot be held against."""
+    def of(options: argparse.Namespace, plan: Plan) -> RegressionLimit | None:
+        """None without --against; raises ConfigError for a file that cannot be compared with."""
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
                 raise ConfigError(
@@ -61,32 +62,32 @@ class Allowance:
         record, saved = _saved_comparison(options.against)
         _check_lanes(options.against, saved, plan.labels, figure)
         _check_work(options.against, record, saved, plan)
-        return Allowance(path=options.against, saved=saved, share=share, figure=figure)
+        return RegressionLimit(path=options.against, saved=saved, share=share, figure=figure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """``record`` is for JSON, ``lines`` for people."""
+class RegressionCheck:
+    """The result: ``record`` for JSON, ``lines`` for people."""
 
     failed: bool
     record: dict[str, Any]
     lines: tuple[str, ...]
 
 
-def check_against(record: dict[str, Any], allowance: Allowance) -> Checked:
-    rows = [_row(lane, allowance) for lane in record["lanes"]]
+def check_regression(record: dict[str, Any], limit: RegressionLimit) -> RegressionCheck:
+    rows = [_row(lane, limit) for lane in record["lanes"]]
     elsewhere = any(
-        _place(lane) != _place(allowance.saved[lane["label"]]) for lane in record["lanes"]
+        _machine(lane) != _machine(limit.saved[lane["label"]]) for lane in record["lanes"]
     )
-    lines = [_line(row, allowance) for row in rows]
+    lines = [_line(row, limit) for row in rows]
     if elsewhere:
         lines.append("The saved comparison was made on another machine or with other settings.")
-    return Checked(
+    return RegressionCheck(
         failed=any(row["below"] for row in rows),
         record={
-            "file": str(allowance.path),
-            "figure": allowance.figure,
-            "fail_below": allowance.share,
+            "file": str(limit.path),
+            "figure": limit.figure,
+            "fail_below": limit.share,
             "same_machine": not elsewhere,
             "lanes": rows,
         },
@@ -94,32 +95,31 @@ def check_against(record: dict[str, Any], allowance: Allowance) -> Checked:
     )
 
 
-def _row(lane: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
-    now = lane["medians"][allowance.figure]
-    before = allowance.saved[lane["label"]]["medians"][allowance.figure]
+def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
+    now = lane["medians"][limit.figure]
+    before = limit.saved[lane["label"]]["medians"][limit.figure]
     share = now / before if now is not None else 0.0
     return {
         "label": lane["label"],
         "now": now,
         "saved": before,
         "ratio": share,
-        "below": share < allowance.share,
+        "below": share < limit.share,
     }
 
 
-def _line(row: dict[str, Any], allowance: Allowance) -> str:
-    figure = CATALOGUE[_FIGURES[allowance.figure]]
+def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
+    figure = CATALOGUE[_FIGURES[limit.figure]]
     now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
-    # Three digits, for a share is held against a limit that may have as many.
+    # Three digits, as a limit may have.
     words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
-    limit = f"{allowance.share:g}"
-    return f"{words}: below {limit}" if row["below"] else f"{words}: at least {limit}"
+    return f"{words}: {'below' if row['below'] else 'at least'} {limit.share:g}"
 
 
-def _place(lane: dict[str, Any]) -> list[Any]:
+def _machine(lane: dict[str, Any]) -> list[Any]:
     environment = lane.get("environment")
     known = environment if isinstance(environment, dict) else {}
-    return [known.get(name) for name in _PLACE]
+    return [known.get(name) for name in _MACHINE]
 
 
 # The saved file
@@ -172,7 +172,7 @@ def _is_figure(value: object) -> bool:
 def _check_work(
     path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
 ) -> None:
-    """Figures of other work are no measure, though the lanes be called the same."""
+    """Lanes of the same name with other settings or prompts cannot be compared."""
     for label, lane in zip(plan.labels, plan.lanes, strict=True):
         for name in _differing(saved[label], lane):
             raise ConfigError(
@@ -190,7 +190,7 @@ def _check_work(
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """Settings that were added later count as what they are by default."""
+    """The names of what differs. A setting that the file does not know counts as its default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]

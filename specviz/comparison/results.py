@@ -1,4 +1,4 @@
-"""A plan's runs, compared: whole, and by the kind of prompt."""
+"""The runs of a plan compared: all together, and by the kind of prompt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specviz.comparison.lane_results import (
     LaneResult,
-    Measured,
+    LaneRun,
     TargetResult,
     lane_result,
     log_rates,
@@ -15,19 +15,18 @@ from specviz.comparison.lane_results import (
 )
 from specviz.comparison.plan import Plan
 from specviz.comparison.statistics import Ratio, Spread, ratio
-from specviz.comparison.verdict import Pairs, Verdict, verdict
+from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLane:
-    """A lane on the prompts of one kind; ``over_first`` is its rate over the first lane's."""
+    """A lane on the prompts of one kind; ``over_first`` is its rate divided by the first lane's."""
 
     label: str
     count: int
     alpha: Ratio | None
     expected: Ratio | None
     tau: Spread | None
-    speedup: Spread | None
     speedup_ratio: Ratio | None
     tokens_per_second: Spread | None
     over_first: Ratio | None
@@ -35,7 +34,7 @@ class KindLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindResult:
-    """All lanes on the prompts of one kind; None is the kind of prompts that name none."""
+    """All lanes on the prompts of one kind; the kind is None for prompts that name none."""
 
     kind: str | None
     num_prompts: int  # with at least one run
@@ -44,13 +43,13 @@ class KindResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``target`` is the target alone; where lanes have several, the first lane's, and each
-    lane's own is in its result. ``kinds`` is empty unless prompts differ in kind."""
+    """``target`` is the target alone. If the lanes have different targets it is the first lane's,
+    and every lane has its own in its result. ``kinds`` is empty unless prompts differ in kind."""
 
     plan: Plan
     lanes: tuple[LaneResult, ...]
     target: TargetResult | None
-    verdict: Verdict
+    verdict: ComparisonVerdict
     kinds: tuple[KindResult, ...]
 
     @property
@@ -63,12 +62,12 @@ class Comparison:
         return self.count == len(plan.lanes) * len(plan.items) * plan.repeats
 
     @property
-    def ratios(self) -> Pairs:
+    def ratios(self) -> LaneRatios:
         return self.verdict.ratios
 
 
-def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
-    """The runs may be some of the plan's only; of runs for one job the last counts."""
+def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
+    """Some runs of the plan may be missing. If a job has several, the last counts."""
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
     results = tuple(
@@ -79,29 +78,29 @@ def compare(plan: Plan, measured: Sequence[Measured]) -> Comparison:
         plan=plan,
         lanes=results,
         target=target_result([run for own in by_lane for run in own]),
-        verdict=verdict(results, [log_rates(own) for own in by_lane]),
+        verdict=verdict_of(results, [log_rates(own) for own in by_lane]),
         kinds=_kinds(plan, by_lane),
     )
 
 
-def _last_of_each_job(measured: Sequence[Measured]) -> list[Measured]:
+def _last_of_each_job(measured: Sequence[LaneRun]) -> list[LaneRun]:
     return list({run.job: run for run in measured}.values())
 
 
-def _kinds(plan: Plan, by_lane: Sequence[Sequence[Measured]]) -> tuple[KindResult, ...]:
+def _kinds(plan: Plan, by_lane: Sequence[Sequence[LaneRun]]) -> tuple[KindResult, ...]:
     if len(plan.kinds) < 2:
         return ()
     return tuple(_kind(plan, kind, by_lane) for kind in plan.kinds)
 
 
-def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[Measured]]) -> KindResult:
+def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[LaneRun]]) -> KindResult:
     of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
-    own = [[run for run in runs if run.place[0] in of_kind] for runs in by_lane]
+    own = [[run for run in runs if run.job.item in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)
     results = [lane_result(label, lane, runs) for label, lane, runs in lanes]
     return KindResult(
         kind=kind,
-        num_prompts=len({run.place[0] for runs in own for run in runs}),
+        num_prompts=len({run.job.item for runs in own for run in runs}),
         lanes=tuple(
             _kind_lane(result, ratio(log_rates(runs), log_rates(own[0])) if place else None)
             for place, (result, runs) in enumerate(zip(results, own, strict=True))
@@ -116,7 +115,6 @@ def _kind_lane(result: LaneResult, over_first: Ratio | None) -> KindLane:
         alpha=result.alpha,
         expected=result.expected,
         tau=result.tau,
-        speedup=result.speedup,
         speedup_ratio=result.speedup_ratio,
         tokens_per_second=result.tokens_per_second,
         over_first=over_first,

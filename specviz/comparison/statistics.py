@@ -1,8 +1,8 @@
 """The statistics of paired runs: medians with their spread, means and ratios with Student's t.
 
-A figure of many runs is a mapping from (prompt, repeat) to its value. Units are the seeds of
-one prompt, or the prompts where there are several, each the mean of its seeds: then the
-interval is about other prompts too, which is what a reader takes it for.
+A figure of many runs is a mapping from (prompt, repeat) to its value. With one prompt the interval
+is over its seeds. With several it is over the prompts, where a prompt counts by the mean of its
+seeds: so it speaks of other prompts too, which is what a reader takes it for.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from statistics import fmean, median, stdev
 from typing import Literal
 
 Over = Literal["seeds", "prompts"]
-Place = tuple[int, int]  # prompt, repeat
-Values = Mapping[Place, float]
+PromptRepeat = tuple[int, int]  # which prompt of the plan, which repeat
+Values = Mapping[PromptRepeat, float]
 
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The median of the runs, the lowest and the highest; no interval."""
+    """The median, lowest and highest of the runs. Not an interval."""
 
     median: float
     low: float
@@ -32,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A ratio or a mean with its 95 % interval; ``low`` and ``high`` are None for one unit."""
+    """A ratio or a mean with its 95 % interval, which a single prompt and seed does not have."""
 
     value: float
     low: float | None
@@ -42,7 +42,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval leaves out 1: for ratios, that there is a difference to show."""
+        """Of a ratio: whether its interval leaves out 1, so that there is a difference."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
@@ -54,12 +54,12 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values) -> Ratio | None:
-    """How many times the first exceeds the second, from the logarithms where both have a run."""
+    """First over second, from the logarithms of both, where both have a run."""
     return ratio_of({key: first[key] - second[key] for key in first if key in second})
 
 
 def ratio_of(logs: Values) -> Ratio | None:
-    """The same from log-ratios at hand."""
+    """The mean ratio of these log-ratios."""
     found = mean_of(logs)
     if found is None:
         return None
@@ -73,7 +73,7 @@ def ratio_of(logs: Values) -> Ratio | None:
 
 
 def mean_of(values: Values) -> Ratio | None:
-    """The mean over the units, with Student's interval."""
+    """The mean over the seeds or the prompts, with Student's interval."""
     over, units = _units(values)
     if not units:
         return None
@@ -98,7 +98,7 @@ def _units(values: Values) -> tuple[Over, list[float]]:
 
 @functools.cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution of ``freedom`` degrees reaches the probability, from 0.5."""
+    """Where Student's distribution of ``freedom`` degrees reaches the probability, at least 0.5."""
     assert 0.5 <= probability < 1
     assert freedom >= 1
     low, high = 0.0, 1.0
@@ -113,7 +113,7 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """For t from 0."""
+    """For t of at least 0."""
     return 1 - 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
@@ -129,7 +129,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """From the tail inwards; 300 terms are exact to the last digits for all a up to 10^4."""
+    """Summed from the last term inwards; 300 terms are exact for all a up to 10^4."""
     fraction = 1.0
     for m in range(300, 0, -1):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))

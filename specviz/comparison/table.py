@@ -1,6 +1,7 @@
-"""The figures of a comparison as rows of text: a column a lane, the target alone at the end.
+"""The figures of a comparison as rows of text: a column a lane, and one for the target alone.
 
-Where the lanes have different targets there is no such column: each lane has a row with its own.
+If the lanes have different targets, a row with every lane's own target takes the place of that
+column.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BEST = "★"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A figure of every lane; ``best`` are the lanes whose shown value no other beats."""
+    """A figure of all lanes; ``best`` are the lanes with the best value, as it is shown."""
 
     name: str
     texts: tuple[str, ...]
@@ -33,19 +34,19 @@ class Row:
 
 
 def rows_of(comparison: Comparison) -> tuple[Row, ...]:
-    """Rows that no lane knows are left out."""
+    """A figure that no lane has is left out."""
     own = () if has_one_target(comparison) else (_OWN_TARGET,)
     made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
     return tuple(row for row in made if any(text != UNKNOWN for text in row.texts))
 
 
 def has_one_target(comparison: Comparison) -> bool:
-    """Whether one column can stand for the target alone."""
+    """Whether all lanes have the same target, so that one column can show it alone."""
     return comparison.verdict.same_question
 
 
 def as_texts(comparison: Comparison) -> list[list[str]]:
-    """The head first; the best of a row is marked."""
+    """The table's head, then its rows with the best marked."""
     head = ["", *(lane.label for lane in comparison.lanes), "target alone"]
     rows = [[row.name, *marked(row), row.target] for row in rows_of(comparison)]
     width = len(head) if has_one_target(comparison) else len(head) - 1
@@ -53,7 +54,7 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """What the brackets and the mark of the best mean."""
+    """What the brackets and the star mean."""
     means = (
         lane
         for each in comparison.lanes
@@ -61,8 +62,8 @@ def legend(comparison: Comparison) -> str:
     )
     return (
         f"Speedup and α: mean {interval_words(means)}. The others: median, with the lowest and the "
-        f"highest run. {BEST} the best of the row by its middle value; whether a difference can "
-        "be relied on, the verdict says."
+        f"highest run. {BEST} marks the best mean or median of a row; the verdict says whether a "
+        "difference can be relied on."
     )
 
 
@@ -75,7 +76,7 @@ def marked(row: Row) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """A figure of the catalogue, and where a lane and the target alone have it."""
+    """A figure of the catalogue, and how to read it from a lane and from the target alone."""
 
     figure: Figure
     of: Callable[[LaneResult], Ratio | Spread | None]
@@ -96,7 +97,7 @@ def _row(shown: _Shown, comparison: Comparison) -> Row:
 
 
 def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
-    """The middle value, with its interval or its lowest and highest run where there is one."""
+    """The mean or median, with its interval or its lowest and highest run, if there is one."""
     if found is None:
         return UNKNOWN
     return figure.quantity.spread(_middle(found), found.low, found.high)
@@ -109,7 +110,7 @@ def _middle(found: Ratio | Spread | None) -> float | None:
 
 
 def _best(values: Sequence[float | None], shown: _Shown) -> tuple[int, ...]:
-    """None where all lanes show the same, or more is neither better nor worse."""
+    """Empty if all lanes show the same, or if more is neither better nor worse."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     texts = {i: shown.figure.quantity.bare(value) for i, value in known.items()}
     better = shown.figure.better if shown.compared else None

@@ -1,4 +1,4 @@
-"""A comparison as plain values for JSON: ``lanes``, ``verdict``, and what they rest on."""
+"""A comparison as values for JSON: its lanes, its verdict, and what they rest on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from specviz.comparison.lane_results import LaneResult, TargetResult
 from specviz.comparison.results import Comparison, KindResult
 from specviz.comparison.statistics import Ratio, Spread
-from specviz.comparison.verdict import Verdict
+from specviz.comparison.verdict import ComparisonVerdict
 
 KIND = "specviz.comparison"
 SCHEMA = 1
@@ -20,7 +20,7 @@ _MEDIANS = (
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """Lanes are told by their places from 0 and by their labels."""
+    """The verdict names lanes by their labels."""
     labels = [lane.label for lane in comparison.lanes]
     return {
         "kind": KIND,
@@ -67,7 +67,7 @@ def _target(target: TargetResult | None) -> dict[str, Any] | None:
     }
 
 
-def _verdict(verdict: Verdict, labels: list[str]) -> dict[str, Any]:
+def _verdict(verdict: ComparisonVerdict, labels: list[str]) -> dict[str, Any]:
     return {
         "text": verdict.text,
         "winner": None if verdict.winner is None else labels[verdict.winner],

@@ -1,9 +1,9 @@
 """Which lane is faster, in words with their statistics, and why.
 
-A difference is told only if the 95 % interval of the paired ratio leaves out 1; with three
-lanes or four it is the best against the next. The reason is the runs' own arithmetic: tokens a
-round, tau, against what a round costs in steps of the target, gamma c + v (Leviathan et al.
-2023, with verification at its measured cost).
+A lane is called faster only if the 95 % interval of the paired ratio leaves out 1; of three or
+four lanes, the best is compared with the next. The reason comes from the runs themselves: the
+tokens of a round, tau, against its cost in steps of the target, gamma c + v (Leviathan et al. 2023,
+with verification at its measured cost).
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
-from specviz.comparison.reason import reason
-from specviz.comparison.statistics import Place, Ratio, Values, ratio
+from specviz.comparison.statistics import PromptRepeat, Ratio, Values, ratio
+from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.trace import NOISE_LIMIT
 
-Pairs = Mapping[tuple[int, int], Ratio]
+LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first is shown
-    to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of lane j."""
+class ComparisonVerdict:
+    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first of them is
+    shown to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of j."""
 
     text: str
     winner: int | None
     ranking: tuple[int, ...]
-    ratios: Pairs
+    ratios: LaneRatios
     same_question: bool
     notes: tuple[str, ...] = ()
 
 
-def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
-    """``rates``: of each lane, the logarithms of its tokens a second."""
+def verdict_of(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
+    """``rates`` are the logarithms of tokens per second, a mapping for every lane."""
     ranking, ratios = _ranking(rates), _ratios(rates)
     lead = _lead(ranking, ratios)
     winner = ranking[0] if lead is not None and lead.differs else None
     notes = _notes(results)
     same = _same_target(results)
     main = _main_sentence(results, ranking, lead, winner)
-    return Verdict(
+    return ComparisonVerdict(
         text=" ".join([main, *_against_target(results), *notes]),
         winner=winner,
         ranking=ranking,
@@ -52,29 +52,29 @@ def verdict(results: Sequence[LaneResult], rates: Sequence[Values]) -> Verdict:
     )
 
 
-def _ratios(rates: Sequence[Values]) -> Pairs:
+def _ratios(rates: Sequence[Values]) -> LaneRatios:
     lanes = range(len(rates))
     found = {(i, j): ratio(rates[i], rates[j]) for i in lanes for j in lanes if i != j}
     return {pair: value for pair, value in found.items() if value is not None}
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Lanes with runs, by mean log rate where all of them have one; fastest first."""
+    """Fastest first, by the mean log rate over the runs that all lanes have."""
     known = [lane for lane, each in enumerate(rates) if each]
-    common = (
-        set[Place].intersection(*(set(rates[lane]) for lane in known)) if known else set[Place]()
-    )
+    if not known:
+        return ()
+    common = set[PromptRepeat].intersection(*(set(rates[lane]) for lane in known))
     if not common:
         return ()
     means = {lane: _mean_over_prompts(rates[lane], common) for lane in known}
     return tuple(sorted(known, key=lambda lane: -means[lane]))
 
 
-def _lead(ranking: tuple[int, ...], ratios: Pairs) -> Ratio | None:
+def _lead(ranking: tuple[int, ...], ratios: LaneRatios) -> Ratio | None:
     return ratios.get((ranking[0], ranking[1])) if len(ranking) > 1 else None
 
 
-def _mean_over_prompts(rates: Values, places: set[Place]) -> float:
+def _mean_over_prompts(rates: Values, places: set[PromptRepeat]) -> float:
     items = {item for item, _ in places}
     return fmean(fmean(rates[place] for place in places if place[0] == item) for item in items)
 
@@ -98,7 +98,7 @@ def _main_sentence(
             f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
         )
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
-    why = reason(first, second, same_target=_same_target(results))
+    why = why_faster(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
     return f"{first.label} {what} {_by(lead)}{because}{rest}"
 
@@ -110,7 +110,7 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Of two units Student's interval is mostly wide, whatever the lanes do."""
+    """With two seeds or prompts Student's interval is mostly wide, whatever the lanes do."""
     what = "repeats" if lead.over == "seeds" else "prompts"
     return f" More {what} would narrow this." if lead.count < 3 else ""
 
@@ -153,19 +153,21 @@ def _beside_target(result: LaneResult, speedup: Ratio) -> str:
     return f"{result.label} is {faster} than the target alone ({value})."
 
 
-# What a reader must know besides
+# What else a reader must know
 
 
 def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
     notes: list[str] = []
     if not _same_target(results):
         notes.append(
-            "The lanes have different targets: that is a different question, for they do not "
+            "The lanes have different targets: that is a different question, because they do not "
             "write the same texts."
         )
     if not _same_law(results):
-        notes.append("The lanes do not sample alike, so their texts follow different laws.")
-    if not _same_place(results):
+        notes.append(
+            "The lanes sample in different ways, so their texts have different distributions."
+        )
+    if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
     noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
     if noisy:
@@ -178,7 +180,7 @@ def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
 
 
 def _same_target(results: Sequence[LaneResult]) -> bool:
-    """By its weights where there are runs, else by what was asked for."""
+    """By the weights if every lane has a run, else by the names that were asked for."""
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]
     if len(known) == len(results):
@@ -187,18 +189,18 @@ def _same_target(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_law(results: Sequence[LaneResult]) -> bool:
-    """A lossless lane writes what its target would; a lossy one has a law of its own."""
+    """Whether the texts have one distribution: that of the target, unless a lane is lossy."""
     configs = [each.lane.config for each in results]
     sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
     lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.lossless}
     return len(sampling) == 1 and (not lossy or all(not each.lossless for each in configs))
 
 
-def _same_place(results: Sequence[LaneResult]) -> bool:
-    """Of all runs: also those of one lane may have been made in two places."""
-    places = {
+def _same_machine(results: Sequence[LaneResult]) -> bool:
+    """Over all runs, because the runs of one lane, too, may come from two machines."""
+    machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results
         for each in result.environments
     }
-    return len(places) <= 1
+    return len(machines) <= 1

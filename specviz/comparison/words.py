@@ -1,4 +1,4 @@
-"""What a comparison rests on, in words: its prompt and settings, and how many runs there are."""
+"""In words: the prompts and settings of a comparison, and how many runs it has."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from specviz.comparison.plan import Plan
 from specviz.comparison.results import Comparison
 from specviz.comparison.statistics import Ratio
 
-_HEAD = 60  # characters of a prompt
+_HEAD = 60  # characters shown of a prompt
 
 
 def num_runs(plan: Plan) -> int:
-    """Planned, of all lanes."""
+    """How many runs are planned, over all lanes."""
     return len(plan.lanes) * len(plan.items) * plan.repeats
 
 
 def basis(comparison: Comparison) -> str:
-    """How many runs of what."""
+    """How many runs there are, and on what they were made."""
     plan, wanted = comparison.plan, num_runs(comparison.plan)
     count = f"{comparison.count} runs" if comparison.complete else (
         f"{comparison.count} of {wanted} runs"
@@ -27,13 +27,13 @@ def basis(comparison: Comparison) -> str:
 
 
 def settings_of(plan: Plan) -> str:
-    """Prompt, temperature, seeds, length and repeats, in a line; lanes tell what they differ in."""
+    """What all lanes share, in one line: prompt, temperature, seeds, length and repeats."""
     parts = (_prompts(plan), _temperature(plan), _seeds(plan), _length(plan), _repeats(plan))
     return " · ".join(part for part in parts if part)
 
 
 def interval_words(ratios: Iterable[Ratio | None]) -> str:
-    """To follow "the mean": units of another sort would be another claim."""
+    """Goes on from "the mean": what the interval is over decides what may be claimed."""
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"
@@ -46,7 +46,7 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
-    """What the intervals go over; none of what has no interval."""
+    """What the intervals are over: prompts, seeds or both; empty where there is none."""
     return sorted({each.over for each in ratios if each is not None and each.low is not None})
 
 
@@ -59,7 +59,7 @@ def _prompts(plan: Plan) -> str:
 
 
 def _temperature(plan: Plan) -> str:
-    """Empty where the lanes differ: their names say it."""
+    """Empty where the lanes differ in it: then their labels name it."""
     found = {lane.config.temperature for lane in plan.lanes}
     return "" if len(found) > 1 else f"T {found.pop():g}"
 

@@ -1,1 +1,1 @@
-"""One run with everything it is held against: step costs, forecast, the target alone."""
+"""A run with everything it is compared with: step costs, a forecast, the target alone."""

@@ -1,8 +1,8 @@
-"""The speedup foretold: step costs, and acceptance on other texts of the same kind.
+"""The speedup forecast from step costs and from acceptance on other texts of the same kind.
 
-A profile holds the odds along texts that the target wrote for other prompts. The expected
-rounds along those texts are exact for any gamma, with no assumption that odds are equal.
-Nothing here knows the run that is forecast.
+A profile holds the odds along texts that the target wrote for other prompts. The expected rounds
+along those texts are worked out exactly for any gamma, without assuming that all odds are equal.
+No forecast uses the run that it is for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.record.prompts import read_presets
-from specviz.record.trace import Forecast, RunConfig, StepCosts
+from specviz.record.throughput import GAMMAS, Outlook
+from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.theory.speed import rounds_along
 
@@ -48,7 +49,7 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {words}"
 
 
-def kept_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
+def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
     return load_value(_KIND, profile_key(pair, config, kind), Profile)
 
 
@@ -79,7 +80,7 @@ def forecast(
     prompt: str,
     num_prompt: int,
 ) -> Forecast | None:
-    """What this run should gain; None where there is nothing to go by."""
+    """The speedup to expect of this run; None without a profile or step costs to go by."""
     if profile is None or costs is None or config.drafter != "model" or not config.lossless:
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
@@ -99,7 +100,44 @@ def forecast(
 
 
 def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
-    """Tokens a whole round, and the share of rounds that end in a bonus."""
+    """Tokens per whole round, and the share of rounds that end with a bonus."""
     walks = [rounds_along(odds, gamma) for odds in texts]
     rounds = sum(walk.rounds for walk in walks)
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
+
+
+# For every gamma one may choose
+
+
+def can_be_forecast(record: Trace) -> bool:
+    """Whether a profile would be enough to forecast this run."""
+    config, draft = record.config, record.pair.draft
+    known_kind = record.prompt.kind is not None
+    return known_kind and draft is not None and config.drafter == "model" and config.lossless
+
+
+def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
+    """None if no profile is stored, or if its texts are too short."""
+    made = _forecasts(pair, record)
+    if not made:
+        return None
+    return Outlook(
+        gammas=tuple(made),
+        speedups=tuple(each.speedup for each in made.values()),
+        taus=tuple(each.tau for each in made.values()),
+        kind=made[1].kind,
+        num_texts=made[1].num_texts,
+    )
+
+
+def _forecasts(pair: Pair, record: Trace) -> dict[int, Forecast]:
+    config, prompt, costs = record.config, record.prompt, record.step_costs
+    profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None
+    length = len(prompt.token_ids)
+    made = {
+        gamma: forecast(
+            profile, costs, dataclasses.replace(config, gamma=gamma), prompt.text, length
+        )
+        for gamma in GAMMAS
+    }
+    return {gamma: each for gamma, each in made.items() if each is not None}

@@ -1,8 +1,8 @@
-"""Pairs that stay loaded while they fit: the one used longest ago is let go first.
+"""Pairs that stay in memory while they fit, and the memory that a run takes.
 
-A pair fits if 1.3 times its weights and a gigabyte to work in are free, on its device, before it is
-loaded. Where nobody can say what is free, one pair is kept at a time. What a run takes of the
-memory is measured here too. A pair whose files are no longer those that were read is read anew.
+A pair fits if 1.3 times its weights and a gigabyte to work in are free on its device before it is
+loaded. To make room, the pair used longest ago is let go. If nobody can say how much is free, only
+one pair is held. A pair whose files have changed is loaded anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 4  # as many as a comparison has lanes
 
 
-class KeptPairs:
+class LoadedPairs:
     def __init__(self) -> None:
         self._pairs: dict[PairSpec, Pair] = {}  # the one used last at the end
 
@@ -30,9 +30,9 @@ class KeptPairs:
         return len(self._pairs)
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """The pair, if it is loaded from the files that are there now.
+        """The pair, if it is loaded and its files have not changed.
 
-        Its thread count is set anew, for that is the process's.
+        Its number of threads is set again, because all pairs of a process share that setting.
         """
         pair = self._pairs.get(spec)
         if pair is None or not pair.is_current:
@@ -41,7 +41,7 @@ class KeptPairs:
         return pair
 
     def load(self, spec: PairSpec, tell: Tell) -> Pair:
-        """The pair, loaded unless it is there; an exception of ``tell`` breaks that off."""
+        """The pair, loaded if it is not yet; an exception from ``tell`` breaks the loading off."""
         pair = self.get(spec)
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
@@ -52,7 +52,7 @@ class KeptPairs:
         return pair
 
     def clear(self) -> None:
-        """Frees the models, and what a loading that broke off may have left."""
+        """Free the models, and whatever an interrupted loading left behind."""
         self._pairs.clear()
         release_memory()
 
@@ -94,8 +94,11 @@ def free_memory(spec: PairSpec) -> int | None:
 
 
 class RunMemory:
-    """Bytes that a run takes, begun before it: the weights of the models it needs, each tensor
-    once, and on a GPU the most that was in use meanwhile above what was in use before."""
+    """The bytes that a run takes; made before the run begins.
+
+    They are the weights of the models it needs, with shared tensors counted once, and on a GPU the
+    peak of its use above what was in use before.
+    """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:
         self._weights = _weights_bytes(pair, config)

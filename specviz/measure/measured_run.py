@@ -1,8 +1,8 @@
-"""A run with everything it is held against: step costs, a forecast, the target alone.
+"""A run with everything it is compared with: step costs, a forecast, the target alone.
 
-Step costs and forecast come before the run. The target alone comes after, in blocks
-A B B A: target alone, the run repeated, the run repeated, target alone. The run that was
-watched only tells the words; what is compared was timed back to back without a watcher.
+Step costs and the forecast come before the run. The target alone comes after it, in blocks A B B A:
+target alone, the run again, the run again, target alone. The run that was watched only gives the
+words; the times that are compared come from these blocks, which nobody watches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import forecast, kept_profile
+from specviz.measure.forecast import forecast, stored_profile
 from specviz.measure.step_costs import step_costs
 from specviz.record.pairs import Tell
 from specviz.record.prompts import kind_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """Iterate it for the rounds; then ``trace`` measures the target alone and returns all."""
+    """Iterate over it for the rounds; then ``trace`` measures the target alone and returns all."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class MeasuredRun(Iterator[Round]):
         return entry
 
     def stop(self) -> None:
-        """End after the round that is under way, without measuring the target alone."""
+        """End after the present round, without measuring the target alone."""
         self._wants_baseline = False
         self._run.stop()
 
     def trace(self) -> Trace:
-        """The whole record. A run that was stopped is not held against the target alone."""
+        """The whole record; for a stopped run without the target alone."""
         finish = self._run.finish
         measured = self._wants_baseline and finish != "stopped" and self._rounds
         return Trace(
@@ -98,14 +98,14 @@ class MeasuredRun(Iterator[Round]):
         )
 
     def _pieces(self) -> dict[str, str]:
-        """Before the first round any token may come."""
+        """The text pieces of all tokens used; before the first round, of the whole vocabulary."""
         table = self._pair.token_table
         if not self._rounds:
             return table.split(range(len(table.texts)))
         return table.split(used_ids(self.prompt, self._rounds))
 
     def _forecast(self) -> Forecast | None:
-        profile = kept_profile(self._pair, self._config, self._kind) if self._kind else None
+        profile = stored_profile(self._pair, self._config, self._kind) if self._kind else None
         length = len(self.prompt.token_ids)
         return forecast(profile, self._costs, self._config, self.prompt.text, length)
 
@@ -132,9 +132,9 @@ def measured_run(
     fresh_costs: bool = False,
     tell: Tell | None = None,
 ) -> MeasuredRun:
-    """``kind`` is the user's word for the prompt; a forecast rests on the presets' alone.
+    """``kind`` is what the user calls the prompt's kind; forecasts know only those of the presets.
 
-    ``tell`` hears of step costs while they are measured.
+    ``tell`` hears of the measuring of step costs.
     """
     return MeasuredRun(
         pair,

@@ -1,4 +1,4 @@
-"""Step costs of a pair, measured once and kept by pair, device, dtype, threads and sampling."""
+"""Step costs, measured once and stored by pair, device, dtype, threads and kind of sampling."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
-_TIMING = 3  # raised with what a step's time holds: older tables are not comparable
-_MARGIN = 32  # tokens that the longest verification may need beyond the context
+_TIMING = 3  # raised when a step's time begins to include something else
+_MARGIN = 32  # tokens that the longest verification may add to the context
 
 
-def kept_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
+def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
     return load_value(_KIND, costs_key(pair, config), StepCosts)
 
 
 def step_costs(
     pair: Pair, config: RunConfig, *, fresh: bool = False, tell: Tell | None = None
 ) -> StepCosts | None:
-    """The kept table, or one measured now (about ten seconds at most) and kept.
+    """The stored table, or one measured now (in about ten seconds at most) and stored.
 
-    A table measured on a noisy machine or cut short is kept too, and says so. None where the
-    time did not do for any, as for models of seconds a step. ``tell`` hears of a measurement.
+    A table from a noisy machine, or one that was cut short, is stored too, and says so. None if
+    there was no time for any, as with models that take seconds a step. ``tell`` hears of the
+    measurement.
     """
-    kept = None if fresh else kept_costs(pair, config)
+    kept = None if fresh else stored_costs(pair, config)
     if kept is not None:
         return kept
     from specviz.engine.decoding.costs import measure_step_costs
 
-    settings, contexts = _plain_settings(config), _contexts(pair)
+    settings, contexts = _lossless_settings(config), _contexts(pair)
     measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
     if measured is not None:
         save_value(_KIND, costs_key(pair, config), measured)
@@ -43,7 +44,7 @@ def step_costs(
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:
-    """All that a step's cost depends on, in words."""
+    """Everything that the cost of a step depends on, in words."""
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
     parts = (
@@ -56,7 +57,7 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
 
 
 def _contexts(pair: Pair) -> tuple[int, ...]:
-    """Three lengths, shorter ones for a pair with a short context."""
+    """Three context lengths, shorter for a pair whose context is short."""
     longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - _MARGIN
     if longest >= _CONTEXTS[-1]:
         return _CONTEXTS
@@ -64,7 +65,7 @@ def _contexts(pair: Pair) -> tuple[int, ...]:
 
 
 def _sampling(config: RunConfig) -> str:
-    """Which processors run; their settings hardly matter to the time they take."""
+    """Which steps of sampling run; their settings hardly change the time they take."""
     if config.greedy:
         return "greedy"
     parts = ["temperature"]
@@ -73,5 +74,5 @@ def _sampling(config: RunConfig) -> str:
     return "+".join(parts)
 
 
-def _plain_settings(config: RunConfig) -> RunConfig:
+def _lossless_settings(config: RunConfig) -> RunConfig:
     return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover")

@@ -1,4 +1,4 @@
-"""The player's data: what is on the stage now, as plain values. See assets/player/payload.d.ts."""
+"""The player's data: what it shows now, as values for JSON. See assets/player/payload.d.ts."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from specviz.record.trace import RunConfig, Trace
 
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
-Plain = dict[str, Any]
-# How the families that the engine knows write the end of a text.
+JsonObject = dict[str, Any]
+# How the model families that the engine knows write the end of a text.
 _END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """How a run stands, in the player's words."""
+class RunStatus:
+    """The state of a run, as the player is told it."""
 
     id: str
     state: str
     label: str
     detail: str = ""
     remedy: str = ""
-    sentence: str | None = None  # while there is no verdict
+    sentence: str | None = None  # shown while there is no verdict
     waiting: bool = False  # the stage still shows the run before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ChartPoint:
     """A run on the throughput chart."""
 
     gamma: int
@@ -47,12 +47,12 @@ class Point:
     label: str
     current: bool
     partial: bool  # the run was broken off
-    few: bool  # with so few rounds, a pace says little
+    few: bool  # so few rounds that its rate says little
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What the next run would be."""
+class RunChoice:
+    """What a run is asked for: settings, prompt, and the prompt's kind."""
 
     config: RunConfig
     prompt: str
@@ -61,17 +61,17 @@ class Chosen:
 
 def payload(
     trace: Trace,
-    status: Status,
+    status: RunStatus,
     *,
     start: int = 0,
     curves: ThroughputCurves | None = None,
-    points: Sequence[Point] = (),
-    chosen: Chosen | None = None,
+    points: Sequence[ChartPoint] = (),
+    chosen: RunChoice | None = None,
     figures: Metrics | None = None,
     growing: bool = False,
     tour: Tour = "never",
-) -> Plain:
-    """Everything the player shows; of the rounds those from ``start`` on."""
+) -> JsonObject:
+    """Everything the player shows; of the rounds only those from ``start`` on."""
     figures = figures or metrics(trace)
     return {
         "run": _run(trace, status),
@@ -92,17 +92,17 @@ def payload(
 
 def payload_of_trace(
     trace: Trace, *, run_id: str, state: str, label: str, figures: Metrics | None = None
-) -> Plain:
-    """A whole trace at rest; ``figures`` of it, where they are known already."""
+) -> JsonObject:
+    """A trace that is complete; ``figures`` are those of it, if they are known already."""
     figures = figures or metrics(trace)
-    status = Status(id=run_id, state=state, label=label)
+    status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
-    points = [p for p in (point_of(trace, figures, current=True),) if p]
+    points = [p for p in (chart_point(trace, figures, current=True),) if p]
     return payload(trace, status, curves=curves, points=points, figures=figures)
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """What was foretold from other texts, else an extrapolation of this run."""
+    """The forecast from other texts if there is one, else an extrapolation of this run."""
     costs = trace.step_costs
     if costs is None or (not costs.draft and trace.config.drafter == "model"):
         return None
@@ -115,12 +115,12 @@ def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> Throug
     return extrapolated_curves(costs, context, figures.alpha_expected)
 
 
-def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
+def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint | None:
     if figures.tokens_per_second is None:
         return None
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    return Point(
+    return ChartPoint(
         gamma=config.gamma,
         rate=figures.tokens_per_second,
         label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
@@ -130,7 +130,7 @@ def point_of(trace: Trace, figures: Metrics, *, current: bool) -> Point | None:
     )
 
 
-def _run(trace: Trace, status: Status) -> Plain:
+def _run(trace: Trace, status: RunStatus) -> JsonObject:
     config = trace.config
     return {
         "id": status.id,
@@ -150,11 +150,11 @@ def _run(trace: Trace, status: Status) -> Plain:
 
 def _throughput(
     curves: ThroughputCurves | None,
-    points: Sequence[Point],
+    points: Sequence[ChartPoint],
     trace: Trace,
     figures: Metrics,
-    chosen: Chosen | None,
-) -> Plain | None:
+    chosen: RunChoice | None,
+) -> JsonObject | None:
     if curves is None:
         return None
     return {
@@ -171,18 +171,18 @@ def _throughput(
     }
 
 
-def _foretold(curves: ThroughputCurves, gamma: int) -> Plain:
-    """What the curves say of a gamma; nothing beyond their end."""
+def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:
+    """The forecast rate at a gamma; None beyond the end of the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
 
-def _asked(trace: Trace) -> Chosen:
-    return Chosen(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
+def _asked(trace: Trace) -> RunChoice:
+    return RunChoice(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
 
 
-def _law_of(asked: Chosen) -> tuple[object, ...]:
-    """All that acceptance hangs on, besides luck: runs alike in it have one forecast."""
+def _law_of(asked: RunChoice) -> tuple[object, ...]:
+    """Everything that acceptance depends on but chance: runs alike in it share a forecast."""
     config = asked.config
     rule = None if config.lossless else (config.epsilon, config.residual)
     sampling = (config.temperature, config.top_k, config.top_p)

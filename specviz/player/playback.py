@@ -1,7 +1,7 @@
-"""A trace as the player takes it: plain values that JSON can hold. See assets/player/payload.d.ts.
+"""A trace as values for JSON, as the player reads them. See assets/player/payload.d.ts.
 
-Probabilities that decide a verdict keep every digit, so that it can be replayed by hand;
-those of the alternatives, which are only drawn, are rounded.
+Probabilities that decide a verdict keep all digits, so that it can be checked by hand; those of
+the alternatives, which are only drawn, are rounded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
 from specviz.record.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def prompt_texts(trace: Trace) -> list[str]:
@@ -21,8 +21,8 @@ def prompt_texts(trace: Trace) -> list[str]:
     return added_texts(prompt.token_ids, prompt.token_texts, trace.pieces, prompt.text)
 
 
-def round_items(trace: Trace, start: int = 0) -> list[Plain]:
-    """The rounds from ``start`` on. A token that adds another text than its own says so."""
+def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
+    """The rounds from ``start`` on; ``adds`` where a token adds another text than its own."""
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     for (index, place), text in _adds(trace).items():
         if index >= start:
@@ -39,19 +39,19 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
     return {place: added for (place, _), text, added in each if added != text}
 
 
-def lanes(trace: Trace, *, noisy: bool) -> Plain | None:
-    """Both lanes as they were timed; None where the target alone was not."""
+def lanes(trace: Trace, *, noisy: bool) -> JsonObject | None:
+    """Both lanes as they were timed; None if the target alone was not measured."""
     target = target_seconds(trace)
     if target is None:
         return None
     return {"noisy": noisy, "speculative": lane_parts(trace), "target": target}
 
 
-def lane_parts(trace: Trace) -> list[Plain]:
-    """The seconds of each round, in its parts.
+def lane_parts(trace: Trace) -> list[JsonObject]:
+    """The seconds of every round, divided into its parts.
 
-    Their lengths are the mean of the timed repeats, where there are some; how a round divides
-    into its parts is known from the run that was watched.
+    A round's length is the mean of the timed repeats, if there are any. Its division comes from the
+    run that was watched.
     """
     repeats = _mean_block(trace.baseline, "speculative") if trace.baseline else None
     totals = repeats or [entry.times.decode for entry in trace.rounds]
@@ -59,7 +59,7 @@ def lane_parts(trace: Trace) -> list[Plain]:
 
 
 def target_seconds(trace: Trace) -> list[float] | None:
-    """The seconds of each token of the target alone; None where it was not timed."""
+    """The seconds of every token of the target alone; None if it was not timed."""
     target = _mean_block(trace.baseline, "target") if trace.baseline else None
     return None if target is None else [_significant(seconds) for seconds in target]
 
@@ -69,14 +69,14 @@ def _mean_block(baseline: Baseline, lane: str) -> list[float] | None:
     return [fmean(each) for each in zip(*blocks, strict=True)] if blocks else None
 
 
-def _parts(entry: Round, total: float) -> Plain:
+def _parts(entry: Round, total: float) -> JsonObject:
     times = entry.times
     scale = total / times.decode if times.decode else 1.0
     parts = {"draft": times.draft, "verify": times.verify, "other": times.other}
     return {name: _significant(scale * seconds) for name, seconds in parts.items()}
 
 
-def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
+def _round(entry: Round, pieces: Mapping[str, str]) -> JsonObject:
     times = entry.times
     return {
         "candidates": [_candidate(each, pieces) for each in entry.candidates],
@@ -90,7 +90,7 @@ def _round(entry: Round, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
+def _candidate(each: Candidate, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "text": alone(each.token_id, each.text, pieces),
         "verdict": each.verdict,
@@ -102,7 +102,7 @@ def _candidate(each: Candidate, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
+def _extra(extra: Extra, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "text": alone(extra.token_id, extra.text, pieces),
         "kind": extra.kind,
@@ -112,7 +112,7 @@ def _extra(extra: Extra, pieces: Mapping[str, str]) -> Plain:
     }
 
 
-def _insight(insight: Insight, pieces: Mapping[str, str]) -> Plain:
+def _insight(insight: Insight, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "draft": insight.draft_prob,
         "target": insight.target_prob,

@@ -1,8 +1,7 @@
-"""Recordings of several lanes as the player races them: on one clock, beside the target alone.
+"""The data for a race: runs of several lanes on one clock, beside the target alone.
 
-Each lane keeps the stage it would have by itself, so that choosing a lane shows its text, its
-rounds and its figures. Times are those of ``lanes``: what was measured, and nothing besides.
-See assets/player/payload.d.ts.
+A lane has the same data as a run shown by itself, so that choosing a lane shows its text, its
+rounds and its figures. All times were measured. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from specviz.comparison import Comparison, Measured, representative
-from specviz.player.payload import Plain, Status, curves_of, payload, point_of
+from specviz.comparison import Comparison, LaneRun, representative
+from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
 from specviz.player.playback import lane_parts, target_seconds
 from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.trace import Trace
@@ -25,14 +24,14 @@ def race_payload(
     *,
     figures: Sequence[Metrics] | None = None,
     chosen: int = 0,
-) -> Plain:
+) -> JsonObject:
     """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
 
-    ``figures`` of the traces, where they are known already: only intervals are added.
+    ``figures`` are those of the traces, if they are known already; only intervals are added.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
-    assert all(trace.rounds for trace in traces), "a lane without a round has nowhere to run"
+    assert all(trace.rounds for trace in traces), "a lane needs at least one round"
     figures = _with_intervals(traces, figures)
     lanes = [
         _lane(str(label), trace, each)
@@ -51,19 +50,19 @@ def race_payload(
     }
 
 
-def prompts_raced(comparison: Comparison, measured: Sequence[Measured]) -> tuple[int, ...]:
-    """The prompts, by their places, on which every lane has a run."""
+def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:
+    """The numbers of the prompts on which every lane has a run."""
     made = {(run.job.item, run.job.lane) for run in measured}
     items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
     return tuple(item for item in items if all((item, lane) in made for lane in lanes))
 
 
 def representatives(
-    comparison: Comparison, measured: Sequence[Measured], item: int
-) -> tuple[Measured, ...]:
-    """Of each lane the run on that prompt that is nearest its median rate there.
+    comparison: Comparison, measured: Sequence[LaneRun], item: int
+) -> tuple[LaneRun, ...]:
+    """For every lane, its run on that prompt with the rate nearest the lane's median there.
 
-    Nearest the median of all prompts, lanes would write unlike texts.
+    All are on one prompt, because lanes with different prompts would not write the same text.
     """
     of_it = {run.job: run for run in measured if run.job.item == item}.values()
     lanes = range(len(comparison.lanes))
@@ -77,27 +76,27 @@ def _with_intervals(traces: Sequence[Trace], figures: Sequence[Metrics] | None) 
     return [resampled(each, trace) for each, trace in zip(figures, traces, strict=True)]
 
 
-def _lane(label: str, trace: Trace, figures: Metrics) -> Plain:
-    status = Status(id=_lane_id(label, trace), state="done", label=label)
+def _lane(label: str, trace: Trace, figures: Metrics) -> JsonObject:
+    status = RunStatus(id=_lane_id(label, trace), state="done", label=label)
     curves = curves_of(trace, figures, None)
-    points = [point for point in (point_of(trace, figures, current=True),) if point]
+    points = [point for point in (chart_point(trace, figures, current=True),) if point]
     stage = payload(trace, status, curves=curves, points=points, figures=figures)
     return {"label": label, "parts": lane_parts(trace), "stage": stage}
 
 
 def _lane_id(label: str, trace: Trace) -> str:
-    """Another recording, another name: the player keeps what it knows by it."""
+    """Differs for every recording, because the player remembers by it what it has been sent."""
     told = repr((label, trace.config, trace.token_ids, [entry.times for entry in trace.rounds]))
     return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
-def _race_id(lanes: Sequence[Plain]) -> str:
+def _race_id(lanes: Sequence[JsonObject]) -> str:
     return " ".join(lane["stage"]["run"]["id"] for lane in lanes)
 
 
-def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[Plain]:
-    """Each target by itself, once: along the words of the first lane that it was timed beside."""
-    found: dict[tuple[str, str], Plain] = {}
+def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[JsonObject]:
+    """Every target alone, once, as it was timed along the words of the first lane that has it."""
+    found: dict[tuple[str, str], JsonObject] = {}
     for label, trace in zip(labels, traces, strict=True):
         seconds = target_seconds(trace)
         target = trace.pair.target

@@ -1,7 +1,7 @@
-"""A run or a comparison as one HTML file: opens from disk and plays, with no server or network.
+"""A run or a comparison as one HTML file that opens from disk and plays without a network.
 
-The player is inline, and the page's policy lets that one script run and nothing be fetched.
-Everything that a run or a person said is data: JSON in which no mark-up can begin, drawn as text.
+The player is inline. The page's content security policy allows that one script and no request. All
+foreign text is data: JSON that cannot contain mark-up, and that the player draws as text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from specviz.comparison import Comparison, Measured, basis, settings_of
+from specviz.comparison import Comparison, LaneRun, basis, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
-from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.record.metrics import Metrics
@@ -41,7 +41,7 @@ _DOCUMENT = """<!doctype html>
 
 
 def replay_html(trace: Trace, figures: Metrics | None = None) -> str:
-    """One run in the player; ``figures`` of the trace, where they are known already."""
+    """One run in the player; ``figures`` are those of the trace, if they are known already."""
     player = payload_of_trace(
         trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures
     )
@@ -49,18 +49,18 @@ def replay_html(trace: Trace, figures: Metrics | None = None) -> str:
 
 
 def comparison_html(
-    comparison: Comparison, measured: Sequence[Measured], *, item: int | None = None
+    comparison: Comparison, measured: Sequence[LaneRun], *, item: int | None = None
 ) -> str:
-    """A comparison and the race on one of its prompts, by default the first that all lanes ran.
+    """A comparison, and the race on a prompt, by default the first that all lanes ran.
 
-    Raises ConfigError where there is none.
+    Raises ConfigError if not all lanes ran it.
     """
     raced = prompts_raced(comparison, measured)
     item = raced[0] if item is None and raced else item
     if item not in raced:
         raise ConfigError(
             "Not every lane has a run on the prompt, so there is no race to save.",
-            remedy="Let the comparison go on until all have.",
+            remedy="Let the comparison go on until all lanes have one.",
         )
     runs = representatives(comparison, measured, item)
     return comparison_replay_html(
@@ -79,7 +79,7 @@ def comparison_html(
 
 
 def _prompt(comparison: Comparison, item: int) -> list[str]:
-    """Which prompt the race is on, where there are several."""
+    """Which prompt the race is on, if there are several."""
     items = comparison.plan.items
     if len(items) == 1:
         return []
@@ -96,20 +96,20 @@ def comparison_replay_html(
     facts: Sequence[str] = (),
     figures: Sequence[Metrics] | None = None,
 ) -> str:
-    """A race in the player, below the verdict in words and the table, whose head comes first."""
+    """The verdict, the table (its head first), and below them the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
     return _document(
         race_payload(labels, traces, figures=figures),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=[*facts, *_place(traces[0])],
+        facts=[*facts, *_where_and_when(traces[0])],
         verdict=verdict,
         table=table,
     )
 
 
 def _document(
-    player: Plain,
+    player: JsonObject,
     *,
     title: str,
     facts: Sequence[str],
@@ -117,7 +117,7 @@ def _document(
     table: Sequence[Sequence[str]] = (),
 ) -> str:
     script, style = replay_source()
-    assert not re.search("</|<!--", script), "the script element would end elsewhere"
+    assert not re.search("</|<!--", script), "the script would end its own element"
     about = {"title": title, "verdict": verdict, "facts": list(facts), "table": table}
     return _DOCUMENT.format(
         policy=_policy(script),
@@ -136,7 +136,7 @@ def _policy(script: str) -> str:
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand in a script element: only ASCII, and nothing that HTML would read."""
+    """JSON for a script element: ASCII only, without characters that HTML would interpret."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
@@ -150,10 +150,10 @@ def _pair(trace: Trace) -> str:
 def _facts(trace: Trace) -> list[str]:
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    return [f"γ {config.gamma}", sampling, *_place(trace)]
+    return [f"γ {config.gamma}", sampling, *_where_and_when(trace)]
 
 
-def _place(trace: Trace) -> list[str]:
+def _where_and_when(trace: Trace) -> list[str]:
     where = trace.environment
     device = where.cpu if where.device == "cpu" else where.device_name
     threads = f", {where.threads} threads" if where.threads > 1 else ""

@@ -1,11 +1,11 @@
-"""Files of JavaScript that import one another, joined into one script.
+"""JavaScript files that import one another, joined into one script.
 
-A page takes a single string: a Streamlit component is one module, and a replay's policy lets one
-script run. So each file becomes a function that is called at once and returns what the file
-exports, and the functions stand in the order that the imports ask for. Names of two files never
-meet. Files are named by their paths below a root folder, such as ``player/race.js``.
+A Streamlit component is one module, and a replay's policy allows one script. So every file becomes
+a function that is called at once and returns what the file exports; the names of two files cannot
+clash. The functions are in the order that the imports need. Files are named by their paths below a
+root folder, such as ``player/race.js``.
 
-Only these statements are known, each at the start of its line; all others are refused::
+Only these statements are supported, at the start of a line; all others are refused::
 
     import { one, other } from "./file.js";
     export function name, export class name, export const name
@@ -25,7 +25,7 @@ _IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+)";$', re.MU
 _EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+)\b)", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default function \(", re.MULTILINE)
 _DEFAULT_NAME = "default$"
-_OURS = re.compile(r"\$[a-z_]|default\$")  # how the names begin that only joined scripts have
+_OURS = re.compile(r"\$[a-z_]|default\$")  # how names begin that only a joined script may have
 _COMMENT = re.compile(r"^\s*(?://|/?\*).*$", re.MULTILINE)
 _UNKNOWN = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].*", re.MULTILINE)
 
@@ -37,30 +37,30 @@ class ScriptModule:
     imports: Mapping[str, tuple[str, ...]]  # by the path of the file that exports them
     exports: tuple[str, ...]
     has_default: bool
-    body: str  # without its imports, and with plain declarations for its exports
+    body: str  # without imports, and with "export" taken off its declarations
 
 
 def component_script(root: Path, entry: str) -> str:
-    """All that ``entry`` needs as one module, which exports the entry's default."""
+    """``entry`` and all it needs as one module, which exports the entry's default."""
     modules = read_modules(root, entry)
     assert modules[entry].has_default, f"{entry} has no default export"
     return f"{_joined(modules)}export default {variable_of(entry)}.default;\n"
 
 
 def page_script(root: Path, entry: str) -> str:
-    """All that ``entry`` needs as one plain script, which leaves no names behind."""
+    """``entry`` and all it needs as one script that defines no global names."""
     return f'(() => {{\n"use strict";\n{_joined(read_modules(root, entry))}}})();\n'
 
 
 def read_modules(root: Path, entry: str) -> dict[str, ScriptModule]:
-    """The files that ``entry`` needs and itself, each after those that it imports from."""
+    """``entry`` and the files it needs, every file after those that it imports from."""
     modules: dict[str, ScriptModule] = {}
     _visit(root, entry, modules, ())
     return modules
 
 
 def variable_of(path: str) -> str:
-    """The name under which a joined script holds what a file exports."""
+    """The name that a joined script gives to what a file exports."""
     return f"${path.removesuffix('.js').replace('/', '$')}"
 
 
@@ -99,7 +99,7 @@ def _read(root: Path, path: str) -> ScriptModule:
 
 
 def _names_in(listed: str) -> Iterator[str]:
-    """The names between the braces of an import; there may be a comma after the last."""
+    """The names between the braces of an import, which may end with a comma."""
     for name in re.sub(r",\s*$", "", listed).split(","):
         assert name.strip().isidentifier(), f"not a name that can be imported: {name.strip()!r}"
         yield name.strip()

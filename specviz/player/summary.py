@@ -1,5 +1,6 @@
-"""A run's figures as the player shows them: the sentence, the four that a person asks for, and
-the finer ones. What each is called and means stands in the catalogue, ``record.figures``.
+"""A run's figures as the player shows them: the verdict in a sentence, four headlines, the others.
+
+Their names and definitions are in the catalogue, ``record.figures``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from specviz.record.numbers import RATIO, UNKNOWN
 from specviz.record.speedup_words import speedup_sentence, why_sentence
 from specviz.record.trace import Trace
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
 FINER = (
@@ -24,8 +25,8 @@ FINER = (
 
 def summary(
     trace: Trace, metrics: Metrics, *, sentence: str | None = None, growing: bool = False
-) -> Plain:
-    """What the player shows above itself; ``sentence`` while there is no verdict yet."""
+) -> JsonObject:
+    """What stands above the player; ``sentence`` takes the verdict's place while there is none."""
     beside = {
         "speedup_observed": _speedup_note(metrics, growing),
         "tokens_per_second": _rate_note(metrics),
@@ -39,8 +40,8 @@ def summary(
     }
 
 
-def _card(figure: Figure, m: Metrics, note: str | None = None) -> Plain:
-    """A figure with its help; ``note`` in place of the catalogue's own."""
+def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
+    """A figure with its help; ``note`` replaces that of the catalogue."""
     intervals = {
         "alpha_interval_coins": m.intervals.coins,
         "alpha_interval_prompt": m.intervals.prompt,

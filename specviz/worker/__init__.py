@@ -1,1 +1,1 @@
-"""The process that owns the models, and its client: requests in, rounds out."""
+"""The process that owns the models (``child``), and the dashboard's side of it (``parent``)."""

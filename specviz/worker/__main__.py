@@ -1,4 +1,4 @@
-"""``python -m specviz.worker FD``: the worker process, on an inherited pipe."""
+"""``python -m specviz.worker FD``: the worker process, on an inherited socket."""
 
 from __future__ import annotations
 

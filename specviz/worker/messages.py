@@ -1,8 +1,8 @@
 """What crosses the pipe between the dashboard and the process that owns the models.
 
-*Requests* are done one at a time, first come first served; each is answered by exactly one
-``RequestEnded``. *Signals* are heeded at once, whatever is being done. *Events* tell what
-happens. A run's rounds cross once: the records beside them are traces with no rounds.
+*Requests* are done one at a time, in the order in which they come; exactly one ``RequestEnded``
+answers a request. *Signals* are heeded at once, whatever is being done. *Events* tell what happens.
+The rounds of a run cross once, one by one; the traces in other messages have no rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """``kind`` is the caller's word for the prompt; then no outlook is made for it."""
+    """``kind`` is what the caller calls the prompt's kind; with one, no outlook is made."""
 
     id: str
     spec: PairSpec
@@ -36,9 +36,9 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest:
-    """Load a pair; then measure, in pauses, what its first run will ask for.
+    """Load a pair; then, while idle, measure what its first run will need.
 
-    ``fresh``: step costs are measured again, though there may be kept ones.
+    ``fresh`` measures step costs again even if some are stored.
     """
 
     id: str = field(default_factory=_new_id)
@@ -48,7 +48,7 @@ class PrepareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """``prompts`` are to be run on the pair, so they must fit too."""
+    """``prompts`` are going to be run on the pair, so they are checked too."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -69,7 +69,7 @@ Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSignal:
-    """End a run after its present round, or what is being measured for it."""
+    """End a run after its present round, or break off what is being measured for it."""
 
     request_id: str
 
@@ -89,7 +89,7 @@ Signal = StopSignal | CancelSignal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The process is there and listens."""
+    """The process has started and listens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +110,14 @@ class PairGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """What takes the time just now; None when nothing worth naming does."""
+    """What takes the time just now; None if there is nothing worth naming."""
 
     progress: Progress | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsed:
-    """Bytes on the GPU, or resident in the process."""
+    """Bytes in use: of the GPU if the pair is on one, else of the process."""
 
     memory_bytes: int
 
@@ -137,7 +137,7 @@ class RunRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """All that is known of a run at its end."""
+    """Everything that is known of a run at its end, but for its rounds."""
 
     run_id: str
     record: Trace
@@ -146,7 +146,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookMade:
-    """An outlook that was not there before its run."""
+    """An outlook that could not be made before its run began."""
 
     run_id: str
     outlook: Outlook

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specviz.bench import bench
-from specviz.bench.bench_divergence import Divergence
+from specviz.bench.divergence import Divergence
 from specviz.bench.rivals import Assistance, RivalRun
 from specviz.cli.report import to_json
 from specviz.engine import decode_plainly
@@ -44,9 +44,9 @@ def few_presets() -> tuple[Preset, ...]:
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    """Fewer prompts and a smaller grid; all else is as it is."""
+    """Fewer prompts and a smaller grid; everything else is the real bench."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("bench.bench", "bench.judgement", "measure.forecast"):
+        for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
         yield
@@ -110,7 +110,7 @@ def interleave(pair: Pair) -> list[Divergence]:
 
 
 def in_half(pair: Pair) -> Pair:
-    """Said to be in half precision; its work is the same."""
+    """A pair that claims half precision but works as before."""
     return replace(pair, environment=replace(pair.environment, dtype="bfloat16"))
 
 
@@ -124,7 +124,7 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(bench, "generate", altered)
-    said = "'transformers generate' left the words of plain decoding at token 48 of the story"
+    said = "'transformers generate' diverged from plain decoding at token 48 of the story"
     with pytest.raises(PairError, match=said):
         interleave(pair)
     (parted,) = interleave(in_half(pair))
@@ -133,7 +133,7 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:
-    """Of the target's two best logits after so many tokens of plain decoding."""
+    """Between the target's two best logits after so many tokens of plain decoding."""
     ids = encode_prompt(pair, text, chat=False)
     settings = RunConfig(temperature=0.0, max_new_tokens=position, ignore_eos=True)
     with torch.inference_mode():

@@ -100,7 +100,7 @@ def test_passes_are_no_longer_counted_afterwards(pair: Pair) -> None:
 def test_a_rivals_pace_leaves_its_first_pass_out(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The pass that reads the prompt is made slow: the pace must not know it.
+    # The pass that reads the prompt is made slow; the measured pace must not change.
     slow = 0.5
     forward = pair.target.forward
     calls: list[None] = []

@@ -113,11 +113,11 @@ def first_token_seconds(page: Any) -> float:
 # The worker process; it notes the moment in which it has each round.
 STAMPING = """#!{python} -P
 import sys, time
-from specviz.worker.child.inbox import Outlet
+from specviz.worker.child.inbox import Outbox
 from specviz.worker.messages import RunRound
 from specviz.worker.child.process import main
 
-send = Outlet.send
+send = Outbox.send
 
 def stamped(outlet, event):
     if isinstance(event, RunRound):
@@ -125,7 +125,7 @@ def stamped(outlet, event):
             print(event.run_id, event.entry.index, time.time(), file=file)
     send(outlet, event)
 
-Outlet.send = stamped
+Outbox.send = stamped
 main(int(sys.argv[-1]))
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import player_source
 from specviz.player.racing import race_payload
 from specviz.record.trace import RunConfig, Trace
@@ -46,7 +46,7 @@ def feed(browser: Any) -> Iterator[Feed]:
     source, style = player_source()
     contexts: list[Any] = []
 
-    def show(data: Plain, page: Any = None, *, width: int = 1140, root: str = "16px") -> Any:
+    def show(data: JsonObject, page: Any = None, *, width: int = 1140, root: str = "16px") -> Any:
         if page is None:
             context = browser.new_context(viewport={"width": width, "height": 860})
             contexts.append(context)
@@ -65,11 +65,11 @@ def feed(browser: Any) -> Iterator[Feed]:
         context.close()
 
 
-def data_of(trace: Trace, state: str = "done", **others: Any) -> Plain:
+def data_of(trace: Trace, state: str = "done", **others: Any) -> JsonObject:
     return payload_of_trace(trace, run_id="own", state=state, label=state) | others
 
 
-def in_state(data: Plain, state: str, *, growing: bool, waiting: bool = False) -> Plain:
+def in_state(data: JsonObject, state: str, *, growing: bool, waiting: bool = False) -> JsonObject:
     return {**data, "run": {**data["run"], "state": state, "waiting": waiting}, "growing": growing}
 
 
@@ -80,7 +80,7 @@ def words(page: Any, selector: str) -> str:
 # Lanes
 
 
-def timed(speculative: float, target: float, *, noisy: bool) -> Plain:
+def timed(speculative: float, target: float, *, noisy: bool) -> JsonObject:
     """One round on the lanes' clock, in seconds."""
     lanes = {
         "speculative": [{"draft": 0, "verify": speculative, "other": 0}],
@@ -205,7 +205,7 @@ def test_kinds_of_time_are_named_by_their_colours(feed: Feed) -> None:
     assert all(len(colours) == 1 for colours in names.values())
 
 
-def throughput(**changes: Any) -> Plain:
+def throughput(**changes: Any) -> JsonObject:
     data = data_of(recorded())
     chart = data["charts"]["throughput"]
     assert chart is not None

@@ -1,4 +1,4 @@
-"""A pair and a measured run without models, put where the command line imports them from."""
+"""A pair and a measured run without models, in place of those that the command line imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.traces import make_baseline, make_trace
 
 
 class FakeRun:
-    """Yields the rounds of a ready trace; what was asked of it is kept."""
+    """Yields the rounds of a given trace, and notes what it was asked for."""
 
     def __init__(self, ready: Trace, *, baseline: bool) -> None:
         self.ready = ready

@@ -1,4 +1,4 @@
-"""``--against``: what is held against what, what is refused, and which exit codes there are."""
+"""``--against``: what is compared, what is refused, and the exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.cli import main
 from specviz.cli.compare import OUR_BUG, plan_from
 from specviz.cli.options import build_parser
 from specviz.comparison import compare, comparison_to_json
-from specviz.comparison.regression import Allowance, check_against
+from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError
 from tests.cli.fakes import FakeEngine
 from tests.comparison.synthetic import runs_of
@@ -30,7 +30,7 @@ def asked(*more: str, lanes: list[str] = LANES) -> Any:
 
 @pytest.fixture
 def record() -> Record:
-    """Of a comparison that was saved."""
+    """The JSON object of a saved comparison."""
     plan = plan_from(asked())
     return json.loads(json.dumps(comparison_to_json(compare(plan, runs_of(plan, lambda _: {})))))
 
@@ -46,9 +46,9 @@ def save(tmp_path: Path) -> Callable[[object], str]:
     return save
 
 
-def allowed(*more: str, lanes: list[str] = LANES) -> Allowance:
+def allowed(*more: str, lanes: list[str] = LANES) -> RegressionLimit:
     options = asked(*more, lanes=lanes)
-    made = Allowance.of(options, plan_from(options))
+    made = RegressionLimit.of(options, plan_from(options))
     assert made is not None
     return made
 
@@ -62,19 +62,19 @@ def test_a_lane_fails_below_its_share_of_what_was_saved(
     before["lanes"][0]["medians"][figure] *= factor
     more = ["--against-rate"] if figure == "tokens_per_second" else []
     file = save(before)
-    checked = check_against(record, allowed("--against", file, *more))
+    checked = check_regression(record, allowed("--against", file, *more))
     assert checked.failed is failed
     row = checked.record["lanes"][0]
     assert (row["ratio"], row["below"]) == (pytest.approx(1 / factor), failed)
     assert checked.record["same_machine"] is True
-    passing = check_against(record, allowed("--against", file, *more, "--fail-below", "0.9"))
+    passing = check_regression(record, allowed("--against", file, *more, "--fail-below", "0.9"))
     assert (passing.failed, passing.record["fail_below"]) == (False, 0.9)
 
 
 def test_another_machine_is_told(record: Record, save: Callable[[object], str]) -> None:
     before = deepcopy(record)
     before["lanes"][1]["environment"]["cpu"] = "another"
-    checked = check_against(record, allowed("--against", save(before)))
+    checked = check_regression(record, allowed("--against", save(before)))
     assert checked.record["same_machine"] is False
     assert "another machine" in checked.lines[-1]
 

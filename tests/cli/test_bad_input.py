@@ -34,7 +34,7 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What the command says, after checking that it says it in the agreed way."""
+    """The error line of the command, whose form is checked too."""
     assert main(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -126,7 +126,7 @@ def test_a_folder_is_no_place_for_a_trace(
 def test_a_folder_that_cannot_be_written_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Permissions alone would not do: an administrator writes anywhere.
+    # Permissions alone are not enough for the test: an administrator may write anywhere.
     monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
     said = complaint(["run", "Once", "--out", str(tmp_path / "trace.json")], capsys)
     assert "cannot be written" in said

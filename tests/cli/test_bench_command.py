@@ -9,7 +9,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.cli.bench import render_bench
-from specviz.cli.painter import Painter
+from specviz.cli.terminal_text import Painter
 from tests.cli.fakes import FakeEngine, bench_result, fake_bench
 
 

@@ -1,4 +1,4 @@
-"""``compare``: end to end on a tiny pair, broken off and gone on with, and what it refuses."""
+"""``compare``: end to end on a tiny pair, interrupted and continued, and what it refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.cli import main
-from specviz.comparison.running import run_plan
+from specviz.comparison.plan_runner import run_plan
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
 from specviz.store import Library
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Step costs are put in place; all comparisons of the module share one library."""
+    """Has step costs already; all comparisons of the module share one library."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
@@ -182,7 +182,7 @@ def test_after_ctrl_c_what_is_kept_is_told(
 
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr("specviz.comparison.work.run_plan", interrupted)
+        patch.setattr("specviz.comparison.comparison_work.run_plan", interrupted)
         assert main(["compare", *asked, *models(folder), *SHORT]) == 130
     assert "1 of 4 runs are kept; the same command goes on" in capsys.readouterr().err
     record, said = compared(asked, folder, capsys)

@@ -47,7 +47,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(nursery: 
     kills = 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < KILLS or not done:
-        if 3 * len(done) > 2 * RUNS:  # the kills came late: with nothing kept, as at first
+        if 3 * len(done) > 2 * RUNS:  # the kills came late, so begin again with an empty library
             forget_runs(library)
             done = {}
         kills += 1

@@ -99,7 +99,7 @@ def test_the_object_has_every_key(saved: tuple[Record, Path]) -> None:
     assert record.keys() >= KEYS
     assert record["metrics"].keys() >= METRICS
     unknown = {name for name in METRICS if record["metrics"][name] is None}
-    assert unknown == {"speedup_forecast"}  # the prompt is no preset: there is nothing to go by
+    assert unknown == {"speedup_forecast"}  # the prompt is not a preset, so there is no forecast
     assert (record["device"], record["dtype"]) == ("cpu", "float32")
     assert (record["config"]["gamma"], record["config"]["max_new_tokens"]) == (4, 40)
 

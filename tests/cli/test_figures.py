@@ -1,4 +1,4 @@
-"""The table of figures: what is known in its column, what is not with its reason."""
+"""The table of figures: known figures in their column, unknown ones with the reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.cli.figures import render_figures
-from specviz.cli.painter import Painter, display_width
+from specviz.cli.terminal_text import Painter, display_width
 from specviz.record.metrics import metrics
 from specviz.record.speedup_words import speedup_sentence
 from specviz.record.trace import Forecast, RunConfig, Trace
@@ -17,7 +17,7 @@ SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 1
 
 
 def measured_trace() -> Trace:
-    """Each lane twice and equal: the target in 0.12 s, the run in 0.04 s."""
+    """Both lanes timed twice alike: the target in 0.12 s, the run in 0.04 s."""
     trace = make_trace(SPELT, step_costs=make_costs())
     blocks = make_baseline(
         target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.01] * len(SPELT)] * 2

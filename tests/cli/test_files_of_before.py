@@ -15,7 +15,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.comparison import compare, comparison_to_json
-from specviz.comparison.reopening import kept_comparison
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.player.replay import comparison_html, replay_html
 from specviz.store import Library, load_trace
 
@@ -28,7 +28,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def still(before: Any, now: Any, where: str = "") -> None:
-    """All that was there is there, with the same value; what came later may stand beside it."""
+    """Everything that was there still has the same value; new entries may have been added."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in now, f"{where}.{key}"

@@ -1,4 +1,4 @@
-"""``run`` keeps what it ran in the library, unless told not to, and never fails by it."""
+"""``run`` keeps the run in the library, unless told not to, and never fails because of it."""
 
 from __future__ import annotations
 

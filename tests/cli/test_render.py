@@ -1,4 +1,4 @@
-"""Each fate is told by colour and by form; rows keep to the width."""
+"""The fate of a token shows by colour and by a mark; rows keep to the width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.cli.painter import SGR, Painter, Style, display_width
 from specviz.cli.render import (
     render_heading,
     render_prompt_ids,
@@ -16,6 +15,7 @@ from specviz.cli.render import (
     tinted,
     token_piece,
 )
+from specviz.cli.terminal_text import SGR, Painter, Style, display_width
 from specviz.record.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
 from tests.traces import make_candidate, make_extra, make_prompt, make_round, make_trace
 
@@ -164,7 +164,7 @@ def test_a_character_split_over_tokens_comes_out_whole() -> None:
 
 def test_text_that_does_not_match_its_tokens_is_still_shown_whole() -> None:
     trace = replace(make_trace(["aa"]), text="something else w11")
-    assert tinted(trace) == [("something else w11", "plain")]
+    assert tinted(trace) == [("something else w11", "normal")]
 
 
 def test_a_text_cut_at_a_stop_string_ends_there() -> None:

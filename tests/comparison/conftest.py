@@ -1,4 +1,4 @@
-"""The tiny pair, and a folder of one's own for what is kept."""
+"""The tiny pair, and a data folder for these tests alone."""
 
 from tests.tiny_pair import empty_home, folder, library_pair, one_thread, pair, shared_home
 

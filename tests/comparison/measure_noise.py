@@ -15,23 +15,23 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from specviz.comparison import Measured
+from specviz.comparison import LaneRun
 from specviz.comparison.plan import Lane, Plan, preset_suite
-from specviz.comparison.running import run_plan
-from specviz.measure.making import InProcess
+from specviz.comparison.plan_runner import run_plan
+from specviz.measure.run_makers import InProcessMaker
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 
 FILE = Path(__file__).with_name("lane_noise.json")
-SEEDS = 3  # of each prompt
+SEEDS = 3  # for a prompt
 
 
 def measure() -> dict[str, Any]:
     spec = PairSpec(threads=1)
     lanes = tuple(Lane(spec=spec, config=RunConfig(gamma=gamma)) for gamma in (2, 8))
     plan = Plan(lanes=lanes, items=preset_suite(), repeats=SEEDS)
-    maker, load = InProcess(lambda _progress: None), os.getloadavg()
+    maker, load = InProcessMaker(lambda _progress: None), os.getloadavg()
     runs = list(run_plan(plan, maker.make, lambda _run, _run_id: None))
     residuals = residuals_of(runs)
     return {
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
     }
 
 
-def residuals_of(runs: list[Measured]) -> dict[tuple[int, int, int], float]:
+def residuals_of(runs: list[LaneRun]) -> dict[tuple[int, int, int], float]:
     """By lane, prompt and seed."""
     logs = {run.job.key: math.log(metrics(run.trace).tokens_per_second or math.nan) for run in runs}
     means = [fmean(value for key, value in logs.items() if key[0] == lane) for lane in (0, 1)]

@@ -1,4 +1,4 @@
-"""Runs made by hand for a plan: what each lane accepts and how long its rounds take."""
+"""Runs made by hand for a plan: what the lanes accept and how long their rounds take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from specviz.comparison import Measured
+from specviz.comparison import LaneRun
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, StepCosts, Trace
@@ -30,18 +30,18 @@ def run_of(
     drift: float = 0.0,
     memory: int | None = 100,
     **fields: Any,
-) -> Measured:
-    """``seconds`` is the time of a round; the second of each two blocks drifts."""
+) -> LaneRun:
+    """``seconds`` is the time of a round; of the two blocks of a lane the second drifts."""
     trace = make_trace(rounds, config=job.config(plan), **fields)
     blocks = make_baseline(
         target=([STEP] * len(trace.token_ids), [STEP * (1 + drift)] * len(trace.token_ids)),
         speculative=([seconds] * len(rounds), [seconds * (1 + drift)] * len(rounds)),
     )
     whole = replace(trace, baseline=blocks if plan.baseline else None)
-    return Measured(job=job, trace=whole, memory_bytes=memory)
+    return LaneRun(job=job, trace=whole, memory_bytes=memory)
 
 
-def runs_of(plan: Plan, fields: Callable[[Job], dict[str, Any]]) -> list[Measured]:
+def runs_of(plan: Plan, fields: Callable[[Job], dict[str, Any]]) -> list[LaneRun]:
     return [run_of(plan, job, **fields(job)) for job in plan.jobs()]
 
 

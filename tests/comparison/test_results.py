@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from specviz.comparison import Comparison, Measured, compare, comparison_to_json, is_whole
+from specviz.comparison import Comparison, LaneRun, compare, comparison_to_json, is_whole
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -18,7 +18,7 @@ WOBBLE = (1.0, 1.01, 0.99)
 
 
 def wobbling(job: Job, **by_lane: Any) -> dict[str, Any]:
-    """Round times of a lane, a little off from repeat to repeat and differently by lane."""
+    """Round times of a lane, a little different for every repeat and lane."""
     seconds = by_lane["seconds"][job.lane]
     return {"seconds": seconds * (WOBBLE[(job.repeat + job.lane) % 3])}
 
@@ -146,14 +146,14 @@ def test_other_sampling_and_a_lossy_rule_are_said() -> None:
         plan = Plan(lanes=(lossless, other), items=(SuiteItem(prompt="Once"),), repeats=2)
         verdict = compare(plan, [run_of(plan, job) for job in plan.jobs()]).verdict
         assert verdict.same_question
-        assert "texts follow different laws" in verdict.text
+        assert "texts have different distributions" in verdict.text
 
 
 # Why
 
 
 def reasoned(first: dict[str, Any], second: dict[str, Any], *gammas: int) -> str:
-    """Both lanes are as fast as their figures say."""
+    """A comparison whose lanes are as fast as their figures say."""
     plan = make_plan(*gammas)
     found = compare(
         plan,
@@ -255,7 +255,7 @@ def test_the_object_for_json_has_lanes_and_verdict() -> None:
 
 def test_a_run_without_rounds_is_counted_and_has_no_figures() -> None:
     plan = make_plan(2, 8)
-    runs: list[Measured] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
+    runs: list[LaneRun] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
     found = compare(plan, runs)
     assert found.lanes[0].count == 3
     assert found.lanes[0].tokens_per_second is None

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.painter import Painter
-from specviz.comparison import Comparison, Measured, compare, lane_results
+from specviz.cli.terminal_text import Painter
+from specviz.comparison import Comparison, LaneRun, compare, lane_results
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.comparison.table import BEST, Row, as_texts, rows_of
 from specviz.errors import ConfigError
@@ -41,12 +41,12 @@ def run(*verdicts: str, gamma: int, pace: float) -> Trace:
     )
 
 
-def run_of(job: Job, *, text: str = "", target: str = "t") -> Measured:
+def run_of(job: Job, *, text: str = "", target: str = "t") -> LaneRun:
     paces = {(0, 0): 0.020, (0, 1): 0.022, (1, 0): 0.025, (1, 1): 0.025}
     verdicts = {0: ("aa", "ar"), 1: ("aaa", "rdd")}[job.lane]
     trace = run(*verdicts, gamma=2 + job.lane, pace=paces[job.lane, job.repeat])
     pair = replace(trace.pair, target=replace(trace.pair.target, name=target))
-    return Measured(job=job, trace=replace(trace, text=text, pair=pair), memory_bytes=29_316_096)
+    return LaneRun(job=job, trace=replace(trace, text=text, pair=pair), memory_bytes=29_316_096)
 
 
 def compared(*, targets: tuple[str, str] = ("t", "t")) -> Comparison:
@@ -77,7 +77,7 @@ def test_a_share_stays_within_0_and_1() -> None:
     alphas = {0: ("aa",), 1: ("rd",)}
     jobs = PLAN.jobs()
     runs = [
-        Measured(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
+        LaneRun(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
         for job in jobs
     ]
     assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.500 (0.000–1.000)"
@@ -85,7 +85,7 @@ def test_a_share_stays_within_0_and_1() -> None:
 
 def test_what_no_lane_knows_is_left_out() -> None:
     plan = replace(PLAN, repeats=1)
-    bare = [Measured(job=job, trace=make_trace([])) for job in plan.jobs()]
+    bare = [LaneRun(job=job, trace=make_trace([])) for job in plan.jobs()]
     assert rows_of(compare(plan, bare)) == ()
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specviz.comparison import LaneResult, Verdict, compare
+from specviz.comparison import ComparisonVerdict, LaneResult, compare
 from specviz.comparison.plan import SuiteItem
-from specviz.comparison.statistics import Place
-from specviz.comparison.verdict import verdict
+from specviz.comparison.statistics import PromptRepeat
+from specviz.comparison.verdict import verdict_of
 from tests.comparison.synthetic import make_plan, run_of, runs_of
 
 COMPARISONS = 2000
 NOISE = Path(__file__).with_name("lane_noise.json")
 UNITS = {"seeds": 5, "prompts": 8}
 SEEDS = 2  # of each prompt, where there are several
-Rates = list[dict[Place, float]]
+Rates = list[dict[PromptRepeat, float]]
 
 
 class Noise:
@@ -69,9 +69,9 @@ def rates_of(noise: Noise, over: str, difference: float) -> Iterator[Rates]:
 
 def simulated(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str, difference: float
-) -> list[Verdict]:
+) -> list[ComparisonVerdict]:
     drawn = islice(rates_of(noise, over, difference), COMPARISONS)
-    return [verdict(lanes, rates) for rates in drawn]
+    return [verdict_of(lanes, rates) for rates in drawn]
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
@@ -88,7 +88,7 @@ def test_whole_comparisons_of_runs_come_to_the_same_verdict(
             run_of(plan, job, seconds=0.02 / math.exp(rates[job.lane][job.item, job.repeat]))
             for job in plan.jobs()
         ]
-        found, wanted = compare(plan, runs).verdict, verdict(lanes, rates)
+        found, wanted = compare(plan, runs).verdict, verdict_of(lanes, rates)
         assert (found.winner, found.ranking) == (wanted.winner, wanted.ranking)
         one, other = found.ratios[0, 1], wanted.ratios[0, 1]
         assert (one.over, one.count) == (other.over, other.count) == (over, UNITS[over])

@@ -1,5 +1,5 @@
 """The forecast: worked by hand on profiles made by hand; a measured profile against the
-library's logits; and nothing where there is nothing to go by."""
+library's logits; and none without a profile."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from specviz.measure.forecast import (
     Profile,
     TextOdds,
     forecast,
-    kept_profile,
     measure_profile,
     profile_key,
+    stored_profile,
 )
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig, StepCosts
@@ -148,11 +148,11 @@ def test_a_profile_holds_the_odds_along_the_targets_texts(pair: Pair, temperatur
 
 def test_a_profile_is_kept_by_pair_sampling_and_kind(pair: Pair, empty_home: Path) -> None:
     config = RunConfig(temperature=0.0)
-    assert kept_profile(pair, config, "copying") is None
+    assert stored_profile(pair, config, "copying") is None
     measured = measure_profile(pair, config, "copying")
-    assert kept_profile(pair, replace(config, gamma=2, max_new_tokens=9), "copying") == measured
-    assert kept_profile(pair, config, "story") is None
-    assert kept_profile(pair, replace(config, temperature=1.0), "copying") is None
+    assert stored_profile(pair, replace(config, gamma=2, max_new_tokens=9), "copying") == measured
+    assert stored_profile(pair, config, "story") is None
+    assert stored_profile(pair, replace(config, temperature=1.0), "copying") is None
 
 
 def test_the_key_tells_apart_what_is_accepted_differently(pair: Pair) -> None:

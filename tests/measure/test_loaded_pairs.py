@@ -1,4 +1,4 @@
-"""Pairs that stay loaded, and when they are read anew."""
+"""Pairs that stay loaded, and when they are loaded anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from specviz.measure.loaded_pairs import KeptPairs
+from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec
 
 
@@ -20,7 +20,7 @@ def own_folder(folder: Path, tmp_path: Path) -> Path:
 
 def test_a_pair_whose_weights_are_replaced_is_read_anew(own_folder: Path) -> None:
     spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
-    pairs = KeptPairs()
+    pairs = LoadedPairs()
     first = pairs.load(spec, lambda _: None)
     assert pairs.get(spec) is pairs.load(spec, lambda _: None) is first
     weights = own_folder / "target" / "model.safetensors"
@@ -36,7 +36,7 @@ def test_a_pair_whose_weights_are_replaced_is_read_anew(own_folder: Path) -> Non
 
 def test_a_file_that_joins_the_weights_counts_as_a_change(own_folder: Path) -> None:
     spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
-    pairs = KeptPairs()
+    pairs = LoadedPairs()
     pairs.load(spec, lambda _: None)
     (own_folder / "draft" / "model.safetensors.index.json").write_text("{}")
     assert pairs.get(spec) is None

@@ -1,4 +1,4 @@
-"""Step costs: a full table, kept under all that a step's cost depends on, measured once.
+"""Step costs: a full table, measured once and stored by all that a step's cost depends on.
 
 Two measurements never agree to the last bit, so an equal table is one that was kept.
 """

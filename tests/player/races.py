@@ -32,7 +32,7 @@ def short() -> Trace:
 
 
 def tokens_at(trace: Trace, second: float) -> int:
-    """Tokens of the rounds that are over, by the times that were watched."""
+    """How many tokens there are at a time, by the times of the watched run."""
     spent, tokens = 0.0, 0
     for entry in trace.rounds:
         spent += entry.times.decode

@@ -8,13 +8,13 @@ from typing import Any
 
 from specviz import ASSETS
 from specviz.player.payload import (
-    Chosen,
-    Plain,
-    Status,
+    JsonObject,
+    RunChoice,
+    RunStatus,
+    chart_point,
     curves_of,
     payload,
     payload_of_trace,
-    point_of,
 )
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
@@ -45,23 +45,23 @@ def recorded() -> Trace:
     return load_trace(ASSETS / "first_trace.json")
 
 
-def live(trace: Trace, **others: Any) -> Plain:
+def live(trace: Trace, **others: Any) -> JsonObject:
     """The last rounds of a run under way."""
     figures = metrics(trace)
-    point = point_of(trace, figures, current=True)
+    point = chart_point(trace, figures, current=True)
     return payload(
         trace,
-        Status(id="live", state="running", label="live", sentence="So far."),
+        RunStatus(id="live", state="running", label="live", sentence="So far."),
         start=len(trace.rounds) - 1,
         curves=curves_of(trace, figures, None),
         points=[point] if point else [],
-        chosen=Chosen(config=trace.config, prompt=trace.prompt.text, kind=None),
+        chosen=RunChoice(config=trace.config, prompt=trace.prompt.text, kind=None),
         growing=True,
         **others,
     )
 
 
-def sent() -> list[tuple[str, Plain]]:
+def sent() -> list[tuple[str, JsonObject]]:
     """Payloads with the names of their types."""
     race = race_payload(["thrifty", "wasteful"], [thrifty(), wasteful()])
     table = [["lane", "τ"], ["thrifty", "4.0"]]
@@ -77,8 +77,8 @@ def sent() -> list[tuple[str, Plain]]:
     ]
 
 
-def spoilt() -> list[tuple[str, Plain]]:
-    """Payloads that do not fit, each in one thing."""
+def spoilt() -> list[tuple[str, JsonObject]]:
+    """Payloads with one fault."""
     data = payload_of_trace(full_trace(), run_id="f", state="done", label="f")
     run, first = data["run"], data["rounds"]["items"][0]
     rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
@@ -97,7 +97,7 @@ def test_payloads_have_the_declared_shape(tmp_path: Path) -> None:
     for index, (name, data) in enumerate(sent()):
         lines.append(f"export const sent{index}: {name} = {json.dumps(data)};")
     for index, (name, data) in enumerate(spoilt()):
-        lines.append("// @ts-expect-error")  # which is an error itself where nothing is wrong
+        lines.append("// @ts-expect-error")  # which is itself an error if the next line has none
         lines.append(f"export const spoilt{index}: {name} = {json.dumps(data)};")
     (tmp_path / "payloads.ts").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "tsconfig.json").write_text(json.dumps(CONFIG), encoding="utf-8")

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.racing import MOST_LANES, race_payload
 from specviz.record.trace import Trace
 from tests.player.races import ALONE, THRIFTY, WASTEFUL, short, thrifty, wasteful
 
 
-def race_of(*traces: Trace) -> Plain:
+def race_of(*traces: Trace) -> JsonObject:
     labels = [f"lane {place}" for place in range(len(traces))]
     return json.loads(json.dumps(race_payload(labels, traces)))["race"]
 
 
-def seconds_of(lane: Plain) -> float:
+def seconds_of(lane: JsonObject) -> float:
     return sum(sum(part.values()) for part in lane["parts"])
 
 

@@ -15,7 +15,7 @@ def ratio(over: Over, *, count: int = 2) -> Ratio:
 
 def kind(name: str | None, found: Ratio) -> KindResult:
     lane = KindLane(
-        label="γ 2", count=found.count, alpha=found, expected=found, tau=None, speedup=None,
+        label="γ 2", count=found.count, alpha=found, expected=found, tau=None,
         speedup_ratio=found, tokens_per_second=None, over_first=None,
     )  # fmt: skip
     return KindResult(kind=name, num_prompts=1, lanes=(lane,))

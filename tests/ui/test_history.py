@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from specviz.player.payload import Chosen
+from specviz.player.payload import RunChoice
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
@@ -38,7 +38,6 @@ def history() -> History:
         session="a",
         spec=PairSpec(),
         config=trace.config,
-        prompt_text=trace.prompt.text,
         on_stop=lambda run: None,
     )
     run.begin(replace(trace, rounds=(), baseline=None, text=""), None)
@@ -57,7 +56,7 @@ def test_its_figures_are_those_of_the_whole_run(history: History) -> None:
 
 def test_the_stage_never_says_done_before_it_has_all(history: History) -> None:
     config = full_trace().config
-    chosen = Chosen(config=config, prompt="", kind=None)
+    chosen = RunChoice(config=config, prompt="", kind=None)
     first, second = (_player_data(PairStatus(), history, chosen, "never") for _ in range(2))
     assert (first["run"]["state"], first["lanes"]) == ("running", None)
     assert second["run"]["state"] == "done"

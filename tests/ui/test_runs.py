@@ -266,7 +266,6 @@ def finished_run(trace: Trace) -> Run:
         session="a",
         spec=PairSpec(),
         config=trace.config,
-        prompt_text=trace.prompt.text,
         on_stop=lambda run: None,
     )
     run.conclude(replace(trace, rounds=()))

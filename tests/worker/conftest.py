@@ -40,7 +40,7 @@ def spec() -> PairSpec:
 
 @pytest.fixture(autouse=True, scope="package")
 def pair(home: Path) -> Pair:
-    """The embedded pair in this process, to hold the worker's runs against."""
+    """The embedded pair in this process, to compare the worker's runs with."""
     loaded = load_pair(PairSpec(name="tinystories", threads=1))
     place_step_costs(loaded)
     return loaded
@@ -61,7 +61,7 @@ def shared_worker(home: Path) -> Iterator[Worker]:
 
 @pytest.fixture
 def worker(shared_worker: Worker) -> Iterator[Worker]:
-    """Idle, and left with nothing to do."""
+    """The shared worker; after the test it has no requests left."""
     yield shared_worker
     for session in ("a", "b", "c"):
         shared_worker.release(session, grace=0.0)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from specviz.comparison.kept import Reuse
+from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.work import ComparisonWork
 from specviz.errors import SpecvizError
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.store.saving import save_run
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
+from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.nursery import Called
 from tests.traces import make_baseline, make_trace
 
@@ -30,7 +30,7 @@ PLAN = Plan(
 
 
 class ReadyWorker:
-    """Each run is over when it is submitted, and kept as the dashboard keeps every run."""
+    """Its runs are over when submitted, and are kept as the dashboard keeps them."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
         trace, check = make_trace(), Check(spec)
@@ -50,9 +50,7 @@ class ReadyWorker:
     def submit(
         self, session: str, spec: PairSpec, prompt: str, config: RunConfig, **settings: Any
     ) -> Run:
-        run = Run(
-            session=session, spec=spec, config=config, prompt_text=prompt, on_stop=lambda _run: None
-        )
+        run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
         trace = make_trace(["aa", "ar"], config=config)
         blocks = make_baseline(
             target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.02] * 2] * 2
@@ -72,14 +70,14 @@ def prepare() -> Called:
 
 def compare_all(words: list[str]) -> int:
     """Reports as the command does; ``again`` is the button that measures all of it anew."""
-    maker = ByWorker(cast("Worker", ReadyWorker()), "work")
+    maker = WorkerMaker(cast("Worker", ReadyWorker()), "work")
     reuse: Reuse = "none" if "again" in words else "any"
     work = ComparisonWork(PLAN, maker, Library(), reuse=reuse, must_keep=True)
-    work.look()
+    work.prepare()
     done, planned = work.progress
     print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
     try:
-        for _ in work.make_rest():
+        for _ in work.make_missing():
             print(f"kept {work.progress[0]} of {planned}", file=sys.stderr, flush=True)
     except SpecvizError as error:
         print(error, file=sys.stderr)

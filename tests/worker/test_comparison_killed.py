@@ -28,7 +28,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery) -> None:
     total, kills = len(PLAN.jobs()), 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < KILLS or not done:
-        if 2 * len(done) > total:  # the kills came late: with nothing kept, as at first
+        if 2 * len(done) > total:  # the kills came late, so begin again with an empty library
             forget_runs(library)
             done = {}
         kills += 1

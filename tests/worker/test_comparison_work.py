@@ -1,4 +1,4 @@
-"""Work on the real worker: a comparison to its verdict, broken off, gone on; works in line."""
+"""Work on the real worker: a comparison run to its end, interrupted, continued, and queued."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from specviz.comparison.kept import Reuse
+from specviz.comparison.comparison_work import ComparisonWork, RunsWork
+from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.work import ComparisonWork, RunsWork
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, PromptError, SpecvizError
-from specviz.measure.making import MadeRun, RunOrder
+from specviz.measure.run_makers import MadeRun, RunOrder
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Run, Worker
 from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until
 
@@ -52,7 +52,7 @@ def plan(*specs: PairSpec, repeats: int = 2) -> Plan:
 def work_of(
     asked: Plan, worker: Worker, library: Library | None, *, reuse: Reuse = "any"
 ) -> ComparisonWork:
-    return ComparisonWork(asked, ByWorker(worker, "work"), library, reuse=reuse)
+    return ComparisonWork(asked, WorkerMaker(worker, "work"), library, reuse=reuse)
 
 
 def carried_out(work: ComparisonWork) -> ComparisonWork:
@@ -63,7 +63,7 @@ def carried_out(work: ComparisonWork) -> ComparisonWork:
 
 @contextmanager
 def in_a_thread(work: ComparisonWork) -> Iterator[ComparisonWork]:
-    """Carried out beside the test, and stopped at its end."""
+    """Carries work out in a thread, and stops it when the test ends."""
     thread = Thread(target=work.carry_out)
     thread.start()
     try:
@@ -103,7 +103,7 @@ def test_who_looks_never_waits_and_a_stop_ends_the_run_under_way(
         replace(each, config=replace(each.config, max_new_tokens=1000)) for each in short.lanes
     ]
     told: list[Run] = []
-    maker = ByWorker(worker, "work", told.append)
+    maker = WorkerMaker(worker, "work", told.append)
     with in_a_thread(ComparisonWork(replace(short, lanes=tuple(lanes)), maker, None)) as work:
         wait_until(lambda: told and told[0].rounds)
         began = time.monotonic()
@@ -121,22 +121,22 @@ def test_what_was_broken_off_goes_on_where_it_was(
 ) -> None:
     asked = plan(spec, spec)
     first = work_of(asked, worker, library)
-    first.look()
-    made = first.make_rest()
+    first.prepare()
+    made = first.make_missing()
     next(made)
     next(made)
-    assert first.comparison is not None  # of what there is
+    assert first.comparison is not None  # of the runs so far
     assert not first.comparison.complete
     second = carried_out(work_of(asked, worker, library))
     assert (second.state, second.found, second.progress) == ("done", 2, (4, 4))
     kept = {each.job: each.trace for each in second.measured}
     assert all(kept[each.job] == each.trace for each in first.measured)
     fresh = work_of(asked, worker, library, reuse="none")
-    fresh.look()
-    next(fresh.make_rest())
+    fresh.prepare()
+    next(fresh.make_missing())
     assert fresh.found == 0
     again = work_of(asked, worker, library)
-    again.look()
+    again.prepare()
     assert [each.trace for each in again.measured] == [each.trace for each in fresh.measured]
 
 
@@ -157,7 +157,7 @@ def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
     memories = {row.summary.drafter: row.memory_bytes for row in rows}
     assert memories == {"model": 4 * (6_099_648 + 1_229_376), "prompt-lookup": 4 * 6_099_648}
     kinds = {run.trace.prompt.kind for run in told if run.trace}
-    assert kinds == {"recipes"}  # whoever keeps it first
+    assert kinds == {"recipes"}  # whoever keeps the run first
 
 
 def test_a_library_that_takes_nothing_ends_no_comparison_of_the_dashboard(
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_fails_the_work_and_the_next_goes_on(
     )
     told: list[Run] = []
     work = ComparisonWork(
-        replace(asked, lanes=lanes), ByWorker(new_worker, "work", told.append), library
+        replace(asked, lanes=lanes), WorkerMaker(new_worker, "work", told.append), library
     )
     with in_a_thread(work):
         wait_until(lambda: told and told[0].rounds, 120)
@@ -219,7 +219,7 @@ def orders(spec: PairSpec, *seeds: int, **changes: Any) -> list[RunOrder]:
 def runs_work(
     worker: Worker, asked: Sequence[RunOrder], conclude: Callable[..., object] = print
 ) -> RunsWork:
-    return RunsWork(asked, ByWorker(worker, "work"), name="runs", label="x", conclude=conclude)
+    return RunsWork(asked, WorkerMaker(worker, "work"), name="runs", label="x", conclude=conclude)
 
 
 def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) -> None:
@@ -325,7 +325,7 @@ ONE, TWO = PairSpec(name="one"), PairSpec(name="two")
 def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: str) -> None:
     checker = Checker(free)
     work = ComparisonWork(plan(ONE, TWO, ONE), checker, None)
-    work.look()
+    work.prepare()
     assert (work.state, work.plan.order) == ("running", order)
     assert work.blocks == (("one", "two") if order == "blocks" else ())
     assert checker.checked == [ONE, TWO]

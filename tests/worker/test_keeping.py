@@ -1,4 +1,4 @@
-"""Who asks to hear of runs that are over hears of each once, and cannot disturb the worker."""
+"""``on_over`` is called once for every run that ends, and cannot disturb the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parent's end alone, with another program in the process's place."""
+"""The link alone, with other programs in place of the worker process."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Size:
 
 
 def settings() -> Iterator[RunConfig]:
-    """The same varied ones each time, without an end."""
+    """Varied settings, the same ones every time, without end."""
     chance = random.Random(0)
     while True:
         yield RunConfig(

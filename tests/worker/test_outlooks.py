@@ -1,4 +1,4 @@
-"""The outlook: after the first run of a kind, when nobody waits; before the rounds of the next."""
+"""The outlook: made after the first run of a kind, while idle; there before the next run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: Pa
     assert first.outlook is None
     wait_until(lambda: worker.status().progress is not None or first.outlook is not None)
     stopper = worker.submit("b", spec, "My own words", CONFIG, baseline=False)
-    assert wait_until(lambda: stopper.rounds) < 2.0  # what is measured in pauses gives way
-    assert finish(stopper).outlook is None  # words of one's own are of no kind
+    assert wait_until(lambda: stopper.rounds) < 2.0  # idle tasks give way
+    assert finish(stopper).outlook is None  # a prompt of one's own has no kind
     wait_until(lambda: first.outlook is not None)
     assert first.trace is not None
     assert first.trace.forecast is None
@@ -75,6 +75,6 @@ def test_none_where_no_forecast_holds(
     assert save_value("step-costs", costs_key(pair, config), make_costs())
     run = finish(worker.submit("a", spec, LISTS[2], config, baseline=False))
     assert (run.state, run.outlook) == ("done", None)
-    time.sleep(0.3)  # a pause, with nothing to measure in it for this kind
+    time.sleep(0.3)  # idle, with nothing to measure for this kind
     progress = worker.status().progress
     assert progress is None or "(list)" not in progress.text

@@ -10,7 +10,7 @@ import pytest
 from specviz.engine import load_pair
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
-from specviz.measure.forecast import kept_profile
+from specviz.measure.forecast import stored_profile
 from specviz.measure.step_costs import costs_key, step_costs
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, StepCosts
@@ -61,7 +61,7 @@ def test_unloading_lets_go_and_the_next_run_loads_again(worker: Worker, spec: Pa
 
 
 def has_profile(pair: Pair) -> bool:
-    return kept_profile(pair, RunConfig(), "story") is not None
+    return stored_profile(pair, RunConfig(), "story") is not None
 
 
 def test_a_prepared_pair_has_measured_what_its_first_runs_need(

@@ -1,4 +1,4 @@
-"""Several sessions, one device: first come first served, and a tab that closes lets go."""
+"""Several sessions on one device: first come, first served; a closed tab leaves the queue."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_tab_that_comes_back_keeps_its_run(worker: Worker, spec: PairSpec) -> 
     run = worker.submit("a", spec, PROMPT, LONGEST)
     wait_for_rounds(run, 1)
     worker.release("a", grace=2.0)
-    worker.keep("a")
+    worker.cancel_release("a")
     time.sleep(2.2)
     assert run.state == "running"
 

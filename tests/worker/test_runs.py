@@ -1,4 +1,4 @@
-"""A run through the process: the engine's own rounds, each once; stopped, failed, whole."""
+"""A run in the process: the engine's rounds, none twice; stopped, failed and whole runs."""
 
 from __future__ import annotations
 

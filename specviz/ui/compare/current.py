@@ -12,9 +12,9 @@ from typing import Literal
 
 import streamlit as st
 
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
-from specviz.comparison.unfinished import forget, noted
-from specviz.comparison.work import ComparisonWork
+from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.errors import SpecvizError
 from specviz.ui.session.background_work import (
     WORK_LINK,
@@ -121,7 +121,7 @@ def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
 def offer_unfinished() -> None:
     """Comparisons that were under way when the server ended, to be resumed or dismissed."""
     going = {work.plan.key for work in the_work_queue().going if isinstance(work, ComparisonWork)}
-    for entry in noted():
+    for entry in remembered():
         plan = entry.plan
         name: WorkName = "suite" if entry.name == "suite" else "prompt"
         if plan.key in going:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.comparison import compare, num_runs, settings_of
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Plan, plan_from_json
-from specviz.comparison.reopening import kept_comparison
 from specviz.errors import SpecvizError
 from specviz.store import ComparisonRow, Library
 from specviz.ui.compare.lanes import TAKEN, lane_text

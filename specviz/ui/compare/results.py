@@ -18,14 +18,14 @@ from specviz.comparison import (
     Comparison,
     KindLane,
     KindResult,
-    Measured,
+    LaneRun,
     Ratio,
     basis,
     comparison_to_json,
     interval_units,
 )
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
-from specviz.comparison.work import ComparisonWork
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.replay import comparison_html
 from specviz.record.figures import CATALOGUE
@@ -52,7 +52,7 @@ _KEY = "compare findings"
 class Findings:
     """A comparison and what is drawn of it; race and charts are made once, when first asked for."""
 
-    def __init__(self, comparison: Comparison, measured: Sequence[Measured]) -> None:
+    def __init__(self, comparison: Comparison, measured: Sequence[LaneRun]) -> None:
         self.comparison, self.measured = comparison, tuple(measured)
         self.raced = prompts_raced(comparison, measured)  # prompts with a run of every lane
         self._races: dict[int, dict[str, object]] = {}

@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from specviz.comparison import unfinished
+from specviz.comparison import unfinished_plans
+from specviz.comparison.comparison_work import ComparisonWork, Work
 from specviz.comparison.plan import Plan
-from specviz.comparison.work import ComparisonWork, Work
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import the_worker
 from specviz.ui.widgets.plain_text import as_text
-from specviz.worker.parent.by_worker import ByWorker
 from specviz.worker.parent.client import Run
 from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
 WORK_LINK = "work"  # in the link to the page Compare: the id of a work
@@ -31,16 +31,16 @@ def the_work_queue() -> WorkQueue:
     return WorkQueue(on_over=_forget_if_over)
 
 
-def run_maker(on_submit: Callable[[Run], object] | None = None) -> ByWorker:
+def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
     """Makes the runs of one work, with a place of its own in the worker's queue."""
-    return ByWorker(the_worker(), "work", on_submit)
+    return WorkerMaker(the_worker(), "work", on_submit)
 
 
 def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
     work = ComparisonWork(
         plan, run_maker(), the_library(), name=name, reuse="none" if fresh else "any"
     )
-    unfinished.note(name, plan)
+    unfinished_plans.remember(name, plan)
     the_work_queue().start(work)
     return work
 
@@ -51,10 +51,10 @@ def stop(work: Work) -> None:
 
 
 def _forget_if_over(work: Work) -> None:
-    """A comparison that ends because the server ends is not over: it stays noted."""
+    """A comparison that ends because the server ends is not over: it stays remembered."""
     finished = work.state in {"done", "failed"} or work.was_stopped
     if isinstance(work, ComparisonWork) and finished:
-        unfinished.forget(work.plan)
+        unfinished_plans.forget(work.plan)
 
 
 def show_work_line() -> None:

@@ -45,5 +45,5 @@ def this_tab() -> Tab:
     A broken connection counts as closing, but the same tab is usually back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
-    the_worker().keep(tab.id)
+    the_worker().cancel_release(tab.id)
     return tab

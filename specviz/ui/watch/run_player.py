@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.player.payload import Chosen, Point, Status, Tour, curves_of, payload, point_of
+from specviz.player.payload import (
+    ChartPoint,
+    RunChoice,
+    RunStatus,
+    Tour,
+    chart_point,
+    curves_of,
+    payload,
+)
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
@@ -24,7 +32,7 @@ _TICK = 0.25  # seconds; at half of this the browser drops updates
 
 
 def show_run_player(
-    worker: Worker, seen: PairStatus, history: History, chosen: Chosen, tour: Tour
+    worker: Worker, seen: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> None:
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
@@ -47,7 +55,7 @@ def _is_busy(status: PairStatus, history: History) -> bool:
 
 
 def _player_data(
-    status: PairStatus, history: History, chosen: Chosen, tour: Tour
+    status: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> dict[str, Any]:
     """The run's state is read before its rounds, so that "done" is never shown without the last."""
     run = history.current
@@ -67,11 +75,11 @@ def _player_data(
     )
 
 
-def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> Status:
+def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> RunStatus:
     is_shown = run.id == shown.id
     over = state in FINISHED
     what = _pair_and_device(shown.trace) if is_shown else run.spec.label
-    return Status(
+    return RunStatus(
         id=shown.id,
         state=state,
         label=f"{_STATE_WORDS[state]} · {what}",
@@ -100,7 +108,7 @@ def _meanwhile(shown: ShownRun, over: bool) -> str:
     return f"The run ended before its first round. Below is {there}."
 
 
-def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
+def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     """While the tab has no run of its own: the library's run, or the recorded one and the pair."""
     if shown.name is not None:
         return _status_of_library_run(shown)
@@ -116,7 +124,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
     elif status.spec == wished and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
-    return Status(
+    return RunStatus(
         id=RECORDED,
         state="recorded",
         label=f"recorded · {_pair_and_device(shown.trace)}",
@@ -125,11 +133,11 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> Status:
     )
 
 
-def _status_of_library_run(shown: ShownRun) -> Status:
+def _status_of_library_run(shown: ShownRun) -> RunStatus:
     """A run of the library, which no longer changes."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
-    return Status(
+    return RunStatus(
         id=shown.id,
         state="done" if trace.finish != "stopped" else "stopped",
         label=f"kept · {_pair_and_device(trace)}",
@@ -167,8 +175,8 @@ def _pair_and_device(trace: Trace) -> str:
     return f"{name} · {where}"
 
 
-def _chart_points(history: History, shown: ShownRun) -> list[Point]:
+def _chart_points(history: History, shown: ShownRun) -> list[ChartPoint]:
     seen = [each for each in history.shown_runs() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
-    made = [point_of(each.trace, each.figures, current=each.id == shown.id) for each in seen]
+    made = [chart_point(each.trace, each.figures, current=each.id == shown.id) for each in seen]
     return [point for point in made if point is not None]

@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
-from specviz.player.payload import Chosen
+from specviz.player.payload import RunChoice
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
@@ -64,7 +64,7 @@ def restart_is_settled() -> None:
     st.session_state[_RESTART] = False
 
 
-def chosen_so_far(*, has_chat: bool) -> Chosen:
+def chosen_so_far(*, has_chat: bool) -> RunChoice:
     """What the controls say before they are drawn: their values, else those of the link."""
     prompt = _PROMPT.settle()
     values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
@@ -75,7 +75,7 @@ def chosen_so_far(*, has_chat: bool) -> Chosen:
         config = RunConfig(**values)
     except ConfigError:  # a link may say anything
         config = RunConfig()
-    return Chosen(config=config, prompt=prompt, kind=kind_of(prompt))
+    return RunChoice(config=config, prompt=prompt, kind=kind_of(prompt))
 
 
 # The first values of those controls on which a forecast depends.

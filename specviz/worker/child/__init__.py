@@ -1,1 +1,1 @@
-"""The process that owns the models."""
+"""The worker process, which owns the models."""

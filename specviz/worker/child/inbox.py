@@ -1,4 +1,4 @@
-"""The child's end of the pipe: a thread that listens, and a way to send.
+"""The child's end of the link: an inbox that listens in a thread, and an outbox.
 
 When the parent closes its end, or dies, the process ends at once.
 """
@@ -15,7 +15,7 @@ from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSi
 
 
 class Inbox:
-    """Requests in the order they came; signals known the moment they come."""
+    """Holds requests in the order in which they came; knows of a signal as soon as it comes."""
 
     def __init__(self, connection: Connection, interrupts: Interrupts) -> None:
         self._connection = connection
@@ -26,7 +26,7 @@ class Inbox:
         Thread(target=self._listen, name="inbox", daemon=True).start()
 
     def take(self) -> Request:
-        """Waits for one."""
+        """The next request; waits for one."""
         return self._requests.get()
 
     def waiting(self) -> bool:
@@ -59,8 +59,8 @@ class Inbox:
             self._requests.put(message)
 
 
-class Outlet:
-    """Sends events, from any thread: downloads report from threads of their own."""
+class Outbox:
+    """Sends events from any thread, because downloads report from threads of their own."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

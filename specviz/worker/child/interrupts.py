@@ -1,8 +1,8 @@
-"""Breaks off what the main thread measures, from the thread that listens.
+"""Lets the thread that listens break off what the main thread measures.
 
-The way of Ctrl-C: a simulated SIGINT, whose handler raises in the main thread, but only
-inside ``until`` and only once its reason holds. A real Ctrl-C in the terminal is for the
-parent: here it does nothing.
+It works like Ctrl-C: a simulated SIGINT, whose handler raises in the main thread, but only inside
+``until`` and only once its reason holds. A real Ctrl-C in the terminal is meant for the parent and
+does nothing here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 
 class Interrupted(BaseException):
-    """The work in hand is no longer wanted. No ``Exception``: libraries catch those."""
+    """The present work is no longer wanted. Not an ``Exception``, because libraries catch those."""
 
 
 class Interrupts:
-    """Made in the main thread; ``poke`` is for any other."""
+    """Made in the main thread; the others call ``poke``."""
 
     def __init__(self) -> None:
         self._reason: Callable[[], bool] | None = None
@@ -27,14 +27,14 @@ class Interrupts:
 
     @contextmanager
     def until(self, reason: Callable[[], bool]) -> Iterator[None]:
-        """Raise ``Interrupted`` inside as soon as the reason holds and a poke comes."""
+        """Raise ``Interrupted`` inside the block at the first poke for which the reason holds."""
         self._reason = reason
         try:
             if reason():
                 raise Interrupted
             yield
         except Interrupted:
-            gc.enable()  # a timed block may have been left before it could
+            gc.enable()  # a timed block may have been left with collection off
             raise
         finally:
             self._reason = None

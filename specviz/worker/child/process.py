@@ -1,8 +1,8 @@
-"""The child's side: owns the models, and does what is asked, one request at a time.
+"""The worker process: owns the models, and does one request at a time.
 
-What a user can mend crosses the pipe as it is; any other exception ends its request, is
-named to the user and told whole on standard error. Either way the process lives on, unless
-the device itself has failed: then it ends, and its parent starts another.
+An error that the user can mend is sent to the parent as it is. Any other exception ends its
+request; the user sees its name, and standard error has the traceback. Either way the process goes
+on, unless the device itself has failed: then it ends, and its parent starts another.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
+from specviz.measure.forecast import make_outlook
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
-from specviz.measure.outlook import kept_outlook
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
-from specviz.worker.child.idle_work import Pauses
-from specviz.worker.child.inbox import Inbox, Outlet
+from specviz.worker.child.idle_tasks import IdleTasks
+from specviz.worker.child.inbox import Inbox, Outbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
-from specviz.worker.child.resident import Resident
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
     Doing,
@@ -38,7 +38,7 @@ from specviz.worker.messages import (
     RunStarted,
     UnloadRequest,
 )
-from specviz.worker.parent.deaths import DEVICE_FAULT, is_device_fault
+from specviz.worker.process_end import DEVICE_FAULT, is_device_fault
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 class Process:
     def __init__(self, connection: Connection) -> None:
-        self._send = Outlet(connection).send
+        self._send = Outbox(connection).send
         self._interrupts = Interrupts()
         self._inbox = Inbox(connection, self._interrupts)
-        self._resident = Resident(self._send, self._inbox)
-        self._pauses = Pauses(self._send, self._inbox, self._interrupts, self._resident)
+        self._pairs = WorkerPairs(self._send, self._inbox)
+        self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._pairs)
 
     def serve(self) -> None:
-        """Until the parent closes the pipe."""
+        """Serve until the parent closes the link."""
         self._send(Hello())
         try:
             while True:
@@ -66,8 +66,8 @@ class Process:
             os._exit(DEVICE_FAULT)
 
     def _turn(self) -> None:
-        if self._pauses and not self._inbox.waiting():
-            self._pauses.work()
+        if self._idle_tasks and not self._inbox.waiting():
+            self._idle_tasks.work()
         else:
             self._answer(self._inbox.take())
 
@@ -89,7 +89,7 @@ class Process:
     def _end(self, request: Request, ended: RequestEnded) -> None:
         self._inbox.forget(request.id)
         self._send(Doing(progress=None))
-        self._resident.tell_memory()
+        self._pairs.tell_memory()
         self._send(ended)
 
     def _do(self, request: Request) -> PairCheck | None:
@@ -97,30 +97,30 @@ class Process:
             case RunRequest():
                 self._run(request)
             case PrepareRequest():
-                pair = self._resident.load(request.spec, request.id)
-                self._pauses.warm_up(request.spec, pair, fresh=request.fresh)
+                pair = self._pairs.load(request.spec, request.id)
+                self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return _check(request)
             case UnloadRequest():
-                self._resident.unload()
+                self._pairs.unload()
         return None
 
     def _run(self, request: RunRequest) -> None:
-        pair = self._resident.load(request.spec, request.id)
+        pair = self._pairs.load(request.spec, request.id)
         memory = RunMemory(pair, request.config)
         run = self._begin(request, pair)
         try:
             self._play(request, run)
             with self._until_stopped(request):
                 record = run.trace()
-        except BaseException:  # stopped or failed: what was decoded is kept
+        except BaseException:  # stopped or failed: keep what was decoded
             run.stop()
             self._conclude(request, run.trace(), memory)
             raise
         self._conclude(request, record, memory)
 
     def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
-        bare = replace(record, rounds=())  # they crossed as they came
+        bare = replace(record, rounds=())  # which were sent one by one
         used = memory.measured()
         self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
@@ -135,11 +135,11 @@ class Process:
                 tell=lambda progress: self._send(Doing(progress=progress)),
             )
         record = run.trace()
-        outlook = kept_outlook(pair, record) if request.kind is None else None
+        outlook = make_outlook(pair, record) if request.kind is None else None
         self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
         self._send(Doing(progress=None))
         if outlook is None and request.kind is None:
-            self._pauses.foretell(request.spec, request.id, record)
+            self._idle_tasks.foretell(request.spec, request.id, record)
         return run
 
     def _play(self, request: RunRequest, run: MeasuredRun) -> None:
@@ -171,6 +171,6 @@ def _unexpected(error: Exception) -> SpecvizError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])
     return SpecvizError(
-        f"The worker process met an error it does not know ({named}).",
+        f"The worker process met an unexpected error ({named}).",
         remedy="Run again; if it happens again, report it with the text in the terminal.",
     )

@@ -1,1 +1,1 @@
-"""The dashboard's side of the worker: its client, the queue, the link."""
+"""The dashboard's side of the worker: the client with its queue, and the link to the process."""

@@ -1,7 +1,7 @@
-"""The dashboard's hold on the worker process: it queues, follows and replaces.
+"""The client of the worker process: queues requests, follows them, replaces a dead process.
 
-The queue lives here and one request at a time goes over, so a process that dies takes only
-that one with it. No call waits for the process, but for ``close``. Loads no models.
+The queue is kept here, and one request at a time is sent, so that a process that dies takes only
+that one with it. No call waits for the process, except ``close``. Loads no models.
 """
 
 from __future__ import annotations
@@ -39,11 +39,17 @@ from specviz.worker.messages import (
     StopSignal,
     UnloadRequest,
 )
-from specviz.worker.parent.deaths import death, stillbirth
-from specviz.worker.parent.handles import Check, Run, RunState
+from specviz.worker.parent.handles import (
+    Check,
+    PairState,
+    PairStatus,
+    QueuedRequest,
+    Run,
+    RunState,
+    end_run,
+)
 from specviz.worker.parent.link import Link
-from specviz.worker.parent.tickets import Ticket, end_run
-from specviz.worker.status import PairState, PairStatus
+from specviz.worker.process_end import failed_start, unexpected_end
 
 __all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
 
@@ -51,20 +57,20 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Safe to call from any thread. The process starts with the first thing to do.
+    """Safe to call from any thread. The process starts when there is something to do.
 
-    ``on_over`` is called once for each run that ends, done or stopped, with a trace, but for those
-    that only warm up; in a thread of the worker's own or in that of ``close``.
+    ``on_over`` is called once for every run that was done or stopped and has a trace, unless it
+    only warmed up. The call comes from a thread of the link, or from that of ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
         self._on_over = on_over
-        self._over: list[Run] = []  # ended, and not told yet
+        self._over: list[Run] = []  # ended, but ``on_over`` has not been called yet
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
-        self._active: Ticket | None = None
-        self._queue: deque[Ticket] = deque()
+        self._active: QueuedRequest | None = None
+        self._queue: deque[QueuedRequest] = deque()
         self._wanted: PrepareRequest | None = None
         self._status = PairStatus()
         self._last_check: tuple[PairSpec, PairCheck] | None = None
@@ -78,9 +84,9 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is at work or waits; what is measured in pauses does not count."""
+        """Whether a request is under way or waits; idle tasks do not count."""
         with self._lock:
-            return self._wanted is not None or any(True for _ in self._tickets())
+            return self._wanted is not None or any(True for _ in self._requests())
 
     def start(self) -> None:
         with self._lock:
@@ -89,11 +95,11 @@ class Worker:
                 atexit.register(self.close)
 
     def close(self) -> None:
-        """End the process and all that it had to do; it may be started again."""
+        """End the process and all its requests; it may be started again."""
         with self._lock:
             link, self._link = self._link, None
             for session in list(self._releases):
-                self.keep(session)
+                self.cancel_release(session)
             self._forget_all()
         atexit.unregister(self.close)
         if link is not None:
@@ -110,7 +116,7 @@ class Worker:
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
 
-        ``fresh`` measures step costs again, should the kept ones be wrong.
+        ``fresh`` measures step costs again, in case the stored ones are wrong.
         """
         with self._lock:
             self._wanted = PrepareRequest(spec=spec, fresh=fresh)
@@ -127,50 +133,50 @@ class Worker:
         warm_up: bool = False,
         kind: str | None = None,
     ) -> Run:
-        """Join the queue; the session's former run, if it is not over, is stopped."""
-        run = Run(session=session, spec=spec, config=config, prompt_text=prompt, on_stop=self._stop)
+        """Queue a run; an earlier run of the session that is not over is stopped."""
+        run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind
         )
         with self._lock:
-            self.keep(session)
+            self.cancel_release(session)
             self._stop_all(session)
             self._runs[run.id] = run
-            self._join(Ticket(request=request, run=run))
+            self._join(QueuedRequest(request=request, run=run))
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
-        """Look at a pair's small files, after what is in the queue already; and at prompts."""
+        """Queue a check of a pair's small files, and of whether the prompts fit."""
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
-            self._join(Ticket(request=request, check=check))
+            self._join(QueuedRequest(request=request, check=check))
         return check
 
     def unload(self) -> None:
         with self._lock:
             self._wanted = None
             if self._link is not None:
-                self._join(Ticket(request=UnloadRequest()))
+                self._join(QueuedRequest(request=UnloadRequest()))
 
     def cancel_loading(self) -> None:
-        """Break off a loading at its next progress report; a run that waits for it is stopped."""
+        """Break off the loading at its next progress report; a run that needs it is stopped."""
         with self._lock:
             self._wanted = None
             if self._active is not None:
                 self._cancel(self._active)
 
-    def keep(self, session: str) -> None:
-        """The tab is still open: it is not released, though that was announced."""
+    def cancel_release(self, session: str) -> None:
+        """The tab is still open, so it is not released after all."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """The tab closed: after the grace its runs are stopped, unless it is kept."""
-        self.keep(session)
+        """The tab closed: stop its runs after the grace, unless ``cancel_release`` comes first."""
+        self.cancel_release(session)
         timer = Timer(grace, self._drop, [session])
         timer.daemon = True
         with self._lock:
@@ -179,12 +185,12 @@ class Worker:
 
     # The queue
 
-    def _join(self, ticket: Ticket) -> None:
-        self._queue.append(ticket)
+    def _join(self, queued: QueuedRequest) -> None:
+        self._queue.append(queued)
         self._send_next()
 
     def _send_next(self) -> None:
-        """One request at a time; a pair that was asked for is loaded when none waits."""
+        """Send one request at a time; a pair is only prepared when no request waits."""
         if self._queue or self._wanted is not None:
             self.start()
         if self._listening and self._active is None:
@@ -193,11 +199,11 @@ class Worker:
                 self._signal(self._active.request)
         self._tell_places()
 
-    def _take(self) -> Ticket | None:
+    def _take(self) -> QueuedRequest | None:
         if self._queue:
             return self._queue.popleft()
         wanted, self._wanted = self._wanted, None
-        return Ticket(request=wanted) if wanted else None
+        return QueuedRequest(request=wanted) if wanted else None
 
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None
@@ -209,16 +215,16 @@ class Worker:
         waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
         return self._status.state == "loading" or self._wanted is not None or asked or waits
 
-    def _tickets(self) -> Iterator[Ticket]:
+    def _requests(self) -> Iterator[QueuedRequest]:
         if self._active is not None:
             yield self._active
         yield from self._queue
 
-    def _unfinished(self) -> list[Run]:
-        return [each.run for each in self._tickets() if each.run and not each.run.finished]
+    def _unfinished_runs(self) -> list[Run]:
+        return [each.run for each in self._requests() if each.run and not each.run.finished]
 
     def _tell_places(self) -> None:
-        for place, run in enumerate(self._unfinished()):
+        for place, run in enumerate(self._unfinished_runs()):
             run.take_place(place)
 
     # Stopping
@@ -236,29 +242,29 @@ class Worker:
             self._tell_places()
 
     def _stop_all(self, session: str) -> None:
-        for run in self._unfinished():
+        for run in self._unfinished_runs():
             if run.session == session:
                 self._stop(run)
 
-    def _cancel(self, ticket: Ticket) -> None:
-        if ticket.run is not None and ticket.run.state == "running":
+    def _cancel(self, queued: QueuedRequest) -> None:
+        if queued.run is not None and queued.run.state == "running":
             return
-        self._signal(CancelSignal(request_id=ticket.request.id))
-        if ticket.run is not None:
-            self._stop(ticket.run)
+        self._signal(CancelSignal(request_id=queued.request.id))
+        if queued.run is not None:
+            self._stop(queued.run)
 
     def _drop(self, session: str) -> None:
         with self._lock:
             if self._releases.pop(session, None) is None:
-                return  # kept while the timer waited for the lock
+                return  # cancelled while the timer waited for the lock
             active = self._active
             if active is not None and active.run is not None and active.run.session == session:
-                others = [run for run in self._unfinished() if run.session != session]
+                others = [run for run in self._unfinished_runs() if run.session != session]
                 if all(run.spec != active.run.spec for run in others):
                     self._cancel(active)
             self._stop_all(session)
 
-    # What the process tells
+    # Events of the process
 
     def _on_event(self, link: Link, event: Event) -> None:
         with self._lock:
@@ -277,7 +283,7 @@ class Worker:
         self._tell_over()
 
     def _tell_over(self) -> None:
-        """Outside the lock: whoever hears of it may take its time."""
+        """Called outside the lock, because ``on_over`` may take its time."""
         with self._lock:
             over, self._over = self._over, []
         for run in over:
@@ -286,7 +292,7 @@ class Worker:
             try:
                 self._on_over(run)
             except Exception:
-                _log.exception("A run that is over could not be told of")
+                _log.exception("Handling a run that has ended failed")
 
     def _on_run_event(self, event: RunStarted | RunRound | RunRecord | OutlookMade) -> None:
         run = self._runs.get(event.run_id)
@@ -327,22 +333,22 @@ class Worker:
                 self._status = replace(self._status, memory_bytes=event.memory_bytes)
 
     def _tell_detail(self, event: Doing) -> None:
-        for run in self._unfinished()[:1]:
+        for run in self._unfinished_runs()[:1]:
             run.detail = event.progress.text if event.progress else ""
 
     def _on_ended(self, event: RequestEnded) -> None:
-        ticket, self._active = self._active, None
-        assert ticket is not None
-        assert ticket.request.id == event.request_id
+        queued, self._active = self._active, None
+        assert queued is not None
+        assert queued.request.id == event.request_id
         if self._status.state == "loading":
             self._loading_ended(event.error)
-        if ticket.check is not None:
-            ticket.check.end(event.check, event.error)
+        if queued.check is not None:
+            queued.check.end(event.check, event.error)
             if event.check is not None:
-                self._last_check = (ticket.check.spec, event.check)
-        if ticket.run is not None and not ticket.run.finished:
-            end_run(ticket.run, event)
-            self._over.append(ticket.run)
+                self._last_check = (queued.check.spec, event.check)
+        if queued.run is not None and not queued.run.finished:
+            end_run(queued.run, event)
+            self._over.append(queued.run)
         self._send_next()
 
     def _loading_ended(self, error: SpecvizError | None) -> None:
@@ -354,15 +360,15 @@ class Worker:
                 state="failed", spec=self._status.spec, error=error, memory_bytes=memory
             )
 
-    # Its end
+    # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Tell those concerned, and start another process if there is more to do."""
+        """Fail the lost request, and start another process if there is more to do."""
         with self._lock:
             if link is not self._link:
                 return
             born, self._link, self._listening = self._listening, None, False
-            error = death(code) if born else stillbirth(code)
+            error = unexpected_end(code) if born else failed_start(code)
             self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
             lost = [self._active] if self._active else []
             self._active = None
@@ -370,8 +376,8 @@ class Worker:
                 lost += self._queue
                 self._queue.clear()
                 self._wanted = None
-            for ticket in lost:
-                ticket.lose(error)
+            for queued in lost:
+                queued.lose(error)
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
@@ -380,13 +386,13 @@ class Worker:
         return self._status.spec or (request.spec if asked else None)
 
     def _forget_all(self) -> None:
-        for run in self._unfinished():
+        for run in self._unfinished_runs():
             run.end("stopped")
             self._over.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
-        for ticket in self._tickets():
-            if ticket.check is not None:
-                ticket.check.end(None, closed)
+        for queued in self._requests():
+            if queued.check is not None:
+                queued.check.end(None, closed)
         self._active, self._wanted, self._listening = None, None, False
         self._queue.clear()
         self._status = PairStatus()

@@ -1,20 +1,20 @@
-"""What a caller holds of a request: a run that grows, a check that comes back.
+"""What the dashboard holds of the worker: a run that grows, a check, the status of the pair.
 
-Any thread may read them at any time. Only the worker's client calls the methods that
-change them; the state is set last, so a run that is finished is whole.
+Any thread may read them at any time. Only the worker's client calls the methods that change them;
+the state is set last, so a run that is finished is complete.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event
 from typing import Literal
 
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import (
@@ -23,7 +23,9 @@ from specviz.record.trace import (
     RunConfig,
     Trace,
 )
+from specviz.worker.messages import Request, RequestEnded
 
+PairState = Literal["none", "loading", "ready", "failed"]
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
 FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
@@ -37,16 +39,14 @@ class Run:
         session: str,
         spec: PairSpec,
         config: RunConfig,
-        prompt_text: str,
         on_stop: Callable[[Run], None],
     ) -> None:
         self.id = uuid.uuid4().hex
         self.session = session
         self.spec = spec
         self.config = config
-        self.prompt_text = prompt_text
-        self.warm_up = False  # it is made for the next one's sake
-        self.memory_bytes: int | None = None  # that it took, once it is over
+        self.warm_up = False  # only prepares the next run
+        self.memory_bytes: int | None = None  # taken by the run, once it is over
         self.detail = ""
         self.place = 0
         self.outlook: Outlook | None = None
@@ -76,21 +76,21 @@ class Run:
         return self._record.prompt if self._record else None
 
     def so_far(self) -> Trace | None:
-        """The record with the rounds there are by now; None before the first."""
+        """The trace with the rounds so far; None before the first."""
         if self.finished:
             return self.trace
         record, rounds = self._record, tuple(self._rounds)
         return replace(record, rounds=rounds) if record and rounds else None
 
     def stop(self) -> None:
-        """End after the present round; its rounds are kept."""
+        """End after the present round; the finished rounds are kept."""
         self._on_stop(self)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is finished; whether it is. Not for the thread that draws a page."""
+        """Wait until it is finished; says whether it is. Not for the thread that draws a page."""
         return self._over.wait(seconds)
 
-    # What the client tells it
+    # Called by the client
 
     def take_place(self, place: int) -> None:
         self.place = place
@@ -134,7 +134,7 @@ class Run:
 
 
 class Check:
-    """Whether a pair can work, once ``done``: its result, or why there is none."""
+    """The check of a pair; once ``done``, it has a result or an error."""
 
     def __init__(self, spec: PairSpec) -> None:
         self.spec = spec
@@ -147,7 +147,7 @@ class Check:
         return self._over.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is done; whether it is."""
+        """Wait until it is done; says whether it is."""
         return self._over.wait(seconds)
 
     def end(self, result: PairCheck | None, error: SpecvizError | None) -> None:
@@ -156,8 +156,49 @@ class Check:
         self._over.set()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairStatus:
+    """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
+
+    ``preparing`` is set while a pair is loaded or let go, or is about to be. ``progress`` says what
+    takes the time just now, in any state. ``check`` is the last check, if it was of this pair.
+    """
+
+    state: PairState = "none"
+    spec: PairSpec | None = None
+    preparing: bool = False
+    progress: Progress | None = None
+    error: SpecvizError | None = None
+    memory_bytes: int | None = None
+    has_chat: bool = False
+    check: PairCheck | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRequest:
+    """A request that has not ended, and what its caller holds of it."""
+
+    request: Request
+    run: Run | None = None
+    check: Check | None = None
+
+    def lose(self, error: SpecvizError) -> None:
+        """Called when the process died while it was at this request."""
+        if self.run is not None and not self.run.finished:
+            self.run.end("failed", error)
+        if self.check is not None:
+            self.check.end(None, error)
+
+
+def end_run(run: Run, event: RequestEnded) -> None:
+    if event.error is not None:
+        run.end("failed", event.error)
+    else:
+        run.end("stopped" if event.broken_off else "done")
+
+
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
-    """Token by token: all that is known of the text when the process died."""
+    """The text put together from its tokens, for a process that died before it sent the text."""
     tokens = [token for _, token in emitted_tokens(rounds)]
     ids = [each.token_id for each in tokens]
     return "".join(added_texts(ids, [each.text for each in tokens], pieces))

@@ -1,7 +1,7 @@
-"""The parent's end of one worker process: starts it, hears it, notices its end.
+"""The link to one worker process: starts it, sends and receives, notices its end.
 
-The process is a plain child on an inherited socket, not a multiprocessing one: those would
-import the parent's main module, which here may be Streamlit.
+The process is an ordinary child on an inherited socket. A multiprocessing child would import the
+parent's main module, which may be Streamlit.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SECONDS_TO_END = 5.0
 
 
 class Link:
-    """Calls back from a thread of its own: each event, and last of all the exit code.
+    """Calls back from a thread of its own for every event, and at last with the exit code.
 
-    Another thread sends, so that nobody waits for a process that takes nothing: a large prompt
-    does not fit into a socket that is not read.
+    Another thread sends, so that no caller waits while the process does not read: a large prompt
+    does not fit into the socket's buffer.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Link:
         return self._process.pid if self._process else None
 
     def send(self, message: Request | Signal) -> None:
-        """After what was sent before, without waiting.
+        """Send in order, without waiting.
 
-        To a process that has just died it goes nowhere: its end is told in any case.
+        What is sent to a process that has just died is lost; its end is reported in any case.
         """
         self._to_send.put(message)
 
@@ -71,7 +71,7 @@ class Link:
             print(f"The worker process cannot be started: {error}", file=sys.stderr)  # noqa: T201
         finally:
             code = self._wait()
-            with suppress(OSError):  # a sending that is under way ends
+            with suppress(OSError):  # ends a send that is under way
                 self._ours.shutdown(socket.SHUT_RDWR)
             self._to_send.put(None)
             self._sender.join()
@@ -80,7 +80,7 @@ class Link:
             self._on_end(self, code)
 
     def _send_all(self) -> None:
-        """In the order given, until the link ends."""
+        """Until the link ends."""
         while (message := self._to_send.get()) is not None:
             with suppress(OSError):
                 self._connection.send(message)
@@ -90,11 +90,11 @@ class Link:
             try:
                 event = self._connection.recv()
             except (EOFError, OSError):
-                return  # its end, perhaps in mid-message
+                return  # the process ended, perhaps in the middle of a message
             self._on_event(self, event)
 
     def _wait(self) -> int | None:
-        """The exit code; a process that closed its pipe and lives on is killed."""
+        """The exit code; a process that closed its socket but does not end is killed."""
         if self._process is None:
             return None
         try:
@@ -105,7 +105,7 @@ class Link:
 
 
 def _start(descriptor: int) -> subprocess.Popen[bytes]:
-    """Specviz is found from any folder; modules in the present folder are not (-P)."""
+    """It finds specviz from any folder, and imports nothing from the present one (-P)."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "specviz.worker", str(descriptor)],

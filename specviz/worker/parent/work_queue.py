@@ -1,20 +1,20 @@
-"""The server's work: one at a time, the others wait in line, and all goes on whoever looks."""
+"""The server's work: one piece at a time, the others wait. It goes on when pages are left."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock, Thread
 
-from specviz.comparison.work import Work
+from specviz.comparison.comparison_work import Work
 
-_REMEMBERED = 8  # works that are over
+_REMEMBERED = 8  # how many that are over
 
 
 class WorkQueue:
     """Safe to call from any thread.
 
-    ``on_over`` hears of each work that has ended, but not of one that ends because the queue is
-    closed: nobody wanted that one to end.
+    ``on_over`` is called with the work that has ended, but not if it ended only because the queue
+    was closed.
     """
 
     def __init__(self, on_over: Callable[[Work], object] = lambda _work: None) -> None:
@@ -26,20 +26,20 @@ class WorkQueue:
 
     @property
     def works(self) -> tuple[Work, ...]:
-        """In the order in which they were started, the last of those that are over among them."""
+        """In the order in which they were started; of those that are over, only the last few."""
         with self._lock:
             return tuple(self._works)
 
     @property
     def going(self) -> tuple[Work, ...]:
-        """The one under way, then those that wait."""
+        """The work under way, then what waits."""
         return tuple(work for work in self.works if work.going)
 
     def find(self, work_id: str | None) -> Work | None:
         return next((work for work in self.works if work.id == work_id), None)
 
     def newest(self, name: str) -> Work | None:
-        """The work of that sort that was started last."""
+        """The work of this sort that was started last."""
         return next((work for work in reversed(self.works) if work.name == name), None)
 
     def start(self, work: Work) -> None:
@@ -52,7 +52,7 @@ class WorkQueue:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop all of it, as when the server ends."""
+        """Stop everything, as when the server ends."""
         self._closed = True
         for work in reversed(self.going):
             work.stop()

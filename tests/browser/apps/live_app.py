@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.player.payload import Plain, Status, payload, payload_of_trace
+from specviz.player.payload import JsonObject, RunStatus, payload, payload_of_trace
 from specviz.record.trace import Trace
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.widgets.player import player_wish, show_player
@@ -27,7 +27,7 @@ def _run() -> Trace:
 
 
 @st.cache_resource
-def _at_rest() -> Plain:
+def _at_rest() -> JsonObject:
     return payload_of_trace(recorded(), run_id="before", state="done", label="the run before")
 
 
@@ -35,13 +35,13 @@ def _happened(began: float) -> int:
     return min(len(_run().rounds), int((time.time() - began) * FED_RATE))
 
 
-def _data(count: int) -> Plain:
+def _data(count: int) -> JsonObject:
     """The run after so many rounds; the target alone is timed once it is over."""
     trace = _run()
     growing = count < len(trace.rounds)
     if growing:
         trace = replace(trace, rounds=trace.rounds[:count], baseline=None)
-    status = Status(id="fed", state="running" if growing else "done", label="live")
+    status = RunStatus(id="fed", state="running" if growing else "done", label="live")
     sent: SentRounds = st.session_state.setdefault("sent rounds", SentRounds())
     start = sent.next_start("fed", len(trace.rounds), player_wish(_KEY))
     return payload(trace, status, start=start, growing=growing)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from specviz.player.payload import Plain, payload_of_trace
+from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.racing import race_payload
 from specviz.store import load_trace
 from specviz.ui.widgets.player import show_player
@@ -22,7 +22,7 @@ _ASSETS = Path(__file__).parent.parent.parent.parent / "assets"
 
 
 @st.cache_resource
-def _data(path: Path, state: str) -> Plain:
+def _data(path: Path, state: str) -> JsonObject:
     run_id = f"{path.stem} {state}"
     return payload_of_trace(
         load_trace(path), run_id=run_id, state=state, label=f"{state} · a trace"
@@ -30,7 +30,7 @@ def _data(path: Path, state: str) -> Plain:
 
 
 @st.cache_resource
-def _race(folder: Path, names: str) -> Plain:
+def _race(folder: Path, names: str) -> JsonObject:
     lanes = names.split(",")
     return race_payload(lanes, [load_trace(folder / f"{name}.json") for name in lanes])
 

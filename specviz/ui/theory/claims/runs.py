@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from specviz.comparison.work import RunsWork
+from specviz.comparison.comparison_work import RunsWork
 from specviz.errors import SpecvizError
-from specviz.measure.making import RunOrder
+from specviz.measure.run_makers import RunOrder
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, Trace

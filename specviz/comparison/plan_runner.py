@@ -1,8 +1,8 @@
-"""The one program that runs a plan: run after run, never two at once, each kept as it ends.
+"""The one program that runs a plan: one run after the other, never two at once.
 
-Each is a measured run: the target alone is timed round it in blocks A B B A. Before a lane's
-first run a short one on the same prompt is made and thrown away. A run is kept before it is
-reported, so what was reported is never lost, and what is done already is not made again.
+Before a lane's first run a short one on the same prompt is made and thrown away, to warm up. A run
+is kept before it is reported, so what was reported is never lost. What is done already is not made
+again.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from specviz.comparison.lane_results import Measured
+from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan, order_that_fits
-from specviz.measure.making import MadeRun, RunOrder
+from specviz.measure.run_makers import MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
 
 WARM_UP_TOKENS = 24
 
 
-def fitting(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """The plan in blocks, pair by pair, if its pairs do not fit into memory together."""
+def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
+    """The plan, changed to blocks if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
@@ -33,12 +33,12 @@ def fitting(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
 def run_plan(
     plan: Plan,
     make: Callable[[RunOrder], MadeRun],
-    keep: Callable[[Measured, str | None], object],
+    keep: Callable[[LaneRun, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
-) -> Iterator[Measured]:
-    """Every job but those ``done``, in the plan's order.
+) -> Iterator[LaneRun]:
+    """Make the runs of all jobs that are not ``done``, in the plan's order.
 
-    ``keep`` gets each that counts, with its id where the maker has kept it already.
+    ``keep`` gets every run but the warm-ups, with its id in the library if it is there already.
     """
     warm: set[int] = set()
     for job in plan.jobs():
@@ -49,7 +49,7 @@ def run_plan(
             warm.add(job.lane)
             make(_warm_up(plan, job, order))
         made = make(order)
-        measured = Measured(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
+        measured = LaneRun(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
         keep(measured, made.run_id)
         yield measured
 

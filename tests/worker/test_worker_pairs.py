@@ -12,7 +12,7 @@ from specviz.measure import loaded_pairs
 from specviz.record.pairs import PairSpec, Tell
 from specviz.record.trace import RunConfig
 from specviz.worker.child.inbox import Inbox
-from specviz.worker.child.resident import Resident
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import Event, PairGone, PairLoading, PairReady
 from specviz.worker.parent.client import Worker
 from tests.worker.waiting import finish
@@ -40,12 +40,12 @@ def told(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
     return []
 
 
-def resident_of(told: list[Event]) -> Resident:
-    return Resident(told.append, cast("Inbox", NobodyCancels()))
+def pairs_of(told: list[Event]) -> WorkerPairs:
+    return WorkerPairs(told.append, cast("Inbox", NobodyCancels()))
 
 
 def pair_events(told: list[Event]) -> list[tuple[str, str | None]]:
-    """Those of pairs since the last call."""
+    """The events about pairs since the last call."""
     found = [
         (type(event).__name__, event.spec.name)
         for event in told
@@ -57,28 +57,28 @@ def pair_events(told: list[Event]) -> list[tuple[str, str | None]]:
 
 
 def test_going_back_to_a_loaded_pair_tells_that_it_is_ready(told: list[Event]) -> None:
-    resident = resident_of(told)
-    resident.load(A, "1")
+    pairs = pairs_of(told)
+    pairs.load(A, "1")
     assert pair_events(told) == [("PairLoading", "a"), ("PairReady", "a")]
-    resident.load(A, "2")
+    pairs.load(A, "2")
     assert pair_events(told) == []
-    resident.load(B, "3")
+    pairs.load(B, "3")
     assert pair_events(told) == [("PairLoading", "b"), ("PairReady", "b")]
-    resident.load(A, "4")
+    pairs.load(A, "4")
     assert pair_events(told) == [("PairReady", "a")]
-    assert resident.get(B) is not None
-    resident.unload()
+    assert pairs.get(B) is not None
+    pairs.unload()
     assert pair_events(told) == [("PairGone", None)]
-    assert resident.get(A) is resident.get(B) is None
+    assert pairs.get(A) is pairs.get(B) is None
 
 
 def test_after_a_pair_that_failed_the_loaded_one_is_told_again(told: list[Event]) -> None:
-    resident = resident_of(told)
-    resident.load(A, "1")
+    pairs = pairs_of(told)
+    pairs.load(A, "1")
     with pytest.raises(PairError):
-        resident.load(PairSpec(name="missing"), "2")
+        pairs.load(PairSpec(name="missing"), "2")
     pair_events(told)
-    resident.load(A, "3")
+    pairs.load(A, "3")
     assert pair_events(told) == [("PairReady", "a")]
 
 

@@ -1,4 +1,4 @@
-"""A kept comparison opened again: the runs that are whole, and never models mixed in a lane."""
+"""A kept comparison opened again: only whole runs, and no lane with different models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, Plan, SuiteItem, plan_to_json
-from specviz.comparison.reopening import kept_comparison
 from specviz.errors import ConfigError, StoreError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace

@@ -1,4 +1,4 @@
-"""The process dies: the reason is told, nothing finished is lost, another takes its place."""
+"""The process dies: the reason is shown, finished rounds are kept, another process starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.deaths import death, is_device_fault
+from specviz.worker.process_end import is_device_fault, unexpected_end
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -90,7 +90,7 @@ def test_a_fault_of_the_device_ends_the_process(
     finish(run)
     assert (run.state, len(run.rounds)) == ("failed", 3)
     assert run.error is not None
-    assert "met a fault of the device" in run.error.culprit
+    assert "ended after a fault of the device" in run.error.culprit
     assert run.trace is not None
     assert finish(waiting).state == "done"
     assert new_worker.pid != pid
@@ -195,4 +195,4 @@ def _runs(pid: int) -> bool:
     ],
 )
 def test_the_reason_in_plain_words(code: int, words: str) -> None:
-    assert death(code).culprit == f"The worker process {words}."
+    assert unexpected_end(code).culprit == f"The worker process {words}."

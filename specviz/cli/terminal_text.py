@@ -1,7 +1,7 @@
-"""Text made fit for a terminal: colour, display width, wrapping, characters made safe.
+"""Text for a terminal: colour, display width, wrapping, and characters made safe.
 
-Whatever a model or a file says passes through ``visible_token`` or ``visible_text`` before
-it is printed: no control, bidi or zero-width character reaches the terminal raw.
+Whatever a model or a file says passes through ``visible_token``, ``visible_text`` or ``one_line``
+before it is printed: no control, bidi or zero-width character reaches the terminal.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Literal, TextIO
 from specviz.record.visible import visible
 
 Style = Literal[
-    "plain", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
+    "normal", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
 ]
 Piece = tuple[str, Style]
 
 SGR: Mapping[Style, str] = {
-    "plain": "",
+    "normal": "",
     "dim": "2",
     "bold": "1",
     "warning": "1;38;5;166",
@@ -67,9 +67,9 @@ def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def visible_token(text: str) -> str:
-    """A token with its spaces and line ends shown as signs, the rest made safe."""
+    """A token with signs for its spaces and line ends, and the rest made safe."""
     shown = "".join(TOKEN_SIGNS.get(char) or visible(char) for char in text)
-    # A combining mark would sit on whatever stands before it.
+    # A combining mark at the start would join the character before it.
     return f"◌{shown}" if shown and _marks(shown[0]) else shown
 
 
@@ -81,7 +81,7 @@ def visible_text(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message on one line, safe to print, whatever names it quotes."""
+    """A message on one line and safe to print, whatever foreign names it quotes."""
     return "".join(visible(char) for char in " ".join(text.split()))
 
 
@@ -104,14 +104,14 @@ def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[lis
                 lines.append([])
                 used, space = 0, ""
             if space:
-                lines[-1].append((space, "plain"))
+                lines[-1].append((space, "normal"))
             lines[-1].append((chunk, style))
             used += len(space) + display_width(chunk)
     return lines
 
 
 def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
-    """Running text in lines of at most ``width`` columns, broken at spaces where it has any."""
+    """Running text in lines of at most ``width`` columns, broken at spaces if there are any."""
     lines: list[list[Piece]] = []
     line: list[Piece] = []
     used = 0
@@ -134,7 +134,7 @@ def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """An overfull line in two: at its last space, else before its last character."""
+    """Split a line that is too long: at its last space, else before its last character."""
     spaces = [index for index, (char, _) in enumerate(line) if char == " "]
     if not spaces or not any(char != " " for char, _ in line[: spaces[-1]]):
         return line[:-1], line[-1:]

@@ -1,8 +1,8 @@
 """Why one lane is faster than another, from acceptance and step costs alone.
 
-In steps of the target a round costs gamma c + v and emits tau tokens. What helps the faster
-lane is told first, what hinders it after "though", each with its figures; where these figures
-do not account for the difference, the words say so.
+A round costs gamma c + v steps of the target and emits tau tokens. The sentence names what helps
+the faster lane, then, after "though", what hinders it, with the figures. If these figures do not
+account for the difference, it says so.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from specviz.comparison.lane_results import LaneResult
 from specviz.record.numbers import PERCENT, PROBABILITY, STEPS, TOKENS, times
 
-_SMALL = 0.02  # parts of the log-ratio that are not worth a word
+_SMALL = 0.02  # a smaller part of the log-ratio is not worth a word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Means:
-    """Medians of a lane; ``step`` is the target's, in seconds, or 1 where both have the same."""
+    """Medians of a lane; ``step`` is its target's in seconds, or 1 if both have the same target."""
 
     gamma: int
     alpha: float
@@ -40,14 +40,14 @@ class _Means:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one cause adds to the logarithm of the ratio, and its words."""
+    """What one cause adds to the logarithm of the ratio, and the words for it."""
 
     weight: float
     words: str
 
 
-def reason(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
-    """A clause that ends the sentence; empty where the figures are not known."""
+def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
+    """The end of a sentence; empty if a figure is unknown."""
     ours, theirs = _means(first, same_target), _means(second, same_target)
     if ours is None or theirs is None:
         return ""
@@ -82,7 +82,7 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
 def _parts(ours: _Means, theirs: _Means) -> Iterator[_Part]:
     yield _Part(math.log(ours.tau / theirs.tau), _acceptance(ours, theirs))
     drafting, verifying = theirs.drafting - ours.drafting, theirs.v - ours.v
-    # The difference of the logarithms of the costs, shared by the differences themselves.
+    # The two causes share the difference of log costs in proportion to their own differences.
     per_step = _log_slope(ours.cost, theirs.cost)
     yield _Part(drafting * per_step, _drafting(ours, theirs))
     yield _Part(verifying * per_step, _verifying(ours, theirs))

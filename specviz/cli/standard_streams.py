@@ -1,8 +1,8 @@
-"""The three standard streams, whatever they were connected to: closed, full, or a reader who left.
+"""The three standard streams, which may be closed, or full, or have lost their reader.
 
-What cannot be printed ends the command in one line (``OutputError``), or quietly if the reader
-left (``BrokenPipeError``). What cannot be told because standard error itself is closed or full
-is dropped: nobody would hear it, and the work is none the worse for it.
+If standard output cannot be written, the command ends with one line (``OutputError``), or silently
+if the reader has left (``BrokenPipeError``). What cannot be written to standard error is dropped,
+and the command goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
 class OutputError(SpecvizError):
-    """Standard output takes no more."""
+    """Standard output cannot be written."""
 
 
 class _Output(io.FileIO):
@@ -40,7 +40,7 @@ class _Output(io.FileIO):
             ) from None
 
 
-class _Complaints(io.FileIO):
+class _ErrorOutput(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int | None:
         with suppress(OSError):
             return super().write(data)
@@ -48,13 +48,13 @@ class _Complaints(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """For the rest of the process; raises OutputError if there is no standard output."""
+    """Guard the streams for the rest of the process; raises OutputError without standard output."""
     closed = sys.stdout is None
     _fill_gaps()
-    if sys.stdout is sys.__stdout__:  # and nobody has put another in its place
+    if sys.stdout is sys.__stdout__:  # nobody has replaced it
         sys.stdout = _guarded(sys.stdout, _Output(_OUTPUT, "w", closefd=False))
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _guarded(sys.stderr, _Complaints(_ERRORS, "w", closefd=False))
+        sys.stderr = _guarded(sys.stderr, _ErrorOutput(_ERRORS, "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -64,15 +64,15 @@ def prepare_streams() -> None:
         )
 
 
-def let_go_of_output() -> None:
-    """Keep the interpreter from flushing at its end into what takes no more."""
+def discard_output() -> None:
+    """Keep the interpreter from flushing into a broken output when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def read_input() -> bytes:
-    """All of standard input; raises PromptError where it cannot be read, or has no end."""
+    """All of standard input; raises PromptError if it cannot be read or is too large."""
     if sys.stdin is None:
         raise PromptError("Standard input is closed.", remedy="Give the prompt as an argument.")
     try:
@@ -91,17 +91,17 @@ def read_input() -> bytes:
 
 
 def _fill_gaps() -> None:
-    """No file that is opened later may take the place of a stream that is closed."""
+    """Open closed streams on the null device, or the next file opened would take their number."""
     for descriptor in (_INPUT, _OUTPUT, _ERRORS):
         try:
             os.fstat(descriptor)
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the lowest that is free
+            assert opened == descriptor  # the system takes the lowest number that is free
 
 
 def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:
-    """As the stream was, but for how it writes. None is one that was closed."""
+    """The stream as it was, but writing through ``raw``; None for one that was closed."""
     if not isinstance(stream, io.TextIOWrapper):
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Standard streams that are closed or full, and places that take no file: one line, or none."""
+"""Standard streams that are closed or full, and places that cannot be written: one line at most."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def called(words: list[str], **streams: object) -> subprocess.CompletedProcess[s
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What it complains of, and that it does no more than that."""
+    """Its error line, after checking that it printed nothing else."""
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")

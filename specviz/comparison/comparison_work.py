@@ -1,7 +1,7 @@
-"""Work: runs made one after the other, to be looked at and stopped from any thread.
+"""Work: runs made one after the other. Any thread may watch it and stop it.
 
-One thread carries a work out. It belongs to nobody who looks: it goes on when a page is left.
-``ComparisonWork`` is what the command line and the dashboard both carry out for a plan.
+A single thread carries it out, and no page owns it: it goes on when the page is left.
+``ComparisonWork`` is what both the command line and the dashboard carry out for a plan.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event, RLock
 from typing import Literal
 
-from specviz.comparison.kept import KeptRuns, Reuse
-from specviz.comparison.lane_results import Measured
+from specviz.comparison.kept_runs import KeptRuns, Reuse
+from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan
+from specviz.comparison.plan_runner import plan_that_fits, run_plan
 from specviz.comparison.results import Comparison, compare
-from specviz.comparison.running import fitting, run_plan
 from specviz.errors import SpecvizError, StoreError
-from specviz.measure.making import MadeRun, Maker, RunOrder, StoppedError
+from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.trace import Trace
 from specviz.store import Library
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class Work:
-    """``name`` is its sort, ``label`` what a page calls it; ``total`` the runs that count."""
+    """``name`` says which sort of work it is, ``label`` is what a page calls it."""
 
-    def __init__(self, maker: Maker, *, name: str, label: str) -> None:
+    def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
         self.id = uuid.uuid4().hex
         self.name, self.label = name, label
         self.error: SpecvizError | None = None
@@ -50,7 +50,7 @@ class Work:
 
     @property
     def going(self) -> bool:
-        """Whether it is under way, or waits for its turn."""
+        """Whether it is under way or waits for its turn."""
         return not self._over.is_set()
 
     @property
@@ -60,12 +60,12 @@ class Work:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Runs that are there, and runs planned."""
+        """How many runs are finished, and how many are planned."""
         raise NotImplementedError
 
     @property
     def seconds_left(self) -> float | None:
-        """By the median run so far; None before there was one."""
+        """Estimated from the median run so far; None before the first has ended."""
         if not self._seconds:
             return None
         done, planned = self.progress
@@ -81,7 +81,7 @@ class Work:
         return ": ".join(part for part in (self._maker.doing, self._order.label) if part)
 
     def carry_out(self) -> None:
-        """All of it, in the caller's thread; what goes wrong is its ``error``."""
+        """Do all of it in the caller's thread. What goes wrong is left in ``error``."""
         try:
             self._check_stop()
             self._work()
@@ -91,9 +91,9 @@ class Work:
             self.error = error
             self._end("failed")
         except Exception as error:
-            _log.exception("A work broke off")
+            _log.exception("The runs broke off")
             self.error = SpecvizError(
-                f"The runs broke off by an error that is not known ({type(error).__name__}).",
+                f"The runs broke off because of an unexpected error ({type(error).__name__}).",
                 remedy="Start again; if it happens again, report it with the text in the terminal.",
             )
             self._end("failed")
@@ -101,14 +101,14 @@ class Work:
             self._end("done")
 
     def stop(self) -> None:
-        """End it; the run that is under way is not kept, the finished ones are."""
+        """End it. Finished runs are kept; the one under way is not."""
         self._stop.set()
         self._maker.stop()
         if self._state == "waiting":
             self._end("stopped")
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is over; whether it is."""
+        """Wait until it is over; says whether it is."""
         return self._over.wait(seconds)
 
     def _work(self) -> None:
@@ -133,12 +133,12 @@ class Work:
 
 
 class RunsWork(Work):
-    """Runs whose records are handed over when all are made: ``conclude`` may refuse them."""
+    """Hands the traces of all its runs to ``conclude`` at the end, which may refuse them."""
 
     def __init__(
         self,
         orders: Sequence[RunOrder],
-        maker: Maker,
+        maker: RunMaker,
         *,
         name: str,
         label: str,
@@ -161,19 +161,19 @@ class RunsWork(Work):
 
 
 class ComparisonWork(Work):
-    """A plan, carried out; ``library`` None keeps nothing.
+    """Carries out a plan; without a ``library`` no run is kept.
 
-    The pairs and the prompts are looked at first: pairs that do not fit into memory together are
-    taken one after the other, in blocks. What the library holds of the same plan, made with the
-    same models on the same machine, is opened and not run again, so a comparison that was broken
-    off goes on where it was. With ``must_keep`` a run that cannot be kept ends it; without, the
-    runs go on and ``unkept`` says why they are not kept.
+    The pairs and the prompts are checked first. Pairs that do not fit into memory together are
+    taken one after the other, in blocks. Runs of the same plan that the library holds, made with
+    the same models on the same machine, are opened and not made again, so a comparison that was
+    interrupted goes on where it was. A run that cannot be kept ends the work if ``must_keep``;
+    otherwise the runs go on, and ``unkept`` says why they are not kept.
     """
 
     def __init__(
         self,
         plan: Plan,
-        maker: Maker,
+        maker: RunMaker,
         library: Library | None,
         *,
         name: str = "comparison",
@@ -183,15 +183,15 @@ class ComparisonWork(Work):
     ) -> None:
         super().__init__(maker, name=name, label=title or " against ".join(plan.labels))
         self.plan = plan
-        self.found = 0  # runs that were kept from before
-        self.changed = False  # such runs were there, but made with other models or elsewhere
+        self.found = 0  # runs that the library held already
+        self.changed = False  # it held such runs, but of other models or another machine
         self.unkept: SpecvizError | None = None
         self._library, self._must_keep = library, must_keep
         self._reuse: Reuse = reuse
         self._kept: KeptRuns | None = None
-        self._measured: dict[Job, Measured] = {}
+        self._measured: dict[Job, LaneRun] = {}
         self._comparison: tuple[int, Comparison] | None = None
-        self._lock = RLock()  # of what those who look read and work out
+        self._lock = RLock()  # several threads may read the runs and compare them
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -203,27 +203,27 @@ class ComparisonWork(Work):
             case "checking":
                 return "looking at the pairs and the prompts"
             case "opening":
-                return "opening the runs that are kept"
+                return "opening the kept runs"
             case _:
                 return super().doing
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The pairs in the order they are taken, where they do not fit together."""
+        """The pairs in the order they are run; empty if they fit into memory together."""
         if self.plan.order == "interleaved":
             return ()
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
 
     @property
-    def measured(self) -> tuple[Measured, ...]:
-        """The runs there are, in the order of the plan."""
+    def measured(self) -> tuple[LaneRun, ...]:
+        """The finished runs, in the order of the plan."""
         with self._lock:
             there = dict(self._measured)
         return tuple(there[job] for job in self.plan.jobs() if job in there)
 
     @property
     def comparison(self) -> Comparison | None:
-        """Worked out once for the runs there are; None until every lane has one."""
+        """Of the finished runs, worked out once for them; None until every lane has one."""
         with self._lock:
             measured = self.measured
             if len({each.job.lane for each in measured}) < len(self.plan.lanes):
@@ -232,23 +232,23 @@ class ComparisonWork(Work):
                 self._comparison = len(measured), compare(self.plan, measured)
             return self._comparison[1]
 
-    def look(self) -> None:
-        """Check the pairs and the prompts, and open what is kept; raises SpecvizError."""
+    def prepare(self) -> None:
+        """Check the pairs and the prompts, and open the kept runs; raises SpecvizError."""
         self._state = "checking"
         checks = self._checks()
-        self.plan = fitting(self.plan, checks)
+        self.plan = plan_that_fits(self.plan, checks)
         self._state = "opening"
         self._open_kept(checks)
         self._state = "running"
 
-    def make_rest(self) -> Iterator[Measured]:
-        """What is not there yet, each run as it is kept; raises what breaks it off."""
+    def make_missing(self) -> Iterator[LaneRun]:
+        """Make the missing runs and yield each once it is kept; raises what breaks it off."""
         done = {job.key for job in self._measured}
-        return run_plan(self.plan, self._make, self._take, done)
+        return run_plan(self.plan, self._make, self._keep, done)
 
     def _work(self) -> None:
-        self.look()
-        for _ in self.make_rest():
+        self.prepare()
+        for _ in self.make_missing():
             pass
 
     def _checks(self) -> dict[PairSpec, PairCheck]:
@@ -276,7 +276,7 @@ class ComparisonWork(Work):
             self._measured = {run.job: run for run in kept.runs}
         self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
 
-    def _take(self, made: Measured, run_id: str | None) -> None:
+    def _keep(self, made: LaneRun, run_id: str | None) -> None:
         if self._kept is not None:
             try:
                 self._kept.keep(made, run_id=run_id)

@@ -1,7 +1,7 @@
-"""One run as it is asked for and as it was made, and the maker that makes runs in this process.
+"""A run as it is asked for and as it was made, and the maker that makes runs in this process.
 
-A plan hands its runs to a maker, one at a time, and waits for each. It does not know where they
-are made: in this process, by the worker of the dashboard, or on another machine.
+Whoever carries out a plan hands its runs to a maker, one at a time, and waits. It does not know
+whether they are made in this process or by the worker of the dashboard.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specviz.measure import measured_run as measuring
-from specviz.measure.loaded_pairs import KeptPairs, RunMemory
+from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.record.pairs import PairCheck, PairSpec, Tell
 from specviz.record.trace import RunConfig, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """One run to be made, and what a page calls it."""
+    """A run to be made, and what a page calls it."""
 
     label: str
     spec: PairSpec
     prompt: str
     config: RunConfig
-    baseline: bool = False  # time the target alone along the same words
-    kind: str | None = None  # the caller's word for the prompt, to be kept with the run
-    warm_up: bool = False  # made for the next run's sake, and not kept
+    baseline: bool = False  # also time the target alone along the same words
+    kind: str | None = None  # of the prompt, as the caller calls it; stored with the run
+    warm_up: bool = False  # only prepares the next run, and is not kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeRun:
     trace: Trace
     memory_bytes: int | None
-    run_id: str | None = None  # in the run library, where the maker has kept it already
+    run_id: str | None = None  # in the run library, if the maker has kept it already
 
 
 class StoppedError(Exception):
-    """A run that was asked to stop has ended."""
+    """The run was stopped on request."""
 
 
-class Maker(Protocol):
-    """Makes runs, one at a time; ``stop`` may be called from any thread, and holds from then on."""
+class RunMaker(Protocol):
+    """Makes runs, one at a time. ``stop`` may be called from any thread, and is final."""
 
     @property
     def doing(self) -> str:
-        """What takes the time besides the run itself, such as loading a pair; else empty."""
+        """What takes the time besides the run itself, such as loading a pair, or empty."""
         ...
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """Whether the pair can continue the prompts, and which weights it has now."""
+        """Check that the pair can continue the prompts; says which weights it has now."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:
@@ -59,17 +59,17 @@ class Maker(Protocol):
     def stop(self) -> None: ...
 
 
-class InProcess:
-    """Loads pairs here and keeps them loaded while they fit.
+class InProcessMaker:
+    """Makes runs here, with pairs that stay loaded while they fit.
 
-    ``tell`` hears of the loading, and of step costs while they are measured.
+    ``tell`` hears of the loading and of the measuring of step costs.
     """
 
     doing = ""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._pairs = KeptPairs()
+        self._pairs = LoadedPairs()
         self._stopped = False
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:

@@ -1,6 +1,6 @@
-"""The pairs that are loaded: more than one while they fit, the oldest let go first.
+"""The pairs that are loaded, and what the dashboard is told of them.
 
-The dashboard is told of one, the pair asked for last.
+It is told of one, the pair asked for last.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from specviz.measure.loaded_pairs import KeptPairs
+from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 
-class Resident:
+class WorkerPairs:
     def __init__(self, send: Callable[[Event], None], inbox: Inbox) -> None:
         self._send = send
         self._inbox = inbox
-        self._kept = KeptPairs()
-        self._told: PairSpec | None = None  # the pair the dashboard takes for the loaded one
+        self._pairs = LoadedPairs()
+        self._told: PairSpec | None = None  # the pair that the dashboard was told is loaded
 
     def get(self, spec: PairSpec) -> Pair | None:
         """The pair, if it is loaded."""
-        return self._kept.get(spec)
+        return self._pairs.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:
-        """The pair, loaded unless it is there already; ``Interrupted`` if that is cancelled."""
-        if self._kept.get(spec) is None:
+        """The pair, loaded if it is not yet; raises ``Interrupted`` if that is cancelled."""
+        if self._pairs.get(spec) is None:
             self._told = None
             self._send(PairLoading(spec=spec))
             self._tell(Progress(activity="loading", text=f"loading {spec.label}"), request_id)
-        pair = self._kept.load(spec, lambda progress: self._tell(progress, request_id))
+        pair = self._pairs.load(spec, lambda progress: self._tell(progress, request_id))
         if self._told != spec:
             self._send(_ready(spec, pair))
             self._send(Doing(progress=None))
@@ -46,15 +46,15 @@ class Resident:
         return pair
 
     def unload(self) -> None:
-        """Frees the models, and what a loading that broke off may have left."""
-        had_pairs = len(self._kept) > 0
-        self._kept.clear()
+        """Free the models, and whatever an interrupted loading left behind."""
+        had_pairs = len(self._pairs) > 0
+        self._pairs.clear()
         self._told = None
         if had_pairs:
             self._send(PairGone())
 
     def tell_memory(self) -> None:
-        pair = self._kept.get(self._told) if self._told else None
+        pair = self._pairs.get(self._told) if self._told else None
         self._send(MemoryUsed(memory_bytes=_memory_bytes(pair)))
 
     def _tell(self, progress: Progress, request_id: str) -> None:
@@ -69,7 +69,7 @@ def _ready(spec: PairSpec, pair: Pair) -> PairReady:
 
 
 def _memory_bytes(pair: Pair | None) -> int:
-    """Bytes on the GPU where the pair is on one; else resident in this process."""
+    """Bytes in use: of the GPU if the pair is on one, else of this process."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
     return psutil.Process().memory_info().rss

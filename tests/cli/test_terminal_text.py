@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.cli.painter import (
+from specviz.cli.terminal_text import (
     Painter,
     Piece,
     display_width,
@@ -103,23 +103,23 @@ def test_width_follows_the_terminal_within_bounds(
 
 def test_paint_adds_codes_only_with_colour() -> None:
     assert Painter(colour=True, width=80).paint("no", "rejected") == "\x1b[9;38;5;172mno\x1b[0m"
-    assert Painter(colour=True, width=80).paint("as is", "plain") == "as is"
+    assert Painter(colour=True, width=80).paint("as is", "normal") == "as is"
     assert Painter(colour=False, width=80).paint("no", "rejected") == "no"
 
 
 def test_pieces_wrap_whole() -> None:
-    pieces: list[Piece] = [("aaaa", "plain"), ("bbbb", "dim"), ("cc", "plain")]
+    pieces: list[Piece] = [("aaaa", "normal"), ("bbbb", "dim"), ("cc", "normal")]
     lines = [plain(line) for line in wrap_pieces(pieces, 9)]
     assert lines == ["aaaa bbbb", "cc"]
 
 
 def test_a_piece_wider_than_the_line_is_cut() -> None:
-    assert [plain(line) for line in wrap_pieces([("日日日", "plain")], 5)] == ["日日", "日"]
+    assert [plain(line) for line in wrap_pieces([("日日日", "normal")], 5)] == ["日日", "日"]
 
 
 @given(st.lists(st.text("ab日e\u0301", max_size=12)), st.integers(2, 20))
 def test_wrapping_loses_nothing_and_keeps_the_width(texts: list[str], width: int) -> None:
-    lines = wrap_pieces([(text, "plain") for text in texts], width)
+    lines = wrap_pieces([(text, "normal") for text in texts], width)
     assert all(display_width(plain(line)) <= width for line in lines)
     assert "".join(map(plain, lines)).replace(" ", "") == "".join(texts)
 
@@ -131,7 +131,7 @@ def test_text_breaks_at_spaces_and_line_ends() -> None:
 
 @given(st.text("ab 日\n", max_size=60), st.integers(2, 12))
 def test_wrapped_text_keeps_the_width_and_every_word_character(text: str, width: int) -> None:
-    lines = [plain(line) for line in wrap_text([(text, "plain")], width)]
+    lines = [plain(line) for line in wrap_text([(text, "normal")], width)]
     assert all(display_width(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
@@ -143,5 +143,5 @@ def plain(line: list[Piece]) -> str:
 def test_a_line_of_characters_without_width_takes_no_time() -> None:
     marks = "\u0301" * 20_000
     began = time.perf_counter()
-    assert wrap_text([(marks, "plain")], 80) == [[(marks, "plain")]]
+    assert wrap_text([(marks, "normal")], 80) == [[(marks, "normal")]]
     assert time.perf_counter() - began < 5

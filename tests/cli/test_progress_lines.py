@@ -1,4 +1,4 @@
-"""What is told while a pair is made ready, as lines."""
+"""Progress while a pair is loaded, in lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from specviz.cli import main
-from specviz.cli.telling import in_lines
+from specviz.cli.progress_lines import tell_in_lines
 from specviz.record.pairs import PairSpec, Progress, Tell
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
@@ -36,7 +36,7 @@ TOLD = (
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    """An engine that tells of a download while it loads."""
+    """An engine that reports a download while it loads."""
 
     class TellingEngine(FakeEngine):
         def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:
@@ -49,7 +49,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 def test_each_text_is_said_once() -> None:
     said: list[str] = []
-    tell = in_lines(said.append)
+    tell = tell_in_lines(said.append)
     for progress in TOLD:
         tell(progress)
     assert said == list(dict.fromkeys(progress.text for progress in TOLD))

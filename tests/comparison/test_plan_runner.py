@@ -1,4 +1,4 @@
-"""A plan's runs: their order, what is skipped, kept and thrown away; pairs that stay loaded."""
+"""The runs of a plan: their order, which are skipped, kept or thrown away; loaded pairs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.comparison import Measured, compare
+from specviz.comparison import LaneRun, compare
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.running import WARM_UP_TOKENS, fitting, run_plan
+from specviz.comparison.plan_runner import WARM_UP_TOKENS, plan_that_fits, run_plan
 from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
-from specviz.measure.loaded_pairs import KeptPairs, RunMemory
-from specviz.measure.making import InProcess
+from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
 from specviz.record.trace import RunConfig
 from tests.step_costs import place_step_costs
@@ -35,13 +35,13 @@ def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcess:
-    """Of runs on the tiny pair, which is loaded already."""
+def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
+    """A maker of runs on the tiny pair, which is loaded already."""
     monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _tell: pair)
-    return InProcess(_nobody)
+    return InProcessMaker(_nobody)
 
 
-def never_kept(_run: Measured, _run_id: str | None) -> None:
+def never_kept(_run: LaneRun, _run_id: str | None) -> None:
     pass
 
 
@@ -56,9 +56,9 @@ def plan_of(folder: Path, repeats: int = 2) -> Plan:
 
 
 def test_every_job_is_run_in_order_kept_first_and_measured(
-    maker: InProcess, pair: Pair, folder: Path
+    maker: InProcessMaker, pair: Pair, folder: Path
 ) -> None:
-    plan, kept = plan_of(folder), list[Measured]()
+    plan, kept = plan_of(folder), list[LaneRun]()
     for number, run in enumerate(
         run_plan(plan, maker.make, lambda made, run_id: kept.append(made) or run_id)
     ):
@@ -79,7 +79,7 @@ def test_every_job_is_run_in_order_kept_first_and_measured(
 
 
 def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
-    maker: InProcess, folder: Path, monkeypatch: pytest.MonkeyPatch
+    maker: InProcessMaker, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(folder, repeats=1)
     asked: list[tuple[RunConfig, bool]] = []
@@ -101,8 +101,8 @@ def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
     assert list(run_plan(plan, maker.make, never_kept, everything)) == []
 
 
-def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcess, folder: Path) -> None:
-    def full(_run: Measured, _run_id: str | None) -> None:
+def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
+    def full(_run: LaneRun, _run_id: str | None) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
@@ -110,7 +110,7 @@ def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcess, folder: Pat
 
 
 def weights(pair: Pair, *, draft: bool) -> int:
-    """By their parameters; the tiny models tie none."""
+    """From the parameters, of which the tiny models share none."""
     assert pair.info.draft is not None
     counts = [pair.info.target.parameters, pair.info.draft.parameters if draft else 0]
     return sum(counts) * 4
@@ -140,7 +140,7 @@ def test_on_a_gpu_the_most_that_was_in_use_is_added(
 
 def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
     plan = plan_of(folder)
-    assert fitting(plan, {}) is plan  # one pair only
+    assert plan_that_fits(plan, {}) is plan  # one pair only
     other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
     two = replace(plan, lanes=(plan.lanes[0], other))
     for free, order in ((10**12, "interleaved"), (10**6, "blocks"), (None, "blocks")):
@@ -148,18 +148,21 @@ def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
         check = PairCheck(
             target=model, draft=model, vocabulary=9, memory_needed=10**6, memory_free=free
         )
-        assert fitting(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order == order
+        assert (
+            plan_that_fits(two, dict.fromkeys((lane.spec for lane in two.lanes), check)).order
+            == order
+        )
 
 
 # Pairs that stay loaded
 
 
 class FakeMemory:
-    """Pairs of 1 GB each and room for so many; what was loaded and let go."""
+    """Pairs of 1 GB, and memory for a few; notes what was loaded and let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
         self.loaded: list[str | None] = []
-        self.pairs = KeptPairs()
+        self.pairs = LoadedPairs()
         self.room = room
         self.pair = pair
         self.fails = 0

@@ -1,4 +1,4 @@
-"""How far the accounting and the forecast hold, and what speculation gains on stories."""
+"""How well the accounted and the forecast speedup hold, and what speculation gains on stories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STORY = "story"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class BenchFigures:
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
     story_gamma: int  # chosen on other prompts than the stories it is measured on
@@ -31,7 +31,7 @@ class Judgement:
     c: float | None
     v: float | None
 
-    def figures(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "story_gamma": self.story_gamma,
             "story_speedup": self.story_speedup,
@@ -41,16 +41,16 @@ class Judgement:
         }
 
 
-def judge_speed(
+def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
-) -> Judgement:
-    """Step costs and profiles first, then the runs they are held against."""
+) -> BenchFigures:
+    """Measure step costs and profiles first, then the runs that they are compared with."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")
     kinds = [preset.kind for preset in prompts]
     profiles = {kind: measure_profile(pair, config, kind) for kind in kinds}
-    for kind in kinds:  # kept for the runs of others, which end at the end of the text
+    for kind in kinds:  # stored for ordinary runs, which stop at the end of the text
         measure_profile(pair, replace(config, ignore_eos=False), kind)
     say("accounting")
     runs = {preset.kind: _measured(pair, preset, config) for preset in prompts}
@@ -64,7 +64,7 @@ def judge_speed(
     gamma = _best_gamma(profiles[_STORY], costs, config, _held_back())
     stories = [_measured(pair, preset, replace(config, gamma=gamma)) for preset in _held_back()]
     first = next(iter(runs.values()))
-    return Judgement(
+    return BenchFigures(
         accounting=_median(
             _quotient(m.speedup_observed, m.speedup_accounted) for m in runs.values()
         ),
@@ -91,14 +91,14 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Every second story: gamma is chosen on the others."""
+    """Every second story; gamma is chosen on the others."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 
 def _best_gamma(
     profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
-    """The gamma with the best forecast from the stories that are not measured."""
+    """The gamma with the best forecast, made from the stories that are not measured."""
     held_back = {preset.text for preset in measured}
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)

@@ -1,19 +1,19 @@
-"""Runs of a plan made by the worker process: each is one request among those of the tabs."""
+"""Runs of a plan, made by the worker process as requests among those of the tabs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from specviz.measure.making import MadeRun, RunOrder, StoppedError
+from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Run
 
 
-class ByWorker:
-    """A maker for one work. ``session`` is its place in the worker's queue: a tab's own runs go on
-    beside it. ``on_submit`` hears of each run that counts, to show it as it grows."""
+class WorkerMaker:
+    """The maker for one piece of work. Its ``session`` is not that of any tab, so it stops no tab's
+    runs. ``on_submit`` gets every run but the warm-ups, to show it while it grows."""
 
     def __init__(
         self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None

@@ -1,4 +1,4 @@
-"""How the worker process ended, in plain words, and what it cannot live on after."""
+"""How a worker process ends: the faults that end it, and the words for how it ended."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import signal
 
 from specviz.errors import SpecvizError
 
-DEVICE_FAULT = 87  # the exit code of a process whose device failed under it
+DEVICE_FAULT = 87  # the exit code after a device fault
 _FAULTS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuDNN error")
 _REMEDY = "Its finished rounds are kept. Run again, or choose a smaller pair."
 
 
-def death(code: int | None) -> SpecvizError:
-    """For a process that had been at work."""
+def unexpected_end(code: int | None) -> SpecvizError:
+    """The error for a process that ended after it had started."""
     return SpecvizError(f"The worker process {_ended(code)}.", remedy=_REMEDY)
 
 
-def stillbirth(code: int | None) -> SpecvizError:
-    """For a process that never said hello."""
+def failed_start(code: int | None) -> SpecvizError:
+    """The error for a process that never said hello."""
     return SpecvizError(
         f"The worker process could not start: it {_ended(code)}.",
-        remedy="Look in the terminal for the reason, mend it, and run again.",
+        remedy="Look in the terminal for the reason, fix it, and run again.",
     )
 
 
 def is_device_fault(error: BaseException) -> bool:
-    """After one of these nothing works on the device any more, in that process."""
+    """After such an error the process cannot use the device any more."""
     names = (kind.__name__ for kind in type(error).__mro__)
     told = isinstance(error, RuntimeError) and any(each in str(error) for each in _FAULTS)
     return told or "AcceleratorError" in names
@@ -35,7 +35,7 @@ def _ended(code: int | None) -> str:
     if code is None:
         return "was never there"
     if code == DEVICE_FAULT:
-        return "met a fault of the device and was ended; the terminal has the text of it"
+        return "ended after a fault of the device; the terminal shows the error"
     if code >= 0:
         return f"ended by itself (exit code {code})"
     if -code == signal.SIGKILL:

@@ -1,8 +1,8 @@
-"""The kept runs of a plan, in generations: the runs of one are fit to be compared.
+"""The runs of a plan in the library, in generations.
 
-They were made with the same weights, on the same machine, with the same versions. A generation
-that no longer fits what is here stays as it is, and another is begun: old runs are never mixed
-with new ones. A run is refused before it is kept, not after.
+The runs of a generation were made with the same weights, on the same machine, with the same
+versions, so they can be compared. When the models or the machine have changed, the generation stays
+as it is and another is begun: old runs are never mixed with new ones.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from specviz.comparison import Measured, is_whole
-from specviz.comparison.plan import Job, Plan, plan_to_json
+from specviz.comparison import LaneRun, is_whole
+from specviz.comparison.plan import Job, Plan, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
 from specviz.record.trace import Environment, PairInfo, Trace
@@ -20,17 +20,17 @@ from specviz.store import Library
 from specviz.store.saving import save_run
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
-"""Which newest generation is gone on with: any; one with runs to make; one such, unless it is
-the first, which a restart never begins; or none, and a new one is begun."""
+"""Whether the newest generation is continued: always ("any"); only if runs are missing
+("unfinished"); only if runs are missing and a restart began it ("restarted"); or never ("none")."""
 
-Place = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
+Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class KeptRuns:
-    """``open_next`` while ``opening``; then ``runs`` are there, and ``keep`` adds to them.
+    """Call ``open_next`` while ``opening``; then ``runs`` is complete, and ``keep`` adds to it.
 
-    ``present`` tells of each pair what would be loaded now. ``changed``: kept runs were left
-    aside, for they were made with other models, on another machine or with other versions.
+    ``present`` says what would be loaded now for a pair. ``changed`` is set if kept runs were left
+    aside, because they were made with other models, on another machine or with other versions.
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class KeptRuns:
         title: str,
         reuse: Reuse = "any",
     ) -> None:
-        self.runs: list[Measured] = []
+        self.runs: list[LaneRun] = []
         self.changed = False
         self._plan, self._library, self._title = plan, library, title
         self._present = {lane: present[each.spec] for lane, each in enumerate(plan.lanes)}
-        self._made_with: dict[int, tuple[PairInfo, Place]] = {}  # by lane
+        self._made_with: dict[int, tuple[PairInfo, Machine]] = {}  # by lane
         self._begun = False
         self._waiting = deque[tuple[Job, str]]()
         newest = max(_generations(plan, library), default=0)
         self._generation = max(newest + 1, 2 if reuse == "restarted" else 1)
         if newest and reuse != "none":
-            self._look_into(newest, reuse)
+            self._continue(newest, reuse)
 
     @property
     def key(self) -> str:
@@ -63,7 +63,7 @@ class KeptRuns:
         return bool(self._waiting)
 
     def open_next(self) -> None:
-        """A run that cannot be opened any more, or was stopped, is made again."""
+        """Open one run. One that cannot be opened, or was stopped, will be made again."""
         job, run_id = self._waiting.popleft()
         try:
             trace = self._library.open(run_id)
@@ -72,18 +72,18 @@ class KeptRuns:
             return
         if trace.config != job.config(self._plan) or not is_whole(self._plan, trace):
             return
-        run = Measured(job=job, trace=trace, memory_bytes=memory)
+        run = LaneRun(job=job, trace=trace, memory_bytes=memory)
         if self._is_of_now(run) and self._fits(run):
             self.runs.append(run)
         else:
             self._leave_aside()
 
-    def keep(self, run: Measured, *, run_id: str | None = None) -> None:
-        """Durable when this returns; raises SpecvizError for a run that does not fit the others."""
+    def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
+        """Write a run to the library; raises SpecvizError if it does not fit the others."""
         if not self._fits(run):
             raise SpecvizError(
-                "The models of a lane have changed since its first runs were kept, or the machine.",
-                remedy="Compare again: all lanes are measured anew.",
+                "A lane's models, or the machine, have changed since its first runs were kept.",
+                remedy="Compare again: all lanes are then measured anew.",
             )
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
@@ -100,7 +100,8 @@ class KeptRuns:
         )
         self.runs.append(run)
 
-    def _look_into(self, newest: int, reuse: Reuse) -> None:
+    def _continue(self, newest: int, reuse: Reuse) -> None:
+        """Continue the newest generation, if ``reuse`` allows it."""
         jobs = {job.key: job for job in self._plan.jobs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()
@@ -115,26 +116,26 @@ class KeptRuns:
         self.runs.clear()
         self.changed = True
 
-    def _is_of_now(self, run: Measured) -> bool:
+    def _is_of_now(self, run: LaneRun) -> bool:
         now, pair = self._present[run.job.lane], run.trace.pair
         draft = pair.draft.weights_sha256 if pair.draft else None
         return (
             now.target_sha256 in (None, pair.target.weights_sha256)
             and now.draft_sha256 in (None, draft)
-            and _place(now.environment) == _place(run.trace.environment)
+            and _machine(now.environment) == _machine(run.trace.environment)
         )
 
-    def _fits(self, run: Measured) -> bool:
+    def _fits(self, run: LaneRun) -> bool:
         own = _made_with(run.trace)
         return self._made_with.setdefault(run.job.lane, own) == own
 
 
-def _made_with(trace: Trace) -> tuple[PairInfo, Place]:
-    return trace.pair, _place(trace.environment)
+def _made_with(trace: Trace) -> tuple[PairInfo, Machine]:
+    return trace.pair, _machine(trace.environment)
 
 
-def _place(environment: Environment) -> Place:
-    """Without the threads, which each load may choose anew; the verdict says if they differ."""
+def _machine(environment: Environment) -> Machine:
+    """Without the threads, which may change with every load; the verdict says if they differ."""
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions
@@ -145,10 +146,40 @@ def _key(plan: Plan, generation: int) -> str:
 
 
 def _generations(plan: Plan, library: Library) -> list[int]:
-    """The numbers of those that were begun."""
+    """The numbers of the generations that were begun."""
     begun: list[int] = []
     for row in library.comparisons():
         key, _, number = row.key.partition(".")
         if key == plan.key and (not number or number.isdecimal()):
             begun.append(int(number or 1))
     return begun
+
+
+# A kept comparison, whatever models and machine there are now
+
+
+def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
+    """The plan, and its whole runs in the plan's order.
+
+    A run that cannot be opened any more is left out. Runs of one lane made with different models
+    are refused: no figure may mix them.
+    """
+    plan = plan_from_json(library.comparison(key).plan_json)
+    kept = library.comparison_jobs(key)
+    opened = [_opened(library, job, kept[job.key]) for job in plan.jobs() if job.key in kept]
+    runs = tuple(run for run in opened if run is not None and is_whole(plan, run.trace))
+    pairs = {(run.job.lane, run.trace.pair) for run in runs}
+    if len(pairs) > len({lane for lane, _ in pairs}):
+        raise StoreError(
+            "A lane's models changed between its kept runs.",
+            remedy="Make this comparison again.",
+        )
+    return plan, runs
+
+
+def _opened(library: Library, job: Job, run_id: str) -> LaneRun | None:
+    try:
+        trace, row = library.open(run_id), library.row(run_id)
+    except SpecvizError:
+        return None
+    return LaneRun(job=job, trace=trace, memory_bytes=row.memory_bytes)

@@ -1,4 +1,4 @@
-"""What is told while a pair is made ready or measured, as lines."""
+"""Progress while a pair is loaded or measured, told in lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from specviz.record.pairs import Progress, Tell
 
 
-def in_lines(say: Callable[[str], None]) -> Tell:
-    """Say each text once, however often it is told; a download's changes with every tenth."""
+def tell_in_lines(say: Callable[[str], None]) -> Tell:
+    """Say a text once, however often it is reported; a download has a new one every 10 %."""
     said = ""
 
     def tell(progress: Progress) -> None:
@@ -20,8 +20,8 @@ def in_lines(say: Callable[[str], None]) -> Tell:
     return tell
 
 
-def once(line: str, say: Callable[[str], None]) -> Tell:
-    """Say the line at the first word, and nothing after: for where no line can be changed."""
+def tell_once(line: str, say: Callable[[str], None]) -> Tell:
+    """Say the line at the first report and nothing later: for output that cannot be overwritten."""
     said = False
 
     def tell(_progress: Progress) -> None:

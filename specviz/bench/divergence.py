@@ -1,8 +1,8 @@
-"""Where a lane of the bench left the words of plain decoding, and how near a tie that was.
+"""Where a lane of the bench diverged from plain decoding, and how near the two tokens were.
 
-In float32 all lanes write the same words, or they are not one engine's work. In half
-precision the order of a sum may decide between two tokens that are all but equally likely
-(the lanes batch their tokens differently), so there it is told and not refused.
+In float32 all lanes must write the same words, or the bench refuses. In half precision the lanes
+may round differently, because they batch their tokens differently, and then choose differently
+between two tokens that are almost equally likely; so there it is reported and not refused.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Divergence:
     lane: str
     kind: str  # of the prompt
     position: int  # of the first token that differs, from 0
-    margin: float  # logits between the target's two likeliest tokens there
+    margin: float  # between the logits of the target's two likeliest tokens there
 
 
 def divergences(
     pair: Pair, kind: str, prompt_ids: Sequence[int], texts: Mapping[str, Sequence[int]]
 ) -> list[Divergence]:
-    """The first one of each lane that did not write as ``texts["plain"]``; refused in float32."""
+    """Of every lane that differs from ``texts["plain"]`` the first; refused in float32."""
     reference = texts["plain"]
     found = [
         _divergence(pair, lane, kind, prompt_ids, _first_difference(own, reference), reference)
@@ -73,7 +73,7 @@ def _margin(pair: Pair, ids: Sequence[int]) -> float:
 
 def _refuse(found: Divergence) -> Never:
     raise PairError(
-        f"The lane {found.lane!r} left the words of plain decoding at token {found.position + 1} "
+        f"The lane {found.lane!r} diverged from plain decoding at token {found.position + 1} "
         f"of the {found.kind} prompt, where the target's two likeliest tokens are "
         f"{found.margin:.2g} apart.",
         remedy="Try the library step; if it differs too, bench another pair.",

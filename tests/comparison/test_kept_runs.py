@@ -1,4 +1,4 @@
-"""Generations of a comparison's kept runs: what is gone on with, and what is never mixed."""
+"""Generations of the kept runs of a plan: which are continued, and that none are mixed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.comparison import Measured, compare
-from specviz.comparison.kept import KeptRuns, Reuse
+from specviz.comparison import LaneRun, compare
+from specviz.comparison.kept_runs import KeptRuns, Reuse
 from specviz.comparison.plan import Job, Plan
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec, Presence
@@ -53,12 +53,12 @@ def keep_all(kept: KeptRuns, jobs: Sequence[Job] = PLAN.jobs()) -> KeptRuns:
     return kept
 
 
-def elsewhere(environment: Environment, plan: Plan, job: Job) -> Measured:
+def elsewhere(environment: Environment, plan: Plan, job: Job) -> LaneRun:
     run = run_of(plan, job)
     return replace(run, trace=replace(run.trace, environment=environment))
 
 
-def retrained(run: Measured) -> Measured:
+def retrained(run: LaneRun) -> LaneRun:
     pair = run.trace.pair
     assert pair.draft is not None
     other = replace(pair, draft=replace(pair.draft, weights_sha256="f" * 64))

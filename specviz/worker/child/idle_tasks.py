@@ -1,6 +1,6 @@
-"""What is measured while nobody waits: step costs, and acceptance on other texts.
+"""What the worker measures while no request waits: step costs, and acceptance on other texts.
 
-A request that comes in breaks it off; it begins again in the next pause.
+A request breaks a task off; it begins again when the worker is next idle.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specviz.measure.forecast import kept_profile, measure_profile
-from specviz.measure.outlook import can_foretell, kept_outlook
-from specviz.measure.step_costs import kept_costs, step_costs
+from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
+from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
-from specviz.worker.child.resident import Resident
+from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import Doing, Event, OutlookMade
-from specviz.worker.parent.deaths import is_device_fault
+from specviz.worker.process_end import is_device_fault
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
-_MOST_TASKS = 8  # settings that were passed over while a slider moved are let go
+_MOST_TASKS = 8  # older ones are dropped, as of settings that a slider only passed
 Send = Callable[[Event], None]
 
 
@@ -36,7 +35,7 @@ class CostsTask:
     fresh: bool
 
     def do(self, pair: Pair, send: Send) -> None:
-        kept = kept_costs(pair, self.config)
+        kept = stored_costs(pair, self.config)
         if kept is not None and not (self.fresh or kept.noisy or kept.sparse):
             return
         step_costs(pair, self.config, fresh=True, tell=lambda each: send(Doing(progress=each)))
@@ -44,7 +43,7 @@ class CostsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """Acceptance for one sampling and kind; then the outlook of the run that lacked it."""
+    """Acceptance for one sampling and kind; then the outlook of the run that had none."""
 
     spec: PairSpec
     config: RunConfig
@@ -53,11 +52,11 @@ class ProfileTask:
     record: Trace | None = None
 
     def do(self, pair: Pair, send: Send) -> None:
-        if kept_profile(pair, self.config, self.kind) is None:
+        if stored_profile(pair, self.config, self.kind) is None:
             text = f"measuring acceptance on other texts ({self.kind})"
             send(Doing(progress=Progress(activity="measuring", text=text)))
             measure_profile(pair, self.config, self.kind)
-        made = kept_outlook(pair, self.record) if self.record else None
+        made = make_outlook(pair, self.record) if self.record else None
         if self.run_id is not None and made is not None:
             send(OutlookMade(run_id=self.run_id, outlook=made))
 
@@ -65,23 +64,23 @@ class ProfileTask:
 Task = CostsTask | ProfileTask
 
 
-class Pauses:
-    """Tasks for the pair that is loaded, the most wanted first."""
+class IdleTasks:
+    """Tasks for the loaded pair, the most urgent first."""
 
     def __init__(
-        self, send: Send, inbox: Inbox, interrupts: Interrupts, resident: Resident
+        self, send: Send, inbox: Inbox, interrupts: Interrupts, pairs: WorkerPairs
     ) -> None:
         self._send = send
         self._inbox = inbox
         self._interrupts = interrupts
-        self._resident = resident
+        self._pairs = pairs
         self._tasks: list[Task] = []
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """What the first runs of a pair will ask for."""
+        """Add what the first runs of a pair will need."""
         drafter = "model" if pair.draft is not None else "prompt-lookup"
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -90,20 +89,20 @@ class Pauses:
             self._tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
 
     def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """For a run that had no outlook: make one, if it can have one."""
+        """Add the outlook of a run that had none, if it can have one."""
         kind = record.prompt.kind
-        if kind is None or not can_foretell(record):
+        if kind is None or not can_be_forecast(record):
             return
         task = ProfileTask(spec=spec, config=record.config, kind=kind, run_id=run_id, record=record)
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """One task, unless a request comes in; then it is still to be done.
+        """Do one task. If a request breaks it off, it stays to be done.
 
-        Between two tasks nothing is told: the pair is not at rest.
+        Between two tasks the dashboard is not told that the worker rests.
         """
         task = self._tasks[0]
-        pair = self._resident.get(task.spec)
+        pair = self._pairs.get(task.spec)
         try:
             if pair is not None:
                 with self._interrupts.until(self._inbox.waiting):

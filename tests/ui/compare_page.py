@@ -1,0 +1,30 @@
+"""The Compare page opened as a test wants it, and what it shows."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+from specviz.comparison.plan import Lane
+from tests.ui.paging import opened, sound
+
+
+def compare_page(*lanes: str, **link: str) -> AppTest:
+    app = opened()
+    app.switch_page("pages/compare.py")
+    if lanes:
+        app.query_params["lane"] = list(lanes)
+    for key, value in link.items():
+        app.query_params[key] = value
+    return sound(app.run())
+
+
+def lanes_of(app: AppTest) -> list[Lane]:
+    return [card.lane for card in app.session_state["compare cards"].cards]
+
+
+def linked(app: AppTest) -> list[str]:
+    return list(app.query_params["lane"])
+
+
+def unescaped(text: str) -> str:
+    return text.replace("\\", "")
