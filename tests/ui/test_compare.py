@@ -17,8 +17,9 @@ from specviz.comparison.plan import Lane, parse_lane, plan_from_json
 from specviz.comparison.unfinished import note, noted
 from specviz.engine import load_pair
 from specviz.measure.step_costs import costs_key
+from specviz.record.drafters import DrafterName
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import DrafterName, RunConfig
+from specviz.record.trace import RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.lanes import Cards, lane_text
 from specviz.ui.compare.words import first_sentence

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from specviz.measure.forecast import kept_profile, measure_profile
 from specviz.measure.outlook import can_foretell, kept_outlook
 from specviz.measure.step_costs import kept_costs, step_costs
+from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
@@ -82,7 +83,7 @@ class Pauses:
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
         """What the first runs of a pair will ask for."""
-        drafter = "model" if pair.draft is not None else "prompt-lookup"
+        drafter = first_method(has_draft=pair.draft is not None).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
         self._tasks += [CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)]

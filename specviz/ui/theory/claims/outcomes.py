@@ -93,7 +93,7 @@ def _estimates_told(traces: Sequence[Trace]) -> str:
         f"{PROBABILITY.bare(tested)}. Whole rounds gave "
         f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
     )
-    if config.drafter != "model":
+    if not config.draft_method.fills_rounds:
         return f"{told} Copying drafts as many as it finds, so the formula for one γ is mute."
     return (
         f"{told} The formula says τ = {TOKENS.bare(expected_tokens(share, config.gamma))} from "

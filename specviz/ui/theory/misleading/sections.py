@@ -335,7 +335,7 @@ def _promises(shown: Shown, share: float, observed: float) -> str:
     """What the formula makes of both shares: nothing, unless every round drafted alike."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
-    if shown.trace.config.drafter != "model":
+    if not shown.trace.config.draft_method.fills_rounds:
         return (
             f"Copying drafts as many as it finds, up to γ {gamma}, so the formula for one γ says "
             f"nothing here.{found}"
