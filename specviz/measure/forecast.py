@@ -80,7 +80,12 @@ def forecast(
     num_prompt: int,
 ) -> Forecast | None:
     """What this run should gain; None where there is nothing to go by."""
-    if profile is None or costs is None or config.drafter != "model" or not config.lossless:
+    if (
+        profile is None
+        or costs is None
+        or not config.draft_method.needs_draft
+        or not config.lossless
+    ):
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]

@@ -19,7 +19,7 @@ def can_foretell(record: Trace) -> bool:
     """Whether a profile would give this run an outlook."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
-    return known_kind and draft is not None and config.drafter == "model" and config.lossless
+    return known_kind and draft is not None and config.draft_method.needs_draft and config.lossless
 
 
 def kept_outlook(pair: Pair, record: Trace) -> Outlook | None:
