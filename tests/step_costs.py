@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from specviz.engine.model.pair import Pair
 from specviz.measure.step_costs import costs_key
-from specviz.record.trace import DrafterName, RunConfig
+from specviz.record.drafters import DrafterName
+from specviz.record.trace import RunConfig
 from specviz.store import save_value
 from tests.traces import make_costs
 

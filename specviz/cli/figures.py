@@ -106,7 +106,7 @@ def _why_no_costs(trace: Trace) -> str:
 
 
 def _why_no_forecast(trace: Trace) -> str:
-    if trace.config.drafter != "model":
+    if not trace.config.draft_method.needs_draft:
         return "made only for a draft model"
     if not trace.config.lossless:
         return "made only for the lossless rule"

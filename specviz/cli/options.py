@@ -8,9 +8,10 @@ from typing import Any, NoReturn, get_args
 
 from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
+from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS, PairSpec
-from specviz.record.trace import DrafterName, ResidualName, RuleName, RunConfig
+from specviz.record.trace import ResidualName, RuleName, RunConfig
 
 DEFAULTS = RunConfig()
 
@@ -192,10 +193,9 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument(
         "--drafter",
-        choices=get_args(DrafterName),
+        choices=tuple(DRAFT_METHODS),
         default=DEFAULTS.drafter,
-        help="who drafts: the draft model, or what followed the same words earlier in the text "
-        f"(default: {DEFAULTS.drafter})",
+        help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
     )
     group.add_argument(
         "--rule",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specviz.cli.options import DEFAULTS
 from specviz.cli.terminal_text import (
     Painter,
     Piece,
@@ -65,7 +66,7 @@ def _settings_lines(painter: Painter, config: RunConfig) -> list[str]:
     parts += [f"top-k {config.top_k}"] if config.top_k else []
     parts += [f"top-p {config.top_p:g}"] if config.top_p < 1 else []
     parts += [f"seed {config.seed}"]
-    parts += [f"drafter {config.drafter}"] if config.drafter != "model" else []
+    parts += [f"drafter {config.drafter}"] if config.drafter != DEFAULTS.drafter else []
     lines = [INDENT + painter.paint(" · ".join(parts), "dim")]
     return lines if config.lossless else [*lines, INDENT + lossy_line(painter, config)]
 

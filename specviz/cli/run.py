@@ -48,7 +48,7 @@ class Interrupts:
 
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
-    check_pair(options, needs_draft=config.drafter == "model")
+    check_pair(options, needs_draft=config.draft_method.needs_draft)
     prompt = prompt_from(options.prompt)
     if options.out is not None:
         check_output(options.out)

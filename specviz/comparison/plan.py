@@ -204,7 +204,7 @@ def _words(lane: Lane) -> tuple[str, ...]:
     spec, config = lane.spec, lane.config
     return (
         spec.label,
-        "prompt lookup" if config.drafter == "prompt-lookup" else "draft model",
+        config.draft_method.words,
         f"γ {config.gamma}",
         f"T {config.temperature:g}",
         f"top-k {config.top_k}" if config.top_k else "no top-k",
@@ -297,7 +297,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
     if draft is not None or target is not None:
         target = target or default.target or _embedded_target(default)
         spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
-    if spec.target is not None and spec.draft is None and config.drafter == "model":
+    if spec.target is not None and spec.draft is None and config.draft_method.needs_draft:
         raise ConfigError(
             "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
         )

@@ -75,7 +75,7 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
         c=c,
         v=v,
         step=1.0 if same_target or rate is None else 1 / rate.median,
-        drafter="draft" if result.lane.config.drafter == "model" else "lookup",
+        drafter=result.lane.config.draft_method.short,
     )
 
 

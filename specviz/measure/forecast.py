@@ -81,7 +81,12 @@ def forecast(
     num_prompt: int,
 ) -> Forecast | None:
     """The speedup to expect of this run; None without a profile or step costs to go by."""
-    if profile is None or costs is None or config.drafter != "model" or not config.lossless:
+    if (
+        profile is None
+        or costs is None
+        or not config.draft_method.needs_draft
+        or not config.lossless
+    ):
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]
@@ -113,7 +118,7 @@ def can_be_forecast(record: Trace) -> bool:
     """Whether a profile would be enough to forecast this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
-    return known_kind and draft is not None and config.drafter == "model" and config.lossless
+    return known_kind and draft is not None and config.draft_method.needs_draft and config.lossless
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:

@@ -116,7 +116,7 @@ class RunMemory:
 
 def _weights_bytes(pair: Pair, config: RunConfig) -> int:
     """Prompt lookup needs no draft model, though the pair may have one."""
-    draft = pair.draft if config.drafter == "model" else None
+    draft = pair.draft if config.draft_method.needs_draft else None
     models = [model for model in (pair.target, draft) if model is not None]
     tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}
     return sum(tensors.values())

@@ -270,7 +270,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> _StepTimes:
         return _StepTimes()
     context = _total(whole, "context_length") / len(whole)
     gamma, draft = trace.config.gamma, None
-    if trace.config.drafter != "model":
+    if not trace.config.draft_method.fills_rounds:
         gamma, draft = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
     elif costs.draft:
         draft = costs.draft_phase(context, gamma) / gamma

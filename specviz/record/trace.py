@@ -32,13 +32,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from specviz.errors import ConfigError
+from specviz.record.drafters import DRAFT_METHODS, DrafterName, DraftMethod
 from specviz.record.limits import LIMITS
 
 Verdict = Literal["accepted", "rejected", "discarded"]
 ExtraKind = Literal["recovered", "bonus"]
 CutReason = Literal["eos", "stop", "length", "context"]
 Finish = Literal["eos", "stop", "length", "context", "stopped"]
-DrafterName = Literal["model", "prompt-lookup"]
 RuleName = Literal["lossless", "over-accept"]
 ResidualName = Literal["leftover", "target", "draft"]
 
@@ -73,13 +73,17 @@ class RunConfig:
             _real(name, getattr(self, name))
         if self.top_p == 0.0:
             raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
-        _one_of("drafter", self.drafter, get_args(DrafterName))
+        _one_of("drafter", self.drafter, tuple(DRAFT_METHODS))
         _one_of("rule", self.rule, get_args(RuleName))
         _one_of("residual", self.residual, get_args(ResidualName))
         if any(not text for text in self.stop):
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
         if any(not _is_whole(text) for text in self.stop):
             raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
+
+    @property
+    def draft_method(self) -> DraftMethod:
+        return DRAFT_METHODS[self.drafter]
 
     @property
     def greedy(self) -> bool:

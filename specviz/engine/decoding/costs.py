@@ -171,7 +171,7 @@ class _Column:
         self._lane = PlainLane(pair, self._ids[:1], config, capacity)
         self._pass = TargetPass(pair.target_step(capacity), sampler, make_rule(config), pair.device)
         self._draft_step = self._drafter = None
-        if pair.draft is not None and config.drafter == "model":
+        if pair.draft is not None and config.draft_method.needs_draft:
             self._draft_step = pair.draft_step(capacity)
             self._drafter = ModelDrafter(self._draft_step, sampler)
         self._proposals = {

@@ -14,7 +14,10 @@ from typing import Protocol
 import torch
 
 from specviz.engine.decoding.sampling import Sampler, draft_slot, one_hot
+from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.errors import PairError
+from specviz.record.trace import RunConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,3 +143,21 @@ class PromptLookupDrafter:
             if start is not None:
                 return list(history[start : start + count])
         return []
+
+
+def make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler) -> Drafter:
+    """The drafter that the settings name, with a cache of its own."""
+    match config.drafter:
+        case "model":
+            return _model_drafter(pair, capacity, sampler)
+        case "prompt-lookup":
+            return PromptLookupDrafter(pair.vocabulary, pair.device)
+
+
+def _model_drafter(pair: Pair, capacity: int, sampler: Sampler) -> Drafter:
+    if pair.draft is None:
+        raise PairError(
+            "This pair has no draft model.",
+            remedy="Load it with a draft, or choose the prompt-lookup drafter.",
+        )
+    return ModelDrafter(pair.draft_step(capacity), sampler)

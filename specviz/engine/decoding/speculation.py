@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.clock import make_clock
-from specviz.engine.decoding.drafting import Drafter, ModelDrafter, PromptLookupDrafter, Proposal
+from specviz.engine.decoding.drafting import Drafter, Proposal, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
 from specviz.engine.decoding.recording import CandidateRecord, Recorder
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
@@ -65,7 +65,7 @@ class Speculation(Iterator[Round]):
         self._index = 0
         self._done = False
         with memory_errors(pair.device):
-            self._drafter = drafter or _make_drafter(pair, config, self._capacity, self._sampler)
+            self._drafter = drafter or make_drafter(pair, config, self._capacity, self._sampler)
             self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
             self._pass = TargetPass(self._target, self._sampler, self._rule, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
@@ -234,17 +234,6 @@ def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequenc
         token_ids=tuple(prompt_ids),
         token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
     )
-
-
-def _make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler) -> Drafter:
-    if config.drafter == "prompt-lookup":
-        return PromptLookupDrafter(pair.vocabulary, pair.device)
-    if pair.draft is None:
-        raise PairError(
-            "This pair has no draft model.",
-            remedy="Load it with a draft, or choose the prompt-lookup drafter.",
-        )
-    return ModelDrafter(pair.draft_step(capacity), sampler)
 
 
 def _verdict(position: int, output: RoundOutput, num_accepted: int) -> Verdict:

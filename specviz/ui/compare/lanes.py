@@ -24,6 +24,7 @@ from specviz.comparison.plan import (
     parse_lane,
 )
 from specviz.errors import SpecvizError
+from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
@@ -233,12 +234,11 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> dict[str, Any]:
-    drafters = ["model", "prompt-lookup"] if spec.needs_draft else ["prompt-lookup"]
+    drafters = methods_for(has_draft=spec.needs_draft)
     first = config.drafter if config.drafter in drafters else drafters[0]
     drafter = st.selectbox(
         "Drafter", drafters, key=_widget_key(card, "drafter", first), disabled=busy,
-        help="The draft model; or prompt lookup, which copies what followed the same words earlier "
-        "in the text.",
+        help=f"Who drafts: {DRAFTERS_IN_WORDS}.",
     )  # fmt: skip
     top_k = st.number_input(
         "Top-k (0 is off)",

@@ -89,7 +89,7 @@ class History:
         if run.outlook is not None or run.state != "done" or not can_forecast:
             return False
         since = self._finished_at.setdefault(run.id, time.monotonic())
-        return config.drafter == "model" and time.monotonic() - since < _OUTLOOK_SECONDS
+        return config.draft_method.needs_draft and time.monotonic() - since < _OUTLOOK_SECONDS
 
     def file(self, shown: ShownRun, name: str) -> str:
         """A finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""

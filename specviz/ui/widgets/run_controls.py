@@ -13,6 +13,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import RunChoice
+from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
@@ -140,10 +141,9 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
 
 def _choose_drafter() -> str:
     return st.selectbox(
-        "Drafter", ["model", "prompt-lookup"], key="drafter", bind=_LINKED,
+        "Drafter", list(DRAFT_METHODS), key="drafter", bind=_LINKED,
         on_change=_ask_restart,
-        help="The draft model; or prompt lookup, which needs no model: it copies what followed "
-        "the same words earlier in the text.",
+        help=f"Who drafts: {DRAFTERS_IN_WORDS}.",
     )  # fmt: skip
 
 

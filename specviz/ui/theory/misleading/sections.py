@@ -342,7 +342,7 @@ def _promises(shown: ShownRun, share: float, observed: float) -> str:
     """What the formula gives with both shares; it needs the same γ in all rounds."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
-    if shown.trace.config.drafter != "model":
+    if not shown.trace.config.draft_method.fills_rounds:
         return (
             f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so the formula for one γ "
             "does "
