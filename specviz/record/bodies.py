@@ -176,7 +176,7 @@ def _strain(shape: Shape, size: int, model: ModelShape) -> float:
     off = abs(math.log(parameters_of(shape, model) / size))
     odd = abs(math.log(shape.layers * _WIDTH_OF_A_LAYER / shape.width))
     exact = math.log(shape.width / model.shape.width, 4).is_integer()
-    return off + 0.2 * odd + (0.0 if exact else 0.05)
+    return 2 * off + 0.2 * odd + (0.0 if exact else 0.05)
 
 
 def _rounded_up(value: int, step: int) -> int:
