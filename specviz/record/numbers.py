@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "COST",
+    "COUNT",
     "MILLISECONDS",
     "MILLISECONDS_A_TOKEN",
     "PERCENT",
@@ -92,6 +93,15 @@ class _Size(Quantity):
         return f"{size:.3g} {_SIZES[-1]}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Count(Quantity):
+    """Parameters: "6.1 M", "88 M", "1.0 B"."""
+
+    def bare(self, value: float) -> str:
+        size, unit = (value / 1e9, "B") if value >= 0.9995e9 else (value / 1e6, "M")
+        return f"{size:.1f} {unit}" if size < 9.95 else f"{size:.0f} {unit}"
+
+
 PROBABILITY = Quantity(digits=3, share=True)
 RATIO = Quantity(digits=2, unit="×")
 COST = Quantity(digits=3)  # of a draft step, in target steps
@@ -102,6 +112,7 @@ MILLISECONDS = Quantity(digits=1, unit=" ms")
 MILLISECONDS_A_TOKEN = Quantity(digits=2, unit=" ms")
 PERCENT = Quantity(digits=1, unit=" %", factor=100)
 SIZE = _Size(digits=3)
+COUNT = _Count(digits=2)  # of parameters
 
 
 def times(value: float) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from specviz import ASSETS
 from specviz.errors import ConfigError
+from specviz.record.bodies import NO_BODY, body_name
 
 if TYPE_CHECKING:
     from specviz.record.trace import Environment
@@ -31,7 +32,8 @@ class PairSpec:
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
     A device, number type, step or thread count that no machine has is refused here, before any
-    library is loaded; whether this machine has the device is found out later.
+    library is loaded; whether this machine has the device is found out later. The bodies are
+    kept as they are compared: ``1200m`` is ``1.2B``.
     """
 
     name: str | None = None
@@ -41,8 +43,12 @@ class PairSpec:
     dtype: str = "auto"
     step: str = "auto"
     threads: int | None = None
+    target_body: str = NO_BODY
+    draft_body: str = NO_BODY
 
     def __post_init__(self) -> None:
+        for side in ("target_body", "draft_body"):
+            object.__setattr__(self, side, body_name(getattr(self, side)))
         if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
             raise ConfigError(
                 f"{self.device!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."

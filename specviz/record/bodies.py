@@ -1,0 +1,192 @@
+"""Bodies: sizes to which a model is grown without changing what it says.
+
+A body is asked for by ``none``, by the name of a well-known model whose shape it takes, or by a
+number of parameters such as ``90M`` or ``1.2B``. Width, feed-forward units and layers are its own;
+vocabulary and width of a head stay the model's, so a name tells a shape and not a size.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specviz.errors import ConfigError
+from specviz.record.numbers import COUNT
+
+NO_BODY = "none"
+MIN_PARAMETERS, MAX_PARAMETERS = 10_000_000, 100_000_000_000
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([MB])", re.IGNORECASE)
+_UNITS = {"M": 1_000_000, "B": 1_000_000_000}
+_FEED_FORWARD_STEP = 64
+_WIDTH_OF_A_LAYER = 64  # columns: a model twice as deep is twice as wide
+_FEED_FORWARD = 8 / 3  # of the width, as in Llama
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    width: int
+    feed_forward: int
+    layers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedBody:
+    name: str
+    like: str  # the model whose shape it has
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShape:
+    """A Llama-shaped model as far as growing it is concerned."""
+
+    shape: Shape
+    heads: int
+    key_heads: int
+    head_width: int
+    vocabulary: int  # rows of the embedding
+    tied: bool  # one matrix is embedding and output
+
+    @property
+    def group_width(self) -> int:
+        """Columns of the query heads that share one key head; a width is so many of them."""
+        return self.head_width * self.heads // self.key_heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyInfo:
+    """The body that a model of a run had; ``own_parameters`` are those of the model inside."""
+
+    name: str
+    shape: Shape
+    parameters: int
+    own_parameters: int
+    step_bytes: int  # weights that a step of one token reads
+
+    @property
+    def label(self) -> str:
+        size = COUNT.shown(self.parameters)
+        named = NAMED_BODIES.get(self.name)
+        return f"{size}, shaped after {named.like}" if named else size
+
+
+def _named(name: str, like: str, width: int, feed_forward: int, layers: int) -> NamedBody:
+    return NamedBody(
+        name=name, like=like, shape=Shape(width=width, feed_forward=feed_forward, layers=layers)
+    )
+
+
+NAMED_BODIES: dict[str, NamedBody] = {
+    each.name: each
+    for each in (
+        _named("smollm2-135m", "SmolLM2-135M", 576, 1536, 30),
+        _named("smollm2-360m", "SmolLM2-360M", 960, 2560, 32),
+        _named("qwen2.5-0.5b", "Qwen2.5-0.5B", 896, 4864, 24),
+        _named("llama-3.2-1b", "Llama-3.2-1B", 2048, 8192, 16),
+        _named("llama-3.2-3b", "Llama-3.2-3B", 3072, 8192, 28),
+        _named("llama-3.1-8b", "Llama-3.1-8B", 4096, 14336, 32),
+    )
+}
+
+
+def body_name(text: str) -> str:
+    """What was asked for, as it is kept and compared. Raises ConfigError."""
+    typed = text.strip().lower()
+    if typed == NO_BODY or typed in NAMED_BODIES:
+        return typed
+    size = _parameters(typed)
+    if size is None:
+        raise ConfigError(
+            f"{text[:40]!r} is no body.",
+            remedy=f"Give a size such as 90M or 1.2B, {NO_BODY}, or {', '.join(NAMED_BODIES)}.",
+        )
+    if not MIN_PARAMETERS <= size <= MAX_PARAMETERS:
+        raise ConfigError(
+            f"A body of {text.strip()} is out of reach.", remedy="Give a size from 10M to 100B."
+        )
+    unit = "M" if size < _UNITS["B"] else "B"
+    return f"{size / _UNITS[unit]:.3f}".rstrip("0").rstrip(".") + unit
+
+
+def shape_of(body: str, model: ModelShape) -> Shape:
+    """The shape of a body for this model. Raises ConfigError where it is smaller than the model."""
+    named, size = NAMED_BODIES.get(body), _parameters(body)
+    if named is not None:
+        asked = named.shape
+        shape = Shape(
+            width=_rounded_up(asked.width, model.group_width),
+            feed_forward=asked.feed_forward,
+            layers=asked.layers,
+        )
+    else:
+        assert size is not None, "a body is named, or is a size"
+        shape = _shape_of_size(size, model)
+    own = model.shape
+    if (
+        shape.width < own.width
+        or shape.feed_forward < own.feed_forward
+        or (shape.layers < own.layers)
+    ):
+        raise _too_small(body, model)
+    return shape
+
+
+def parameters_of(shape: Shape, model: ModelShape) -> int:
+    """Of the model grown to a shape: its matrices and norms, without biases."""
+    width, heads = shape.width, shape.width // model.head_width
+    key_width = heads * model.key_heads // model.heads * model.head_width
+    attention = 2 * width * width + 2 * width * key_width
+    layer = attention + 3 * width * shape.feed_forward + 2 * width
+    tables = 1 if model.tied else 2
+    return shape.layers * layer + tables * model.vocabulary * width + width
+
+
+def _parameters(text: str) -> int | None:
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return None
+    return round(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _shape_of_size(size: int, model: ModelShape) -> Shape:
+    """Proportions of the usual models; a width that is grown to the last bit is preferred."""
+    found = min(_candidates(size, model), key=lambda each: _strain(each, size, model), default=None)
+    if found is None or parameters_of(found, model) > 1.25 * size:
+        raise _too_small(f"{size:,} parameters", model)
+    return found
+
+
+def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
+    own, step = model.shape, math.lcm(model.group_width, _FEED_FORWARD_STEP)
+    for width in range(_rounded_up(own.width, step), own.width + 300 * step, step):
+        wide = _rounded_up(round(_FEED_FORWARD * width), _FEED_FORWARD_STEP)
+        feed_forward = max(own.feed_forward, wide)
+        one, two = (
+            parameters_of(Shape(width=width, feed_forward=feed_forward, layers=n), model)
+            for n in (1, 2)
+        )
+        layers = max(own.layers, round((size - one) / (two - one)) + 1)
+        yield Shape(width=width, feed_forward=feed_forward, layers=layers)
+
+
+def _strain(shape: Shape, size: int, model: ModelShape) -> float:
+    """How far a shape is from the size, and from the proportions that models have."""
+    off = abs(math.log(parameters_of(shape, model) / size))
+    odd = abs(math.log(shape.layers * _WIDTH_OF_A_LAYER / shape.width))
+    exact = math.log(shape.width / model.shape.width, 4).is_integer()
+    return 2 * off + 0.2 * odd + (0.0 if exact else 0.05)
+
+
+def _rounded_up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def _too_small(body: str, model: ModelShape) -> ConfigError:
+    own = model.shape
+    return ConfigError(
+        f"A body of {body} is smaller than the model, which is {own.width} wide, with "
+        f"{own.feed_forward} feed-forward units and {own.layers} layers.",
+        remedy="Give a larger one.",
+    )
