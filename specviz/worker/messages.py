@@ -61,7 +61,14 @@ class UnloadRequest:
     id: str = field(default_factory=_new_id)
 
 
-Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCalibrationRequest:
+    """Measure step costs again no longer; the stored ones stay."""
+
+    id: str = field(default_factory=_new_id)
+
+
+Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest | EndCalibrationRequest
 
 
 # Signals
@@ -116,6 +123,13 @@ class Doing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrating:
+    """Whether step costs are still to be measured again, because somebody asked for it."""
+
+    going: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsed:
     """Bytes in use: of the GPU if the pair is on one, else of the process."""
 
@@ -166,6 +180,7 @@ Event = (
     | PairReady
     | PairGone
     | Doing
+    | Calibrating
     | MemoryUsed
     | RunStarted
     | RunRound

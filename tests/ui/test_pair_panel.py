@@ -157,3 +157,13 @@ def test_the_failure_of_another_tab_is_not_told(tmp_path: Path) -> None:
     other = opened()
     assert "nowhere" not in words(other)
     assert "nowhere" not in str(sent(other))
+
+
+def test_measuring_again_is_seen_and_ended_on_another_page_of_another_tab() -> None:
+    app = opened()
+    until(app, lambda: any(each.key == "measure_again" for each in app.button))
+    sound(app.button(key="measure_again").click().run())
+    elsewhere = sound(opened().switch_page("pages/runs.py").run())
+    until(elsewhere, lambda: "Measuring the step costs again" in words(elsewhere))
+    sound(elsewhere.button(key="calibration_stop").click().run())
+    until(elsewhere, lambda: "Measuring the step costs again" not in words(elsewhere))

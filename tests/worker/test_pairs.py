@@ -108,9 +108,25 @@ def test_step_costs_are_measured_again_on_request(
 ) -> None:
     key = costs_key(pair, RunConfig())
     worker.prepare(spec, fresh=True)
+    wait_until(lambda: worker.status().calibrating)
+    run = finish(worker.submit("a", spec, PROMPT, SHORT))
+    assert run.state == "done"
+    assert worker.status().calibrating  # a run breaks it off, and it goes on after the run
     wait_until(lambda: load_value("step-costs", key, StepCosts) != make_costs(), seconds=150)
     worker.unload()  # what is still to be measured for it is let go
     wait_until(lambda: worker.status().state == "none" and worker.status().progress is None)
     for temperature in (0.0, 0.7):  # as the other tests found them
         again = costs_key(pair, RunConfig(temperature=temperature))
         assert save_value("step-costs", again, make_costs())
+
+
+def test_a_calibration_can_be_ended_and_the_stored_costs_stay(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
+    worker.prepare(spec, fresh=True)
+    wait_until(lambda: worker.status().calibrating)
+    worker.end_calibration()
+    wait_until(lambda: not worker.status().calibrating)
+    assert load_value("step-costs", costs_key(pair, RunConfig()), StepCosts) == make_costs()
+    worker.end_calibration()  # nothing is left to end
+    assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"

@@ -6,17 +6,19 @@ It goes on when a page is left or its tab is closed, and any tab may stop it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from specviz.comparison import unfinished_plans
 from specviz.comparison.comparison_work import ComparisonWork, Work
 from specviz.comparison.plan import Plan
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
-from specviz.ui.session.worker import the_worker
+from specviz.ui.session.worker import calibrating_worker, the_worker
 from specviz.ui.widgets.plain_text import as_text
-from specviz.worker.parent.client import Run
+from specviz.worker.parent.client import Run, Worker
 from specviz.worker.parent.work_queue import WorkQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 
@@ -61,18 +63,44 @@ def show_work_line() -> None:
     """While there is work, a line at the head of every page: how far it is, a link, and Stop."""
     queue = the_work_queue()
 
-    def draw(going: tuple[Work, ...]) -> None:
-        if going:
-            _show(going)
+    def look() -> _Going:
+        return _Going(works=queue.going, calibrating=calibrating_worker())
 
-    redraw_while_busy(queue.going, lambda: queue.going, bool, draw, seconds=_TICK)
+    redraw_while_busy(look(), look, _Going.__bool__, _show_going, seconds=_TICK)
 
 
-def _show(going: tuple[Work, ...]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Going:
+    works: tuple[Work, ...]
+    calibrating: Worker | None
+
+    def __bool__(self) -> bool:
+        return bool(self.works or self.calibrating)
+
+
+def _show_going(going: _Going) -> None:
+    if going.works:
+        _show_works(going.works)
+    elif going.calibrating:
+        _show_calibration(going.calibrating)
+
+
+def _show_calibration(worker: Worker) -> None:
+    with _line():
+        st.caption("Measuring the step costs again", width="content")
+        st.page_link("pages/watch.py", label="Show", width="content")
+        st.button("Stop", key="calibration_stop", type="tertiary", on_click=worker.end_calibration)
+
+
+def _line() -> DeltaGenerator:
+    return st.container(horizontal=True, vertical_alignment="center", key="work_line")
+
+
+def _show_works(going: tuple[Work, ...]) -> None:
     work, waiting = going[0], len(going) - 1
     done, planned = work.progress
     more = f" · {waiting} more in line" if waiting else ""
-    with st.container(horizontal=True, vertical_alignment="center", key="work_line"):
+    with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(work.label)}{more}", width="content")
         if work.name == CLAIMS:
             st.page_link("pages/claims.py", label="Show", width="content")

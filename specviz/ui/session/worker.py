@@ -26,7 +26,18 @@ def the_worker() -> Worker:
     """Started when the first page opens, ended with the server. Its runs are saved."""
     worker = Worker(on_over=the_run_saver().save)
     worker.start()
+    _started().append(worker)
     return worker
+
+
+@st.cache_resource(show_spinner=False)
+def _started() -> list[Worker]:
+    return []
+
+
+def calibrating_worker() -> Worker | None:
+    """The worker, if it measures step costs that somebody asked for; starts none."""
+    return next((each for each in _started() if each.status().calibrating), None)
 
 
 def _release(tab: Tab) -> None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
 from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.interrupts import Interrupted, Interrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
-from specviz.worker.messages import Doing, Event, OutlookMade
+from specviz.worker.messages import Calibrating, Doing, Event, OutlookMade
 from specviz.worker.process_end import is_device_fault
 
 if TYPE_CHECKING:
@@ -75,18 +76,25 @@ class IdleTasks:
         self._interrupts = interrupts
         self._pairs = pairs
         self._tasks: list[Task] = []
+        self._calibrating = False  # as the dashboard was told
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
         """Add what the first runs of a pair will need."""
-        drafter = "model" if pair.draft is not None else "prompt-lookup"
+        drafter = first_method(has_draft=pair.draft is not None).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
         self._tasks += [CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)]
         if pair.draft is not None:
             self._tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
+        self._tell_calibrating()
+
+    def end_calibration(self) -> None:
+        """Measure nothing again that is stored; the rest stays to be done."""
+        self._tasks = [task for task in self._tasks if not _is_calibration(task)]
+        self._tell_calibrating()
 
     def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
         """Add the outlook of a run that had none, if it can have one."""
@@ -115,5 +123,16 @@ class IdleTasks:
                 raise
             traceback.print_exc()
         del self._tasks[0]
+        self._tell_calibrating()
         if not self._tasks:
             self._send(Doing(progress=None))
+
+    def _tell_calibrating(self) -> None:
+        going = any(_is_calibration(task) for task in self._tasks)
+        if going != self._calibrating:
+            self._calibrating = going
+            self._send(Calibrating(going=going))
+
+
+def _is_calibration(task: Task) -> bool:
+    return isinstance(task, CostsTask) and task.fresh

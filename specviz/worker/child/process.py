@@ -28,6 +28,7 @@ from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
     Doing,
+    EndCalibrationRequest,
     Hello,
     PrepareRequest,
     Request,
@@ -101,6 +102,8 @@ class Process:
                 self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
                 return _check(request)
+            case EndCalibrationRequest():
+                self._idle_tasks.end_calibration()
             case UnloadRequest():
                 self._pairs.unload()
         return None

@@ -15,13 +15,15 @@ from threading import RLock, Timer
 from weakref import WeakValueDictionary
 
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.pairs import PairSpec
 from specviz.record.throughput import Outlook
 from specviz.record.trace import RunConfig
 from specviz.worker.messages import (
+    Calibrating,
     CancelSignal,
     CheckRequest,
     Doing,
+    EndCalibrationRequest,
     Event,
     Hello,
     MemoryUsed,
@@ -73,7 +75,7 @@ class Worker:
         self._queue: deque[QueuedRequest] = deque()
         self._wanted: PrepareRequest | None = None
         self._status = PairStatus()
-        self._last_check: tuple[PairSpec, PairCheck] | None = None
+        self._calibrating = False
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self._releases: dict[str, Timer] = {}
 
@@ -108,10 +110,9 @@ class Worker:
 
     def status(self) -> PairStatus:
         with self._lock:
-            status, last = self._status, self._last_check
-            preparing = self._is_preparing()
-        check = last[1] if last is not None and last[0] == status.spec else None
-        return replace(status, preparing=preparing, check=check)
+            return replace(
+                self._status, preparing=self._is_preparing(), calibrating=self._calibrating
+            )
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
@@ -153,6 +154,12 @@ class Worker:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
             self._join(QueuedRequest(request=request, check=check))
         return check
+
+    def end_calibration(self) -> None:
+        """Measure step costs again no longer; the stored ones stay."""
+        with self._lock:
+            if self._calibrating:
+                self._join(QueuedRequest(request=EndCalibrationRequest()))
 
     def unload(self) -> None:
         with self._lock:
@@ -275,6 +282,8 @@ class Worker:
                     self._on_run_event(event)
                 case RequestEnded():
                     self._on_ended(event)
+                case Calibrating():
+                    self._calibrating = event.going
                 case Hello():
                     self._listening = True
                     self._send_next()
@@ -344,8 +353,6 @@ class Worker:
             self._loading_ended(event.error)
         if queued.check is not None:
             queued.check.end(event.check, event.error)
-            if event.check is not None:
-                self._last_check = (queued.check.spec, event.check)
         if queued.run is not None and not queued.run.finished:
             end_run(queued.run, event)
             self._over.append(queued.run)
@@ -368,6 +375,7 @@ class Worker:
             if link is not self._link:
                 return
             born, self._link, self._listening = self._listening, None, False
+            self._calibrating = False
             error = unexpected_end(code) if born else failed_start(code)
             self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
             lost = [self._active] if self._active else []
@@ -394,5 +402,6 @@ class Worker:
             if queued.check is not None:
                 queued.check.end(None, closed)
         self._active, self._wanted, self._listening = None, None, False
+        self._calibrating = False
         self._queue.clear()
         self._status = PairStatus()

@@ -161,7 +161,8 @@ class PairStatus:
     """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
 
     ``preparing`` is set while a pair is loaded or let go, or is about to be. ``progress`` says what
-    takes the time just now, in any state. ``check`` is the last check, if it was of this pair.
+    takes the time just now, in any state. ``calibrating``
+    holds until the step costs are measured again that somebody asked for.
     """
 
     state: PairState = "none"
@@ -171,7 +172,7 @@ class PairStatus:
     error: SpecvizError | None = None
     memory_bytes: int | None = None
     has_chat: bool = False
-    check: PairCheck | None = None
+    calibrating: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
