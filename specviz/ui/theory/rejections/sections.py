@@ -325,8 +325,8 @@ def _rules(chains: Chains) -> dict[str, TextSimulator]:
 
 
 def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
-    left = ", ".join(f"**{count:.3f}** with {num} drafts" for num, count in exact.items())
-    remain = f"{left} remain; " if left else ""
+    left = [f"**{count:.3f}** remain with {num} drafts" for num, count in exact.items()]
+    remain = "".join(f"{each}; " for each in left)
     return (
         f"Of {curve[0]:.3f} rejections with one draft, {remain}"
         f"no number of drafts leaves fewer than {curve[-1]:.3f}."
