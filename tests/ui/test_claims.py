@@ -109,7 +109,7 @@ def test_the_chart_of_batches_is_of_the_chain_of_the_card() -> None:
     assert f"Of {one} rejections with one draft, **{four}** remain with 4 drafts" in words(app)
     assert f"no number of drafts leaves fewer than {limit}" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
-    assert "The law of the first 3 tokens, summed over all texts, is the target's to" in words(app)
+    assert "The distribution of the first 3 tokens differs from the target's by" in words(app)
 
 
 def test_the_chart_of_memory_is_of_the_models_of_the_card() -> None:
