@@ -1,9 +1,11 @@
 # `make run` starts the dashboard, `make test` runs every check. Both set up .venv by
-# themselves and redo it only when the requirements change.
+# themselves and redo it only when the requirements change. pip compiles nothing: what is imported
+# is compiled then, and that is a small part of what is installed.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
 TYPES_READY := node_modules/.ready
@@ -60,11 +62,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(APP_READY): requirements.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(INSTALL) -r requirements.txt
 	touch $@
 
 $(DEV_READY): requirements-dev.txt $(APP_READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(INSTALL) -r requirements-dev.txt
 	touch $@
 
 # TypeScript checks the scripts under assets. Where it cannot be had, `make lint` says so.
