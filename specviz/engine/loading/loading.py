@@ -26,7 +26,7 @@ from specviz.engine.loading.opening import (
     tell_nobody,
 )
 from specviz.engine.model.lean import LeanWeights
-from specviz.engine.model.pair import Body, Pair
+from specviz.engine.model.pair import Pair, StepWeights
 from specviz.engine.model.text import make_token_table
 from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, Progress, Tell
@@ -55,8 +55,8 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, spec.device, tell)
-    bodies, notices = _prove(opened, models, spec.step, tell)
-    pair = _assemble(opened, models, files, bodies)
+    weights, notices = _prove(opened, models, spec.step, tell)
+    pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:
@@ -127,7 +127,7 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
 
 def _prove(
     opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
-) -> tuple[dict[str, Body], tuple[str, ...]]:
+) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     vocabulary = opened.vocabulary
     for side in opened.sides:
         tell(_loading("checking", side))
@@ -135,17 +135,17 @@ def _prove(
             compatibility.require_numbers(models[side.role], side.source.name)
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
     with explained(opened.sides[0].source.name, "step"):
-        return compatibility.take_bodies(models, vocabulary, step)
+        return compatibility.take_step_weights(models, vocabulary, step)
 
 
 def _assemble(
     opened: OpenPair,
     models: dict[str, PreTrainedModel],
     files: dict[str, tuple[Path, ...]],
-    bodies: dict[str, Body],
+    weights: dict[str, StepWeights],
 ) -> Pair:
     infos = {
-        side.role: _model_info(side, models[side.role], files[side.role], bodies[side.role])
+        side.role: _model_info(side, models[side.role], files[side.role], weights[side.role])
         for side in opened.sides
     }
     target, tokenizer, vocabulary = models[TARGET], opened.sides[0].tokenizer, opened.vocabulary
@@ -166,20 +166,20 @@ def _assemble(
             vocabulary=vocabulary,
         ),
         environment=hardware.describe(opened.device, opened.dtype),
-        target_body=bodies[TARGET],
-        draft_body=bodies.get(DRAFT),
+        target_weights=weights[TARGET],
+        draft_weights=weights.get(DRAFT),
     )
 
 
 def _model_info(
-    side: Side, model: PreTrainedModel, files: tuple[Path, ...], body: Body
+    side: Side, model: PreTrainedModel, files: tuple[Path, ...], weights: StepWeights
 ) -> ModelInfo:
     return ModelInfo(
         name=side.source.name,
         family=side.source.family,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights_sha256=weights_sha256(files),
-        step="lean" if isinstance(body, LeanWeights) else "library",
+        step="lean" if isinstance(weights, LeanWeights) else "library",
     )
 
 
