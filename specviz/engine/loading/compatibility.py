@@ -144,6 +144,17 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
     )
 
 
+def require_same_logits(
+    grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
+) -> None:
+    """A grown model must say what the model inside it says."""
+    ids = _probe_ids(model, vocabulary, _PROBE_TOKENS)
+    own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
+    _require_finite(ours, grown, name)
+    if not _close(ours, own, model.dtype):
+        raise PairError(f"{name} gives other logits in a body.", remedy="Use it without a body.")
+
+
 def require_numbers(model: PreTrainedModel, name: str) -> None:
     """Refuse weights that are not numbers, or that are infinite in the number type in use."""
     for weight, values in model.named_parameters():
