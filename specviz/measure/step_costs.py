@@ -36,10 +36,13 @@ def step_costs(
     if kept is not None:
         return kept
     from specviz.engine.decoding.costs import measure_step_costs
+    from specviz.engine.loading.hardware import read_bandwidth
 
     settings, contexts = _lossless_settings(config), _contexts(pair)
+    bandwidth = read_bandwidth(pair.device) if pair.info.has_bodies else None
     measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
     if measured is not None:
+        measured = dataclasses.replace(measured, bandwidth=bandwidth)
         save_value(_KIND, costs_key(pair, config), measured)
     return measured
 

@@ -225,6 +225,11 @@ class PairInfo:
     draft: ModelInfo | None  # None for a drafter that is no model
     vocabulary: int
 
+    @property
+    def has_bodies(self) -> bool:
+        models = (self.target, self.draft)
+        return any(model is not None and model.body is not None for model in models)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
@@ -272,6 +277,8 @@ class StepCosts:
     # If the time ran out: the samples of the cost that has fewest; 0 means a first step or none.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
+    # Bytes a second that a bare sum read just before; measured only where a model has a body.
+    bandwidth: float | None = None
 
     @property
     def noisy(self) -> bool:

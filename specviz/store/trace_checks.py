@@ -66,6 +66,8 @@ def _step_costs(made: StepCosts) -> str | None:
         return "is not a full table"
     if any(left >= right for left, right in zip(made.contexts, made.contexts[1:], strict=False)):
         return "has contexts out of order"
+    if made.bandwidth is not None and made.bandwidth <= 0:
+        return "has a bandwidth not above 0"
     if made.samples is not None and made.samples < 0:
         return "rests on fewer than no samples"
     if not all(1 < tokens <= len(made.target) for tokens in made.interpolated):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
-from specviz.record.trace import PairInfo, StepCosts, Trace
+from specviz.record.trace import ModelInfo, PairInfo, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
@@ -29,11 +29,11 @@ def trace_to_json(trace: Trace) -> str:
         del fields["pieces"]
     costs, pair = trace.step_costs, trace.pair
     if costs is None or costs.whole:
-        fields["step_costs"] = costs and _older_costs(costs)
+        fields["step_costs"] = costs and _older(costs, "samples", "interpolated", "bandwidth")
     else:
-        schema = 3
-    if any(model is not None and model.body is not None for model in (pair.target, pair.draft)):
-        schema = SCHEMA
+        fields["step_costs"], schema = _older(costs, "bandwidth"), 3
+    if pair.has_bodies or (costs is not None and costs.bandwidth is not None):
+        fields["step_costs"], schema = costs, SCHEMA
     else:
         fields["pair"] = _without_bodies(pair)
     return to_json({"schema": schema, "kind": KIND, **fields})
@@ -43,13 +43,13 @@ def _without_bodies(pair: PairInfo) -> dict[str, object]:
     fields = fields_of(pair)
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model is not None:
-            fields[role] = {k: each for k, each in fields_of(model).items() if k != "body"}
+            fields[role] = _older(model, "body")
     return fields
 
 
-def _older_costs(costs: StepCosts) -> dict[str, object]:
-    later = ("samples", "interpolated")
-    return {name: each for name, each in fields_of(costs).items() if name not in later}
+def _older(value: StepCosts | ModelInfo, *later: str) -> dict[str, object]:
+    """Without the fields that came later."""
+    return {name: each for name, each in fields_of(value).items() if name not in later}
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
