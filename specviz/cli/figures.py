@@ -35,14 +35,26 @@ NOTHING_DRAFTED = "nothing was drafted"
 FINISHES: dict[Finish, str] = {**CUTS, "stopped": "stopped by hand"}
 
 
-def render_figures(painter: Painter, trace: Trace, metrics: Metrics, sentence: str) -> str:
-    """The verdict, the groups of figures, the machine, how the run ended, and notes."""
+def render_figures(
+    painter: Painter,
+    trace: Trace,
+    metrics: Metrics,
+    sentence: str,
+    bodies: Sequence[str] = (),
+) -> str:
+    """The verdict, the groups of figures, the machine, how the run ended, and notes.
+
+    ``bodies`` are sentences about the bodies of the models.
+    """
     lossy = [] if trace.config.lossless else [INDENT + lossy_line(painter, trace.config)]
+    body = trace.pair.target.body
     blocks = [
         "\n".join([_paragraph(painter, sentence, "bold"), *lossy]),
+        *([_paragraph(painter, " ".join(bodies), "normal")] if bodies else []),
         _group(painter, "speed", _speed(trace, metrics)),
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
+        *([_group(painter, "body of the target", _body(trace, metrics))] if body else []),
         _whereabouts(painter, trace),
         *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
     ]
@@ -159,6 +171,13 @@ def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     return _rows(metrics, reasons)
 
 
+def _body(trace: Trace, metrics: Metrics) -> Iterator[Row]:
+    body = trace.pair.target.body
+    notes = {"parameters": body.label} if body else {}
+    reasons = {"parameters": "", "step_bytes": "", "bandwidth_share": _why_no_costs(trace)}
+    return _rows(metrics, reasons, notes)
+
+
 def _whereabouts(painter: Painter, trace: Trace) -> str:
     lines = (_where(trace), _finish(trace))
     return "\n".join(_paragraph(painter, line, "dim") for line in lines)
@@ -168,8 +187,14 @@ def _where(trace: Trace) -> str:
     place = trace.environment
     threads = f"{place.threads} thread{'s' * (place.threads != 1)}"
     parts = [f"pair {trace.pair.name}", place.device, place.device_name, place.dtype, threads]
-    parts += [f"step {trace.pair.target.step}"]
+    parts += [f"step {trace.pair.target.step}", *_bodies(trace)]
     return " · ".join(dict.fromkeys(parts))
+
+
+def _bodies(trace: Trace) -> Iterator[str]:
+    for role, model in (("target", trace.pair.target), ("draft", trace.pair.draft)):
+        if model is not None and model.body is not None:
+            yield f"{role} in a body of {model.body.label}"
 
 
 def _finish(trace: Trace) -> str:

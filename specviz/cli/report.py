@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.record.trace import Round, StepCosts, Trace
 
+if TYPE_CHECKING:
+    from specviz.record.metrics import Metrics
 
-def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
+
+def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "pair": trace.pair.name,
         "models": asdict(trace.pair),
@@ -25,7 +28,22 @@ def report(trace: Trace, metrics: dict[str, Any]) -> dict[str, Any]:
         "finish": trace.finish,
         "notices": trace.notices,
         "rounds": [_round(entry) for entry in trace.rounds],
+        "bodies": bodies,
         "metrics": metrics | _how_costs_were_measured(trace.step_costs),
+    }
+
+
+def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
+    """What the bodies cost, and the speedup of the same pair without them; None without bodies."""
+    if not trace.pair.has_bodies:
+        return None
+    from specviz.record.body_words import body_sentences, is_flattered
+
+    return {
+        "own_speedup": own_speedup,
+        "flattered": is_flattered(metrics),
+        "bandwidth": trace.step_costs and trace.step_costs.bandwidth,
+        "sentences": body_sentences(trace, metrics, own_speedup),
     }
 
 

@@ -58,10 +58,11 @@ def command(options: argparse.Namespace) -> int:
         if options.keep:
             _keep(trace)  # first, so that a failure to save the file does not lose the run
         _save(options, trace)
+        own = None if trace.baseline is None else _own_speedup(options, prompt, config, trace)
     if painter is None:
-        print_report(trace)
+        print_report(trace, own)
     else:
-        print_result(painter, trace)
+        print_result(painter, trace, own)
     return STOPPED if stopped else 0
 
 
@@ -91,6 +92,37 @@ def _decode(
         _watch(run, config, painter)
         trace = finished(run, interrupts)
     return trace, interrupts.count > 0
+
+
+def _own_speedup(
+    options: argparse.Namespace, prompt: str, config: RunConfig, trace: Trace
+) -> float | None:
+    """Of the same pair without bodies, kept or measured now; None for a run without bodies.
+
+    Ctrl-C leaves it unknown.
+    """
+    from specviz.measure.measured_run import measured_run
+    from specviz.measure.own_speedup import kept_own_speedup, own_spec
+    from specviz.record.metrics import metrics
+    from specviz.store import Library
+
+    if not trace.pair.has_bodies:
+        return None
+    with contextlib.suppress(SpecvizError):
+        if (kept := kept_own_speedup(Library(), trace)) is not None:
+            return kept
+    with contextlib.suppress(KeyboardInterrupt), waiting("the same pair without a body") as say:
+        from specviz.engine import load_pair
+
+        pair = load_pair(own_spec(spec_from(options)), progress=tell_in_lines(say))
+        run = measured_run(pair, prompt, config, tell=tell_in_lines(say))
+        for _ in run:
+            pass
+        own = run.trace()
+        if options.keep:
+            _keep(own)
+        return metrics(own, intervals=False).speedup_observed
+    return None
 
 
 def _say(text: str) -> None:

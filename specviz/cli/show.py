@@ -11,7 +11,7 @@ from pathlib import Path
 from specviz.cli.figures import render_figures
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
-from specviz.cli.report import report, to_json
+from specviz.cli.report import body_report, report, to_json
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.trace import Trace
 
@@ -42,20 +42,24 @@ def _write_replay(trace: Trace, path: Path) -> None:
     save_text(path, replay_html(trace), "--html", "Choose a place with room for it.")
 
 
-def print_report(trace: Trace) -> None:
+def print_report(trace: Trace, own_speedup: float | None = None) -> None:
+    """``own_speedup`` is that of the same pair without bodies, where the run has some."""
     from specviz.record.metrics import metrics
 
-    print(to_json(report(trace, metrics(trace).as_dict())))
+    figures = metrics(trace)
+    print(to_json(report(trace, figures.as_dict(), body_report(trace, figures, own_speedup))))
 
 
-def print_result(painter: Painter, trace: Trace) -> None:
+def print_result(painter: Painter, trace: Trace, own_speedup: float | None = None) -> None:
     """The text and the figures of a finished run."""
+    from specviz.record.body_words import body_sentences
     from specviz.record.metrics import metrics
     from specviz.record.speedup_words import speedup_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")
-    print(render_figures(painter, trace, figures, speedup_sentence(figures, trace)))
+    bodies = body_sentences(trace, figures, own_speedup)
+    print(render_figures(painter, trace, figures, speedup_sentence(figures, trace), bodies))
 
 
 def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:

@@ -2,8 +2,17 @@
 
 from specviz.engine.decoding.plain_decoding import decode_plainly
 from specviz.engine.decoding.speculation import Speculation, speculate
+from specviz.engine.loading.body_room import body_room
 from specviz.engine.loading.checkup import check_pair
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
 
-__all__ = ["Pair", "Speculation", "check_pair", "decode_plainly", "load_pair", "speculate"]
+__all__ = [
+    "Pair",
+    "Speculation",
+    "body_room",
+    "check_pair",
+    "decode_plainly",
+    "load_pair",
+    "speculate",
+]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from specviz.record.body_words import body_sentences
 from specviz.record.figures import CATALOGUE, Figure, titled
 from specviz.record.metrics import Interval, Metrics
 from specviz.record.numbers import RATIO, UNKNOWN
@@ -21,23 +22,37 @@ FINER = (
     "speedup_forecast", "speedup_ideal", "speedup_accounted", "speedup_end_to_end",
     "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms", "wasted_share", "drift",
 )  # fmt: skip
+OF_BODIES = ("parameters", "step_bytes", "bandwidth_share")  # shown only where there is a body
 
 
 def summary(
-    trace: Trace, metrics: Metrics, *, sentence: str | None = None, growing: bool = False
+    trace: Trace,
+    metrics: Metrics,
+    *,
+    sentence: str | None = None,
+    growing: bool = False,
+    own_speedup: float | None = None,
 ) -> JsonObject:
-    """What stands above the player; ``sentence`` takes the verdict's place while there is none."""
+    """What stands above the player; ``sentence`` takes the verdict's place while there is none.
+
+    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    """
+    because = (why_sentence(metrics), *body_sentences(trace, metrics, own_speedup))
     beside = {
         "speedup_observed": _speedup_note(metrics, growing),
         "tokens_per_second": _rate_note(metrics),
     }
     return {
         "sentence": sentence or speedup_sentence(metrics, trace),
-        "because": "" if sentence else why_sentence(metrics),
+        "because": "" if sentence else " ".join(each for each in because if each),
         "lamp": _lamp(metrics),
         "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],
-        "finer": [_card(CATALOGUE[name], metrics) for name in FINER],
+        "finer": [_card(CATALOGUE[name], metrics) for name in _finer(metrics)],
     }
+
+
+def _finer(m: Metrics) -> tuple[str, ...]:
+    return FINER if m.parameters is None else (*FINER, *OF_BODIES)
 
 
 def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from specviz.record.formulas import (
+    bytes_shared,
     cut_left_out,
     doubt,
     draft_counts,
@@ -27,6 +28,7 @@ from specviz.record.formulas import (
 )
 from specviz.record.numbers import (
     COST,
+    COUNT,
     MILLISECONDS,
     MILLISECONDS_A_TOKEN,
     PERCENT,
@@ -327,7 +329,38 @@ _INTERVALS = (
     ),
 )
 
-CATALOGUE = {each.id: each for each in (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_TIMES)}
+_BODIES = (
+    Figure(
+        id="parameters",
+        label="parameters, target",
+        short="parameters",
+        quantity=COUNT,
+        formula="numbers in the weights of the target in its body",
+        remark="None without a body",
+    ),
+    Figure(
+        id="step_bytes",
+        label="bytes of a step",
+        short="step",
+        quantity=SIZE,
+        formula="bytes of the weights that the target reads in a step of one token",
+        remark="None without a body. Of an embedding that is no output too, one row is read",
+    ),
+    Figure(
+        id="bandwidth_share",
+        label="share of the bandwidth",
+        short="bandwidth",
+        quantity=PERCENT,
+        better="higher",
+        formula="bytes of a step / (target step time · bytes a second that a bare sum reads)",
+        remark="None without a body. Well below 100 %, the target alone is slower than it could be "
+        "here, which flatters the speedup",
+        numbers=bytes_shared,
+    ),
+)
+
+_ALL = (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_BODIES, *_TIMES)
+CATALOGUE = {each.id: each for each in _ALL}
 
 
 def titled(label: str) -> str:

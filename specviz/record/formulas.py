@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from specviz.record.numbers import SIZE
 from specviz.record.step_cost_warnings import step_cost_warning
 
 if TYPE_CHECKING:
@@ -76,6 +77,14 @@ def cut_left_out(m: Metrics) -> str:
 
 def doubt(m: Metrics) -> str:
     return step_cost_warning(m.parts.costs) or ""
+
+
+def bytes_shared(m: Metrics) -> str:
+    step, costs = m.parts.target_step, m.parts.costs
+    if m.step_bytes is None or step is None or costs is None or costs.bandwidth is None:
+        return ""
+    read, bandwidth = SIZE.shown(m.step_bytes), SIZE.shown(costs.bandwidth)
+    return f" = {read} / ({_amount(step, 'ms')} · {bandwidth}/s)"
 
 
 def _amount(seconds: float, unit: str) -> str:

@@ -101,6 +101,10 @@ class Metrics:
     noisy: bool | None
     drift: float | None  # slowest block of a lane over its fastest, less 1; the worse lane
     wasted_share: float | None  # decode time spent drafting what was then thrown away
+    # Of the target in its body; None without one.
+    parameters: int | None
+    step_bytes: int | None  # weights that a step of one token reads
+    bandwidth_share: float | None  # of what a bare sum reads in the same time
     intervals: Intervals
     parts: Parts
 
@@ -166,7 +170,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     observed, expected = _ratio(accepted, len(tested)), expected_alpha(tested)
     tau = _ratio(_tokens(whole), len(whole))
     steps, lanes = _step_times(trace, whole), _lane_times(trace.baseline, rounds)
-    parts = _parts(trace, whole, steps, lanes)
+    parts, body = _parts(trace, whole, steps, lanes), trace.pair.target.body
     return Metrics(
         num_rounds=len(rounds),
         num_whole_rounds=len(whole),
@@ -195,6 +199,9 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         noisy=None if lanes.drift is None else lanes.drift > NOISE_LIMIT,
         drift=lanes.drift,
         wasted_share=_ratio(parts.wasted, parts.decoding),
+        parameters=body.parameters if body else None,
+        step_bytes=body.step_bytes if body else None,
+        bandwidth_share=_ratio(body.step_bytes if body else None, _summed_meanwhile(trace, steps)),
         intervals=_intervals(trace) if intervals else Intervals(coins=None, prompt=None),
         parts=parts,
     )
@@ -280,6 +287,12 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> _StepTimes:
         target=costs.target_step(context),
         verification=_verification(costs, context, gamma),
     )
+
+
+def _summed_meanwhile(trace: Trace, steps: _StepTimes) -> float | None:
+    """Bytes that a bare sum reads while the target makes one step."""
+    bandwidth = trace.step_costs.bandwidth if trace.step_costs else None
+    return None if bandwidth is None or steps.target is None else bandwidth * steps.target
 
 
 def _verification(costs: StepCosts, context: float, gamma: int) -> float | None:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from specviz.errors import ConfigError
+from specviz.record.bodies import BodyInfo
 from specviz.record.drafters import DRAFT_METHODS, DrafterName, DraftMethod
 from specviz.record.limits import LIMITS
 
@@ -211,9 +212,10 @@ class ModelInfo:
 
     name: str
     family: str
-    parameters: int
-    weights_sha256: str
+    parameters: int  # of what ran: with a body, those of the grown model
+    weights_sha256: str  # of the model's files, whatever body it has
     step: Literal["library", "lean"]
+    body: BodyInfo | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +224,11 @@ class PairInfo:
     target: ModelInfo
     draft: ModelInfo | None  # None for a drafter that is no model
     vocabulary: int
+
+    @property
+    def has_bodies(self) -> bool:
+        models = (self.target, self.draft)
+        return any(model is not None and model.body is not None for model in models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +277,8 @@ class StepCosts:
     # If the time ran out: the samples of the cost that has fewest; 0 means a first step or none.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
+    # Bytes a second that a bare sum read just before; measured only where a model has a body.
+    bandwidth: float | None = None
 
     @property
     def noisy(self) -> bool:

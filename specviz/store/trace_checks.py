@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from specviz.record.bodies import BodyInfo
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.trace import (
     TOP_ALTERNATIVES,
@@ -66,11 +67,18 @@ def _step_costs(made: StepCosts) -> str | None:
         return "is not a full table"
     if any(left >= right for left, right in zip(made.contexts, made.contexts[1:], strict=False)):
         return "has contexts out of order"
+    if made.bandwidth is not None and made.bandwidth <= 0:
+        return "has a bandwidth not above 0"
     if made.samples is not None and made.samples < 0:
         return "rests on fewer than no samples"
     if not all(1 < tokens <= len(made.target) for tokens in made.interpolated):
         return "has a cost between neighbours outside the table"
     return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
+
+
+def _body(made: BodyInfo) -> str | None:
+    sizes = (made.parameters, made.own_parameters, made.step_bytes)
+    return None if all(size > 0 for size in sizes) else "has a size not above 0"
 
 
 def _baseline(made: Baseline) -> str | None:
@@ -98,6 +106,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Candidate: _candidate,
     RoundTimes: _times,
     StepCosts: _step_costs,
+    BodyInfo: _body,
     Baseline: _baseline,
     Trace: _trace,
 }

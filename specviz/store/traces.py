@@ -11,28 +11,45 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
-from specviz.record.trace import StepCosts, Trace
+from specviz.record.trace import ModelInfo, PairInfo, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
-SCHEMA = 3  # 1 had no pieces, 2 no step costs cut short; the lowest that will do is written
+SCHEMA = 4  # 1 had no pieces, 2 no step costs cut short, 3 no bodies; the lowest that will do is
+# written
 KIND = "specviz.trace"
 
 
 def trace_to_json(trace: Trace) -> str:
-    fields, schema = fields_of(trace), SCHEMA
-    costs = trace.step_costs
-    if costs is None or costs.whole:
-        fields["step_costs"], schema = costs and _older_costs(costs), 2
-    if not trace.pieces:
+    """A part that a trace does without is left out, as before there was such a part."""
+    fields, schema = fields_of(trace), 1
+    if trace.pieces:
+        schema = 2
+    else:
         del fields["pieces"]
-        schema = schema if schema == SCHEMA else 1
+    costs, pair = trace.step_costs, trace.pair
+    if costs is None or costs.whole:
+        fields["step_costs"] = costs and _older(costs, "samples", "interpolated", "bandwidth")
+    else:
+        fields["step_costs"], schema = _older(costs, "bandwidth"), 3
+    if pair.has_bodies or (costs is not None and costs.bandwidth is not None):
+        fields["step_costs"], schema = costs, SCHEMA
+    else:
+        fields["pair"] = _without_bodies(pair)
     return to_json({"schema": schema, "kind": KIND, **fields})
 
 
-def _older_costs(costs: StepCosts) -> dict[str, object]:
-    later = ("samples", "interpolated")
-    return {name: each for name, each in fields_of(costs).items() if name not in later}
+def _without_bodies(pair: PairInfo) -> dict[str, object]:
+    fields = fields_of(pair)
+    for role, model in (("target", pair.target), ("draft", pair.draft)):
+        if model is not None:
+            fields[role] = _older(model, "body")
+    return fields
+
+
+def _older(value: StepCosts | ModelInfo, *later: str) -> dict[str, object]:
+    """Without the fields that came later."""
+    return {name: each for name, each in fields_of(value).items() if name not in later}
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from specviz.errors import SpecvizError
+from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Round, RunConfig, Trace
@@ -57,6 +58,14 @@ class CheckRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoomRequest:
+    """What this machine has for bodies of a pair; answered in about a second."""
+
+    id: str = field(default_factory=_new_id)
+    spec: PairSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
     id: str = field(default_factory=_new_id)
 
@@ -68,7 +77,9 @@ class EndCalibrationRequest:
     id: str = field(default_factory=_new_id)
 
 
-Request = RunRequest | PrepareRequest | CheckRequest | UnloadRequest | EndCalibrationRequest
+Request = (
+    RunRequest | PrepareRequest | CheckRequest | RoomRequest | UnloadRequest | EndCalibrationRequest
+)
 
 
 # Signals
@@ -172,6 +183,7 @@ class RequestEnded:
     error: SpecvizError | None = None
     broken_off: bool = False  # by a signal
     check: PairCheck | None = None
+    room: BodyRoom | None = None
 
 
 Event = (

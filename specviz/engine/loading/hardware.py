@@ -28,6 +28,8 @@ _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02
 _MIN_REPEATS = 2
 _LONG_TIMING = 0.25  # seconds
+_SUMMED_BYTES = 1 << 27
+_SUMMING_SECONDS = 0.1
 _LARGE_MODEL = 100_000_000  # parameters
 
 
@@ -88,6 +90,25 @@ def free_memory(device: torch.device) -> int | None:
     if device.type != "cpu":
         return None
     return psutil.virtual_memory().available + psutil.swap_memory().free
+
+
+def read_bandwidth(device: torch.device) -> float:
+    """Bytes a second that a bare sum reads from memory beyond the caches, on the present threads.
+
+    The fastest of some sums, since the others were disturbed; it takes about 0.3 s at most.
+    """
+    numbers = torch.empty(_SUMMED_BYTES // 4, device=device).fill_(1.0)  # every page is written
+    spent: list[float] = []
+    _sum_seconds(numbers)
+    while len(spent) < _MIN_REPEATS or (sum(spent) < _SUMMING_SECONDS and len(spent) < 20):
+        spent.append(_sum_seconds(numbers))
+    return numbers.nbytes / min(spent)
+
+
+def _sum_seconds(numbers: torch.Tensor) -> float:
+    begin = time.perf_counter()
+    numbers.sum().item()  # which waits for a GPU
+    return time.perf_counter() - begin
 
 
 def describe(device: torch.device, dtype: torch.dtype) -> Environment:

@@ -19,6 +19,7 @@ from specviz.errors import SpecvizError
 from specviz.measure.forecast import make_outlook
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
@@ -33,6 +34,7 @@ from specviz.worker.messages import (
     PrepareRequest,
     Request,
     RequestEnded,
+    RoomRequest,
     RunRecord,
     RunRequest,
     RunRound,
@@ -74,7 +76,7 @@ class Process:
 
     def _answer(self, request: Request) -> None:
         try:
-            check = self._do(request)
+            ended = self._do(request)
         except Interrupted:
             self._end(request, RequestEnded(request_id=request.id, broken_off=True))
         except SpecvizError as error:
@@ -85,7 +87,7 @@ class Process:
             traceback.print_exc()
             self._end(request, RequestEnded(request_id=request.id, error=_unexpected(error)))
         else:
-            self._end(request, RequestEnded(request_id=request.id, check=check))
+            self._end(request, ended)
 
     def _end(self, request: Request, ended: RequestEnded) -> None:
         self._inbox.forget(request.id)
@@ -93,7 +95,7 @@ class Process:
         self._pairs.tell_memory()
         self._send(ended)
 
-    def _do(self, request: Request) -> PairCheck | None:
+    def _do(self, request: Request) -> RequestEnded:
         match request:
             case RunRequest():
                 self._run(request)
@@ -101,12 +103,14 @@ class Process:
                 pair = self._pairs.load(request.spec, request.id)
                 self._idle_tasks.warm_up(request.spec, pair, fresh=request.fresh)
             case CheckRequest():
-                return _check(request)
+                return RequestEnded(request_id=request.id, check=_check(request))
+            case RoomRequest():
+                return RequestEnded(request_id=request.id, room=_room(request))
             case EndCalibrationRequest():
                 self._idle_tasks.end_calibration()
             case UnloadRequest():
                 self._pairs.unload()
-        return None
+        return RequestEnded(request_id=request.id)
 
     def _run(self, request: RunRequest) -> None:
         pair = self._pairs.load(request.spec, request.id)
@@ -168,6 +172,12 @@ def _check(request: CheckRequest) -> PairCheck:
     from specviz.engine import check_pair
 
     return check_pair(request.spec, present=True, prompts=request.prompts, chat=request.chat)
+
+
+def _room(request: RoomRequest) -> BodyRoom:
+    from specviz.engine import body_room
+
+    return body_room(request.spec)
 
 
 def _unexpected(error: Exception) -> SpecvizError:

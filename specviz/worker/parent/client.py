@@ -34,6 +34,7 @@ from specviz.worker.messages import (
     PrepareRequest,
     Request,
     RequestEnded,
+    RoomRequest,
     RunRecord,
     RunRequest,
     RunRound,
@@ -46,6 +47,7 @@ from specviz.worker.parent.handles import (
     PairState,
     PairStatus,
     QueuedRequest,
+    Room,
     Run,
     RunState,
     end_run,
@@ -53,7 +55,7 @@ from specviz.worker.parent.handles import (
 from specviz.worker.parent.link import Link
 from specviz.worker.process_end import failed_start, unexpected_end
 
-__all__ = ["Check", "Outlook", "PairState", "PairStatus", "Run", "RunState", "Worker"]
+__all__ = ["Check", "Outlook", "PairState", "PairStatus", "Room", "Run", "RunState", "Worker"]
 
 _log = logging.getLogger(__name__)
 
@@ -154,6 +156,13 @@ class Worker:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
             self._join(QueuedRequest(request=request, check=check))
         return check
+
+    def room(self, spec: PairSpec) -> Room:
+        """Queue the question what the machine has for bodies of a pair."""
+        room = Room(spec)
+        with self._lock:
+            self._join(QueuedRequest(request=RoomRequest(spec=spec), room=room))
+        return room
 
     def end_calibration(self) -> None:
         """Measure step costs again no longer; the stored ones stay."""
@@ -354,6 +363,8 @@ class Worker:
             self._loading_ended(event.error)
         if queued.check is not None:
             queued.check.end(event.check, event.error)
+        if queued.room is not None:
+            queued.room.end(event.room, event.error)
         if queued.run is not None and not queued.run.finished:
             end_run(queued.run, event)
             self._ended.append(queued.run)
@@ -400,8 +411,7 @@ class Worker:
             self._ended.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
         for queued in self._requests():
-            if queued.check is not None:
-                queued.check.end(None, closed)
+            queued.fail(closed)
         self._active, self._wanted, self._listening = None, None, False
         self._calibrating = False
         self._queue.clear()

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Event
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from specviz.errors import SpecvizError
+from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
 from specviz.record.token_text import added_texts, emitted_tokens
@@ -25,6 +26,7 @@ from specviz.record.trace import (
 )
 from specviz.worker.messages import Request, RequestEnded
 
+T = TypeVar("T")
 PairState = Literal["none", "loading", "ready", "failed"]
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
 FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
@@ -133,12 +135,12 @@ class Run:
         )
 
 
-class Check:
-    """The check of a pair; once ``done``, it has a result or an error."""
+class Answer(Generic[T]):
+    """What is asked about a pair; once ``done``, it has a result or an error."""
 
     def __init__(self, spec: PairSpec) -> None:
         self.spec = spec
-        self.result: PairCheck | None = None
+        self.result: T | None = None
         self.error: SpecvizError | None = None
         self._over = Event()
 
@@ -150,10 +152,18 @@ class Check:
         """Wait until it is done; says whether it is."""
         return self._over.wait(seconds)
 
-    def end(self, result: PairCheck | None, error: SpecvizError | None) -> None:
+    def end(self, result: T | None, error: SpecvizError | None) -> None:
         self.result = result
         self.error = error
         self._over.set()
+
+
+class Check(Answer[PairCheck]):
+    """The check of a pair."""
+
+
+class Room(Answer[BodyRoom]):
+    """What the machine has for bodies of a pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +192,19 @@ class QueuedRequest:
     request: Request
     run: Run | None = None
     check: Check | None = None
+    room: Room | None = None
+
+    def fail(self, error: SpecvizError) -> None:
+        """End what was asked about a pair; a run is ended by its own rules."""
+        for answer in (self.check, self.room):
+            if answer is not None:
+                answer.end(None, error)
 
     def lose(self, error: SpecvizError) -> None:
         """Called when the process died while it was at this request."""
         if self.run is not None and not self.run.finished:
             self.run.end("failed", error)
-        if self.check is not None:
-            self.check.end(None, error)
+        self.fail(error)
 
 
 def end_run(run: Run, event: RequestEnded) -> None:
