@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.engine.kernels.readiness import ready
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
@@ -134,6 +135,10 @@ def _prove(
         with explained(side.source.name, "model"):
             compatibility.require_numbers(models[side.role], side.source.name)
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
+    if opened.device.type == "cpu":
+        text = "preparing the step; the first time on a machine this takes seconds"
+        tell(Progress(activity="loading", text=text))
+        ready(opened.dtype)
     with explained(opened.sides[0].source.name, "step"):
         return compatibility.take_bodies(models, vocabulary, step)
 
