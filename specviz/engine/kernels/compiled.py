@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -72,4 +71,4 @@ def _folder() -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return ""
-    return str(folder) if os.access(folder, os.W_OK) else ""
+    return str(folder)
