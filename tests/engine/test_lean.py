@@ -60,6 +60,10 @@ def both(shape: str) -> tuple[PreTrainedModel, LibraryStep, LeanStep]:
     return model, LibraryStep(model, 320), LeanStep(weights, 320, 200)
 
 
+def in_precision(model: Any, dtype: torch.dtype) -> PreTrainedModel:
+    return model.to(dtype)
+
+
 def lean_step(model: PreTrainedModel) -> LeanStep:
     weights = LeanWeights.take(model)
     assert weights is not None
@@ -112,7 +116,7 @@ def test_the_logits_are_those_of_one_forward(shape: str) -> None:
 def test_half_precision_rounds_as_the_library_does(shape: str, dtype: torch.dtype) -> None:
     """As far from the library as torch's own step is, within a factor of two."""
     family, changes = SHAPES[shape]
-    model = stir(tiny_model(family, sigma=0.05, **changes)).to(dtype)
+    model = in_precision(stir(tiny_model(family, sigma=0.05, **changes)), dtype)
     compiled, in_torch, library = lean_step(model), lean_step(model), LibraryStep(model, 320)
     in_torch._compiled = None
     far: dict[str, float] = {"compiled": 0.0, "torch": 0.0}
@@ -132,7 +136,7 @@ def test_the_bits_depend_neither_on_what_is_fed_together_nor_on_threads(
     monkeypatch: pytest.MonkeyPatch, shape: str, dtype: torch.dtype
 ) -> None:
     family, changes = SHAPES[shape]
-    model, tokens = stir(tiny_model(family, sigma=0.2, **changes)).to(dtype), ids(34)
+    model, tokens = in_precision(stir(tiny_model(family, sigma=0.2, **changes)), dtype), ids(34)
 
     def logits(threads: int, sizes: list[int]) -> torch.Tensor:
         monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

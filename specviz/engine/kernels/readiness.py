@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, multiply, step
+from specviz.engine.kernels.survey import survey
 from specviz.engine.kernels.tensors import address, array, like, scratch
 
 
@@ -21,6 +22,16 @@ def ready(dtype: torch.dtype) -> bool:
         _multiply_little(dtype)
         _step_without_layers(dtype)
     except Exception:  # whatever a compiler may raise on a machine that nobody has seen
+        return False
+    return survey_ready()
+
+
+@cache
+def survey_ready() -> bool:
+    """The same for the record's kernel, which is one for all number types."""
+    try:
+        _survey_little()
+    except Exception:
         return False
     return True
 
@@ -61,3 +72,19 @@ def _step_without_layers(dtype: torch.dtype) -> None:
     )
     if not (logits == 4.0).all():
         raise ArithmeticError("A step is wrong.")
+
+
+def _survey_little() -> None:
+    law, facts = np.full((1, 4), 0.25, np.float32), np.empty((7, 1))
+    survey(
+        law,
+        law,
+        law,
+        law,
+        np.zeros(1, np.int64),
+        scratch(3, 1, 4),
+        np.empty((3, 1, 4), np.int64),
+        facts,
+    )
+    if facts[0, 0] != 0.25 or facts[6, 0] != 0.0:
+        raise ArithmeticError("A survey is wrong.")
