@@ -1,10 +1,18 @@
-"""What holds for every test: random examples are the same each time, and none is timed."""
+"""What holds for every test: random examples are the same each time, and none is timed.
+
+Compiled kernels are kept beside the tests' other caches, whatever home a test gives itself.
+"""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 from hypothesis import settings
 
 
 def pytest_configure() -> None:
+    kept = Path(__file__).parent.parent / ".pytest_cache" / "kernels"
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
     settings.register_profile("specviz", deadline=None, derandomize=True)
     settings.load_profile("specviz")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-MODELS = {"torch", "transformers", "accelerate", "safetensors"}
+MODELS = {"torch", "transformers", "accelerate", "safetensors", "numba", "llvmlite"}
 PAGE = {"streamlit"}
 LIGHT = (
     "specviz",

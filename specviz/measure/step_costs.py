@@ -54,7 +54,8 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
     parts = (
         f"target {models.target.weights_sha256} draft {draft} step {models.target.step}",
         f"{environment.device} {environment.device_name} {environment.dtype}",
-        f"threads {environment.threads} torch {environment.versions.get('torch', '')}",
+        f"threads {environment.threads} torch {environment.versions.get('torch', '')} "
+        f"numba {environment.versions.get('numba', '')}",
         f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
         *_bodies(models),
     )

@@ -7,29 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import platformdirs
-
 from specviz.errors import SpecvizError
+from specviz.folders import data_folder
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 from specviz.store.files import no_number, read_file, to_json, write_file
 
 SCHEMA = 1
 
 T = TypeVar("T")
-
-
-def data_folder() -> Path:
-    """Where specviz keeps its own files: SPECVIZ_HOME, or the platform's place for such data."""
-    if home := os.environ.get("SPECVIZ_HOME"):
-        return Path(home)
-    folder = platformdirs.user_data_path("specviz", appauthor=False)
-    if not folder.is_absolute():  # what it answers for a person without a home
-        raise RuntimeError("There is no home folder.")
-    return folder
 
 
 def save_value(kind: str, key: str, value: Any) -> bool:

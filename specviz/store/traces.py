@@ -15,8 +15,8 @@ from specviz.record.trace import ModelInfo, PairInfo, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
-SCHEMA = 4  # 1 had no pieces, 2 no step costs cut short, 3 no bodies; the lowest that will do is
-# written
+# 1 had no pieces, 2 no step costs cut short, 3 no bodies; the lowest that will do is written.
+SCHEMA = 4
 KIND = "specviz.trace"
 
 

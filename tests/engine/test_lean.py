@@ -8,12 +8,14 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from specviz.engine.model import compiled_step
 from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.engine.model.steps import LibraryStep, Step
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 
 LEAN = ("llama", "mistral", "qwen2", "qwen3")
 TOLERANCE = 1e-4
+HALF = (torch.bfloat16, torch.float16)
 LLAMA3_ROPE = {
     "rope_type": "llama3",
     "rope_theta": 10_000.0,
@@ -58,6 +60,17 @@ def both(shape: str) -> tuple[PreTrainedModel, LibraryStep, LeanStep]:
     return model, LibraryStep(model, 320), LeanStep(weights, 320, 200)
 
 
+def in_precision(model: Any, dtype: torch.dtype) -> PreTrainedModel:
+    return model.to(dtype)
+
+
+def lean_step(model: PreTrainedModel) -> LeanStep:
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    assert weights.compiled is not None
+    return LeanStep(weights, 320, 200)
+
+
 def ids(count: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(320, (count,), generator=torch.Generator().manual_seed(seed))
 
@@ -96,6 +109,74 @@ def test_the_logits_are_those_of_one_forward(shape: str) -> None:
     with torch.inference_mode():
         whole = model(tokens[None]).logits[0]
     torch.testing.assert_close(torch.cat(parts), whole, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_half_precision_rounds_as_the_library_does(shape: str, dtype: torch.dtype) -> None:
+    """As far from the library as torch's own step is, within a factor of two."""
+    family, changes = SHAPES[shape]
+    model = in_precision(stir(tiny_model(family, sigma=0.05, **changes)), dtype)
+    compiled, in_torch, library = lean_step(model), lean_step(model), LibraryStep(model, 320)
+    in_torch._compiled = None
+    far: dict[str, float] = {"compiled": 0.0, "torch": 0.0}
+    for number, count in enumerate((17, 1, 6, 2, 30, 1, 9)):
+        expected = library.feed(ids(count, number), count)
+        for name, step in (("compiled", compiled), ("torch", in_torch)):
+            difference = step.feed(ids(count, number), count) - expected
+            far[name] = max(far[name], float(difference.abs().max()))
+    assert compiled.hidden is not None
+    assert compiled.hidden.dtype == dtype
+    assert far["compiled"] <= 2 * far["torch"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF], ids=str)
+def test_the_bits_depend_neither_on_what_is_fed_together_nor_on_threads(
+    monkeypatch: pytest.MonkeyPatch, shape: str, dtype: torch.dtype
+) -> None:
+    family, changes = SHAPES[shape]
+    model, tokens = in_precision(stir(tiny_model(family, sigma=0.2, **changes)), dtype), ids(34)
+
+    def logits(threads: int, sizes: list[int]) -> torch.Tensor:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        step = lean_step(model)
+        return torch.cat([step.feed(part, len(part)) for part in tokens.split(sizes)])
+
+    one_by_one = logits(1, [1] * 34)
+    for threads in (1, 2, 3):
+        for sizes in ([17, 17], [6, 5, 4, 3, 2, 1, 13], [7, 8, 9, 10]):
+            assert torch.equal(logits(threads, sizes), one_by_one)
+
+
+def test_the_step_runs_in_torch_where_the_kernels_do_not_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled_step, "ready", lambda dtype: False)
+    model = stir(tiny_model("llama", sigma=0.2))
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    assert weights.compiled is None
+    lean, library = LeanStep(weights, 320, 200), LibraryStep(model, 320)
+    for number, count in enumerate((9, 1, 6)):
+        same(library, lean, ids(count, number), count)
+
+
+def test_a_float64_model_runs_in_torch() -> None:
+    weights = LeanWeights.take(tiny_model("llama").double())
+    assert weights is not None
+    assert weights.compiled is None
+
+
+def test_the_cache_is_filled_to_its_last_place() -> None:
+    model = stir(tiny_model("llama", sigma=0.2))
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    lean, library = LeanStep(weights, 320, 25), LibraryStep(model, 320)
+    for number, count in enumerate((17, 6, 1, 1)):
+        same(library, lean, ids(count, number), count)
+    with pytest.raises(AssertionError):
+        lean.feed(ids(1), 1)
 
 
 def test_a_stirred_model_is_another_model() -> None:

@@ -67,7 +67,8 @@ def test_the_environment_says_where_it_ran(llama_pair: Pair) -> None:
     place = llama_pair.environment
     assert (place.device, place.dtype, place.threads) == ("cpu", "float32", 1)
     assert place.cpu
-    assert set(place.versions) == {"python", "torch", "transformers", "tokenizers", "specviz"}
+    libraries = {"torch", "transformers", "tokenizers", "numba"}
+    assert set(place.versions) == {"python", "specviz"} | libraries
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -7,31 +7,68 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from specviz.engine.kernels.step import MOST_ROWS
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
-from specviz.engine.model.products import Product, may_pack, with_products
+from specviz.engine.model.products import ProductLayer, with_products
 from specviz.engine.model.steps import LibraryStep
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
 
-ROWS = (1, 2, 6, 17, 64)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+ROWS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 18, 64)
+
+
+def layer(dtype: torch.dtype, bias: bool, places: int = 97, width: int = 67) -> nn.Linear:
+    """Neither its width nor its number of rows is a multiple of anything."""
+    made = nn.Linear(width, places, bias=bias).requires_grad_(False)
+    generator = torch.Generator().manual_seed(places)
+    for parameter in made.parameters():
+        parameter.normal_(generator=generator)
+    return made.to(dtype)
+
+
+def rows_of_x(count: int, dtype: torch.dtype, width: int = 67) -> torch.Tensor:
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(count)).to(dtype)
 
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("packed_from", [0, 1 << 40], ids=["packed", "transposed"])
-def test_every_kernel_gives_the_product(
-    monkeypatch: pytest.MonkeyPatch, rows: int, bias: bool, packed_from: int
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_product_is_the_layer(rows: int, bias: bool, dtype: torch.dtype) -> None:
+    own, x = layer(dtype, bias), rows_of_x(rows, dtype)
+    offset = None if own.bias is None else own.bias.double()
+    expected = F.linear(x.double(), own.weight.double(), offset)
+    given = ProductLayer(own)(x)
+    assert given.dtype == dtype
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 8e-3, torch.float16: 1e-3}[dtype]
+    torch.testing.assert_close(given.double(), expected, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_bits_of_a_row_depend_on_no_other_row(dtype: torch.dtype) -> None:
+    product, x = ProductLayer(layer(dtype, True)), rows_of_x(MOST_ROWS, dtype)
+    alone = torch.cat([product(row[None]) for row in x])
+    for count in range(2, MOST_ROWS + 1):
+        assert torch.equal(product(x[:count]), alone[:count])
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_bits_do_not_depend_on_the_threads(
+    monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    monkeypatch.setattr(products, "_PACKED_FROM", packed_from)
-    generator = torch.Generator().manual_seed(rows)
-    weight = torch.randn(96, 64, generator=generator)
-    offset = torch.randn(96, generator=generator) if bias else None
-    x = torch.randn(rows, 64, generator=generator)
-    expected = F.linear(x.double(), weight.double(), None if offset is None else offset.double())
-    for pack in (True, False):
-        with torch.inference_mode():
-            given = Product(weight, offset, pack=pack)(x)
-        torch.testing.assert_close(given.double(), expected, rtol=1e-5, atol=1e-4)
+    monkeypatch.setattr(products, "_SHARED_FROM", 1)
+    product, x = ProductLayer(layer(torch.float32, True)), rows_of_x(6, torch.float32)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    alone = product(x)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert torch.equal(product(x), alone)
+
+
+def test_any_shape_of_x_is_taken() -> None:
+    own, x = layer(torch.float32, True), rows_of_x(12, torch.float32)
+    torch.testing.assert_close(ProductLayer(own)(x.view(3, 2, 2, 67)), own(x.view(3, 2, 2, 67)))
+    apart = rows_of_x(67, torch.float32, 5).t()  # its rows do not lie one after another
+    torch.testing.assert_close(ProductLayer(own)(apart), own(apart))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -60,17 +97,7 @@ def test_the_library_step_runs_on_products() -> None:
 
 def test_products_that_give_other_logits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt_neox")
-    true_product = Product.__call__
-    monkeypatch.setattr(Product, "__call__", lambda self, x: true_product(self, x) * 1.1)
+    true_product = ProductLayer.__call__
+    monkeypatch.setattr(ProductLayer, "__call__", lambda self, x: true_product(self, x) * 1.1)
     weights, _ = take_step_weights({"target": model}, VOCABULARY, "library")
     assert weights["target"] is model
-
-
-def test_large_and_half_precision_models_keep_their_plain_layers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model = tiny_model("gpt_neox")
-    assert may_pack(model)
-    assert not may_pack(tiny_model("gpt_neox").bfloat16())
-    monkeypatch.setattr(products, "_PACKED_LIMIT", 1000)
-    assert not may_pack(model)

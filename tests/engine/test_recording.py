@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from specviz.engine import speculate
+from specviz.engine.decoding import recording
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.recording import Recorder, top_of
 from specviz.engine.decoding.sampling import Sampler, one_hot
@@ -56,11 +57,13 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("size", [12, 4_000, 40_000])
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernel", "torch"])
+@pytest.mark.parametrize("size", [9, 12, 4_000, 40_001])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 def test_an_insight_holds_both_laws_and_their_difference(
-    sampling: dict[str, Any], size: int
+    monkeypatch: pytest.MonkeyPatch, sampling: dict[str, Any], size: int, kernels: bool
 ) -> None:
+    monkeypatch.setattr(recording, "survey_ready", lambda: kernels)
     settings = RunConfig(**sampling)
     sampler = Sampler(settings)
     generator = torch.Generator().manual_seed(size)

@@ -113,6 +113,7 @@ def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
         "device": replace(place, device="cuda"),
         "device name": replace(place, device_name="Another"),
         "torch": replace(place, versions=place.versions | {"torch": "1.0"}),
+        "numba": replace(place, versions=place.versions | {"numba": "1.0"}),
     }
     infos = {
         "target": replace(models, target=replace(models.target, weights_sha256="other")),

@@ -1,17 +1,22 @@
 """The record of a round: what both models thought at every candidate's position.
 
-All positions are handled at once, and one transfer brings the result to the host.
+On a CPU a kernel reads every distribution once; elsewhere all positions are handled at once and
+few transfers bring the result to the host.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
+import numpy as np
 import torch
 
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.verify import Lossless, Rule
+from specviz.engine.kernels.readiness import survey_ready
+from specviz.engine.kernels.survey import survey
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight
 
@@ -31,7 +36,7 @@ class CandidateRecord:
 class Recorder:
     """Makes the insights of a run's rounds in one workspace, so that no round allocates its own.
 
-    The workspace holds the draft's rows, then the target's, then the residual's.
+    The workspace holds the draft's rows, then the target's, where they are not the run's own.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -67,18 +72,16 @@ class Recorder:
         certain = proposal.logits is None
         draft_logits = proposal.probs if proposal.logits is None else proposal.logits
         logits = (draft_logits, target_logits[:count])
-        rows = self._rows(3 * count, target_probs)
-        draft, target, residual = rows[:count], rows[count : 2 * count], rows[2 * count :]
-        if self._temperature > 0.0 or certain:
-            draft.copy_(proposal.probs)
-        else:
-            torch.softmax(draft_logits, -1, out=draft)
-        if self._temperature > 0.0:
-            target.copy_(target_probs[:count])
-        else:
-            torch.softmax(logits[1], -1, out=target)
-        torch.sub(target, draft, out=residual).clamp_(min=0.0)
-        return self._write_down(proposal.token_ids, rows, logits)
+        laws = (proposal.probs, target_probs[:count])
+        if self._temperature <= 0.0:
+            space = self._rows(2 * count, target_probs)
+            drafted = proposal.probs
+            if not certain:
+                drafted = torch.softmax(draft_logits, -1, out=space[:count])
+            laws = (drafted, torch.softmax(logits[1], -1, out=space[count:]))
+        on_host = laws[1].device.type == "cpu" and survey_ready()
+        find = _survey if on_host else _survey_in_torch
+        return self._write_down(find(laws, logits, proposal.token_ids))
 
     def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
         if self._space is None or self._space.shape[0] < count:
@@ -87,29 +90,22 @@ class Recorder:
             )
         return self._space[:count]
 
-    def _write_down(
-        self,
-        candidates: torch.Tensor,
-        rows: torch.Tensor,
-        logits: tuple[torch.Tensor, torch.Tensor],
-    ) -> list[Insight]:
-        """Bring a few numbers of every row to the host, to save device calls."""
-        count = candidates.shape[0]
-        top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
-        own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])
-        scales = [1.0] * (2 * count) + totals
+    def _write_down(self, found: _Survey) -> list[Insight]:
+        count = len(found.totals)
+        scales = [1.0] * (2 * count) + found.totals
         tops = [
             _alternatives(ids, probs, scale, self._table.texts)
-            for ids, probs, scale in zip(top_ids.tolist(), top_probs.tolist(), scales, strict=True)
+            for ids, probs, scale in zip(found.top_ids, found.top_probs, scales, strict=True)
         ]
         temperature = self._temperature or 1.0
         entropies = [
-            _entropy(likeliest[i], mean[i], temperature, tops[i].probs[0]) for i in range(2 * count)
+            _entropy(found.likeliest[i], found.mean[i], temperature, tops[i].probs[0])
+            for i in range(2 * count)
         ]
         return [
             Insight(
-                draft_prob=own[i],
-                target_prob=own[count + i],
+                draft_prob=found.own[i],
+                target_prob=found.own[count + i],
                 draft_entropy=entropies[i],
                 target_entropy=entropies[count + i],
                 draft_top=tops[i],
@@ -118,6 +114,55 @@ class Recorder:
             )
             for i in range(count)
         ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """Of the draft's rows, then the target's; the tops of the residual's, too."""
+
+    top_ids: list[list[int]]  # [3 * count]
+    top_probs: list[list[float]]
+    own: list[float]  # the candidates' probabilities [2 * count]
+    likeliest: list[float]  # the likeliest tokens' logits [2 * count]
+    mean: list[float]  # the mean logits [2 * count]
+    totals: list[float]  # of the residuals [count]
+
+
+_Two: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
+
+
+def _survey(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
+    count, size = laws[0].shape
+    shape = (3, count, min(TOP_ALTERNATIVES, size))
+    top_probs, top_ids = np.empty(shape, np.float32), np.empty(shape, np.int64)
+    facts = np.empty((7, count))
+    rows = [each.contiguous().numpy() for each in (*laws, *logits)]
+    survey(*rows, candidates.numpy(), top_probs, top_ids, facts)
+    values = facts.reshape(-1).tolist()
+    pair = 2 * count
+    return _Survey(
+        top_ids=top_ids.reshape(3 * count, -1).tolist(),
+        top_probs=top_probs.reshape(3 * count, -1).tolist(),
+        own=values[:pair],
+        likeliest=values[pair : 2 * pair],
+        mean=values[2 * pair : 3 * pair],
+        totals=values[3 * pair :],
+    )
+
+
+def _survey_in_torch(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
+    """All positions at once; two transfers bring the result to the host."""
+    rows = torch.cat((*laws, (laws[1] - laws[0]).clamp_(min=0.0)))
+    top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
+    own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])
+    return _Survey(
+        top_ids=top_ids.tolist(),
+        top_probs=top_probs.tolist(),
+        own=own,
+        likeliest=likeliest,
+        mean=mean,
+        totals=totals,
+    )
 
 
 def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> list[list[float]] | None:

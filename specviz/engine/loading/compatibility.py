@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import StepWeights
-from specviz.engine.model.products import may_pack, with_products
+from specviz.engine.model.products import ProductLayer, with_products
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.errors import PairError
 
@@ -231,9 +231,9 @@ def _without_lean(
 
 def _library_weights(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
     """The model with faster products where it gains from them and gives the same logits."""
-    if not may_pack(model):
-        return model
     twin = with_products(model)
+    if not any(isinstance(module, ProductLayer) for module in twin.modules()):
+        return model
     return twin if _agrees(LibraryStep(twin, vocabulary), model, vocabulary) else model
 
 

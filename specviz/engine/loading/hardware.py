@@ -113,7 +113,7 @@ def _sum_seconds(numbers: torch.Tensor) -> float:
 
 def describe(device: torch.device, dtype: torch.dtype) -> Environment:
     cpu = _cpu_name()
-    packages = ("torch", "transformers", "tokenizers")
+    packages = ("torch", "transformers", "tokenizers", "numba")
     return Environment(
         device=str(device),
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.engine.kernels.readiness import ready
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
@@ -61,7 +62,7 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
     _prove(opened, models, tell)
     for side in opened.sides:
         models[side.role] = _grown(side, models.pop(side.role), opened.vocabulary, tell)
-    weights, notices = _step_weights(opened, models, spec.step)
+    weights, notices = _step_weights(opened, models, spec.step, tell)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *notices)
@@ -177,8 +178,12 @@ def _grown(side: Side, model: PreTrainedModel, vocabulary: int, tell: Tell) -> P
 
 
 def _step_weights(
-    opened: OpenPair, models: dict[str, PreTrainedModel], step: str
+    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
+    if opened.device.type == "cpu":
+        text = "preparing the step; the first time on a machine this takes seconds"
+        tell(Progress(activity="loading", text=text))
+        ready(opened.dtype)
     with explained(opened.sides[0].source.name, "step"):
         return compatibility.take_step_weights(models, opened.vocabulary, step)
 

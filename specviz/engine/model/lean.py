@@ -2,8 +2,9 @@
 
 Llama, Mistral, Qwen2, Qwen3 and whatever else has their shape. Weights are taken from the
 loaded transformers model: q, k, v and gate, up are each joined into one matrix, and the
-model's own parameters become views into it, so nothing is held twice except packed weights.
-Caches are allocated once and rollback is a length. A configuration that is not fully
+model's own parameters become views into it, so nothing is held twice. On a CPU a feed of few
+tokens is one call of machine code (``compiled_step.py``); longer ones, and other devices, are
+torch's. Caches are allocated once and rollback is a length. A configuration that is not fully
 supported gives None, and the loader compares the logits with the library's before it
 trusts this path.
 """
@@ -18,7 +19,8 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from specviz.engine.model.products import Product, may_pack
+from specviz.engine.kernels.step import MOST_ROWS
+from specviz.engine.model.compiled_step import CompiledStep, CompiledWeights
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
@@ -31,20 +33,31 @@ class Norm:
     library's own order of rounding is kept.
     """
 
-    __slots__ = ("_eps", "_floor", "_scaled", "_weight")
+    __slots__ = ("_floor", "_scaled", "eps", "weight")
 
     def __init__(self, weight: torch.Tensor, eps: float) -> None:
         width = weight.shape[0]
-        self._weight = weight
-        self._eps = eps
+        self.weight = weight
+        self.eps = eps
         self._scaled = weight * width**0.5 if weight.dtype == torch.float32 else None
         self._floor = torch.tensor((width * eps) ** 0.5, device=weight.device)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if self._scaled is None:
-            return F.rms_norm(x.float(), x.shape[-1:], None, self._eps).to(x) * self._weight
+            return F.rms_norm(x.float(), x.shape[-1:], None, self.eps).to(x) * self.weight
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x.div(torch.hypot(length, self._floor)).mul_(self._scaled)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """A matrix product, with a bias or without."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight, self.bias)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -73,6 +86,7 @@ class LeanWeights:
     head_width: int
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
+    compiled: CompiledWeights | None  # None on other devices
 
     @staticmethod
     def take(model: PreTrainedModel) -> LeanWeights | None:
@@ -82,20 +96,33 @@ class LeanWeights:
         config: Any = model.config
         body: Any = model.model
         head: Any = model.lm_head
-        pack = may_pack(model)
+        embedding = body.embed_tokens.weight
+        layers = tuple(
+            _take_layer(layer, config, _window(config, i)) for i, layer in enumerate(body.layers)
+        )
+        heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+        head_width = body.layers[0].self_attn.head_dim
         return LeanWeights(
-            embedding=body.embed_tokens.weight,
-            layers=tuple(
-                _take_layer(layer, config, _window(config, i), pack)
-                for i, layer in enumerate(body.layers)
-            ),
+            embedding=embedding,
+            layers=layers,
             norm=Norm(body.norm.weight, config.rms_norm_eps),
-            head=Product(head.weight, head.bias, pack=pack),
-            heads=config.num_attention_heads,
-            key_heads=config.num_key_value_heads,
-            head_width=body.layers[0].self_attn.head_dim,
+            head=Product(head.weight, head.bias),
+            heads=heads,
+            key_heads=key_heads,
+            head_width=head_width,
             inverse_frequencies=body.rotary_emb.inv_freq.float(),
             rope_scale=float(body.rotary_emb.attention_scaling),
+            compiled=CompiledWeights.of(
+                map(_columns, layers),
+                (embedding, body.norm.weight, head.weight, head.bias),
+                eps=config.rms_norm_eps,
+                head_eps=layers[0].query_norm.eps if layers[0].query_norm else 0.0,
+                width=embedding.shape[1],
+                heads=heads,
+                key_heads=key_heads,
+                head_width=head_width,
+                feed_forward=layers[0].down.weight.shape[1],
+            ),
         )
 
 
@@ -131,6 +158,11 @@ class LeanStep:
         self._cos, self._sin = _rotary_table(weights, capacity)
         self._windows = {layer.window for layer in weights.layers}
         self._layer_caches = list(zip(weights.layers, self._keys, self._values, strict=True))
+        self._compiled = None
+        if weights.compiled is not None:
+            self._compiled = CompiledStep(
+                weights.compiled, self._keys, self._values, self._cos, self._sin
+            )
 
     @property
     def length(self) -> int:
@@ -150,6 +182,17 @@ class LeanStep:
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        count = token_ids.shape[0]
+        assert self._length + count <= self._capacity
+        if self._compiled is None or count > MOST_ROWS:
+            return self._feed_in_torch(token_ids, num_logits)
+        logits, self._hidden = self._compiled.feed(
+            token_ids, self._length, num_logits, self._vocabulary
+        )
+        self._length += count
+        return logits
+
+    def _feed_in_torch(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         weights = self._weights
         span = self._span(token_ids.shape[0])
         x = F.embedding(token_ids, weights.embedding)
@@ -163,7 +206,6 @@ class LeanStep:
 
     def _span(self, count: int) -> _Span:
         begin, end = self._length, self._length + count
-        assert end <= self._capacity
         masks = {window: _mask(window, begin, end, self._weights) for window in self._windows}
         return _Span(begin, end, self._cos[begin:end], self._sin[begin:end], masks)
 
@@ -249,19 +291,41 @@ def _window(config: Any, index: int) -> int | None:
     return window
 
 
-def _take_layer(layer: Any, config: Any, window: int | None, pack: bool) -> LeanLayer:
+def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
     attention, feed_forward, eps = layer.self_attn, layer.mlp, config.rms_norm_eps
     return LeanLayer(
         attention_norm=Norm(layer.input_layernorm.weight, eps),
-        qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj), pack),
+        qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj)),
         query_norm=_head_norm(attention, "q_norm"),
         key_norm=_head_norm(attention, "k_norm"),
-        output=Product(attention.o_proj.weight, attention.o_proj.bias, pack=pack),
+        output=Product(attention.o_proj.weight, attention.o_proj.bias),
         feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
-        gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj), pack),
-        down=Product(feed_forward.down_proj.weight, feed_forward.down_proj.bias, pack=pack),
+        gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj)),
+        down=Product(feed_forward.down_proj.weight, feed_forward.down_proj.bias),
         window=window,
     )
+
+
+def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
+    """A layer as the compiled step reads it."""
+    norms = {
+        "attention_norm": layer.attention_norm,
+        "query_norm": layer.query_norm,
+        "key_norm": layer.key_norm,
+        "feed_forward_norm": layer.feed_forward_norm,
+    }
+    products = {
+        "qkv": layer.qkv,
+        "output": layer.output,
+        "gate_up": layer.gate_up,
+        "down": layer.down,
+    }
+    return {
+        **{name: norm.weight for name, norm in norms.items() if norm is not None},
+        **{name: product.weight for name, product in products.items()},
+        **{f"{name}_bias": product.bias for name, product in products.items()},
+        "window": layer.window or 0,
+    }
 
 
 def _head_norm(attention: Any, name: str) -> Norm | None:
@@ -270,12 +334,11 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 
 @torch.no_grad()
-def _join(parts: tuple[nn.Linear, ...], pack: bool) -> Product:
+def _join(parts: tuple[nn.Linear, ...]) -> Product:
     """One matrix of several; the parts become views into it, so memory stays as it was."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:
         part.weight.data = weight[row : row + part.out_features]
         row += part.out_features
-    bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
-    return Product(weight, bias, pack=pack)
+    return Product(weight, None if parts[0].bias is None else torch.cat([p.bias for p in parts]))

@@ -1,7 +1,7 @@
-"""Matrix products that pick the fastest kernel for the number of rows at hand.
+"""Matrix products of few rows by a kernel that reads a layer's own weight.
 
-Stepping one token is a product of one row, verifying γ candidates one of γ + 1. What is
-fastest for one is not for the other, and the default is best for neither.
+Stepping one token is a product of one row, verifying γ candidates one of γ + 1; for both the
+kernel reads each weight once, at the speed of the memory. More rows are torch's.
 """
 
 from __future__ import annotations
@@ -15,51 +15,12 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-_PACKED_LIMIT = 1 << 29  # bytes of weights that may be held in three forms
-# Multiply-adds from which a packed product beats a transposed one: sooner where the processor's
-# units are wider. A fixed rule, since a timed one could change between two loads and with it the
-# last digits of a trace.
-_PACKED_FROM = 300_000 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 1_000_000
+from specviz.engine.kernels.readiness import ready
+from specviz.engine.kernels.step import MOST_ROWS, multiply
+from specviz.engine.kernels.tensors import address, array, fits, like
+from specviz.engine.kernels.threads import together
 
-
-class Product:
-    """A matrix product that picks the fastest kernel for few or many rows.
-
-    For several rows on a CPU, oneDNN with packed weights is up to twice as fast as the
-    default; below that its call overhead costs more than it gains, and a transposed
-    matrix reads fastest. Small models hold all three forms, others only the plain one.
-    """
-
-    __slots__ = ("_bias", "_packed", "_transposed", "_weight", "_work")
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, pack: bool) -> None:
-        self._weight = weight
-        self._bias = bias
-        self._work = weight.numel()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, 8) if pack else None
-        self._transposed = weight.t().contiguous() if pack else None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if self._packed is not None and x.shape[0] * self._work >= _PACKED_FROM:
-            return torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        if self._transposed is None:
-            return F.linear(x, self._weight, self._bias)
-        if self._bias is None:
-            return torch.mm(x, self._transposed)
-        return torch.addmm(self._bias, x, self._transposed)
-
-
-def may_pack(model: PreTrainedModel) -> bool:
-    """Whether the products of this model gain from forms of their own, and may have them."""
-    weight = next(model.parameters())
-    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and size <= _PACKED_LIMIT
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
+_SHARED_FROM = 1 << 20  # weights for which waking other threads is worth it
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
@@ -67,22 +28,42 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for name, module in list(twin.named_modules()):
-        if type(module) is nn.Linear:
-            twin.set_submodule(name, _ProductLayer(module))
+        if type(module) is nn.Linear and _gains(module):
+            twin.set_submodule(name, ProductLayer(module))
     return twin
 
 
-class _ProductLayer(nn.Module):
+def _gains(layer: nn.Linear) -> bool:
+    held = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+    dtype = layer.weight.dtype
+    return all(fits(each) and each.dtype == dtype for each in held) and ready(dtype)
+
+
+class ProductLayer(nn.Module):
     """Takes the place of a linear layer; called without hooks, for nobody sets any on a twin."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.weight = layer.weight
         self.bias = layer.bias
-        self._product = Product(layer.weight, layer.bias, pack=True)
+        self._like = like(layer.weight.dtype)
+        self._addresses = (address(layer.weight), address(layer.bias))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = self._product(x.reshape(-1, x.shape[-1]))
-        return rows.view(*x.shape[:-1], rows.shape[-1])
+        rows = x.reshape(-1, x.shape[-1])
+        if rows.shape[0] > MOST_ROWS:
+            return F.linear(x, self.weight, self.bias)
+        return self._multiply(rows).view(*x.shape[:-1], -1)
+
+    def _multiply(self, rows: torch.Tensor) -> torch.Tensor:
+        wide = rows.float().contiguous().detach().numpy()
+        out = torch.empty(rows.shape[0], self.weight.shape[0])
+        threads = torch.get_num_threads() if self.weight.numel() >= _SHARED_FROM else 1
+        into = array(out)
+        together(
+            threads,
+            lambda thread: multiply(self._like, thread, threads, *self._addresses, wide, into),
+        )
+        return out.to(rows.dtype)
 
     __call__: Callable[..., Any] = forward

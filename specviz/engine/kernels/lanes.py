@@ -1,0 +1,284 @@
+"""The few operations that a kernel needs and Python has no word for.
+
+Weights are float32, bfloat16 (held as uint16) or float16 (held as int16); all arithmetic is
+float32. ``like`` is any value of the stored type and says which. An address is an int64.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numba.extending
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+intrinsic: Any = numba.extending.intrinsic  # what it makes is called without ``typing``
+_LANES = 8
+_FLOAT, _HALF = ir.FloatType(), ir.HalfType()
+_I16, _I32 = ir.IntType(16), ir.IntType(32)
+_FLOATS = ir.VectorType(_FLOAT, _LANES)
+_YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+_PATIENCE = 2000  # looks at a meeting point before the processor is offered to others
+
+
+def _stored(kind: Any) -> Any:
+    return _FLOAT if kind == types.float32 else _I16
+
+
+def _size(kind: Any) -> int:
+    return 4 if kind == types.float32 else 2
+
+
+def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
+    """One stored value, or a vector of them, as float32."""
+
+    def wide(element: Any) -> Any:
+        return ir.VectorType(element, lanes) if lanes else element
+
+    if kind == types.float32:
+        return value
+    if kind == types.int16:
+        return builder.fpext(builder.bitcast(value, wide(_HALF)), wide(_FLOAT))
+    bits = builder.zext(value, wide(_I32))
+    return builder.bitcast(
+        builder.shl(bits, ir.Constant(wide(_I32), [16] * lanes if lanes else 16)), wide(_FLOAT)
+    )
+
+
+def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
+    """A float32 rounded to the nearest stored value, ties to even."""
+    if kind == types.float32:
+        return value
+    if kind == types.int16:
+        return builder.bitcast(builder.fptrunc(value, _HALF), _I16)
+    bits = builder.bitcast(value, _I32)
+    odd = builder.and_(builder.lshr(bits, _I32(16)), _I32(1))
+    return builder.trunc(
+        builder.lshr(builder.add(bits, builder.add(odd, _I32(0x7FFF))), _I32(16)), _I16
+    )
+
+
+@intrinsic
+def widen(typing: Any, stored: Any) -> Any:
+    """A stored value as float32."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _widened(builder, args[0], stored)
+
+    return types.float32(stored), make
+
+
+@intrinsic
+def narrow(typing: Any, like: Any, value: Any) -> Any:
+    """A float32 as a stored value."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _narrowed(builder, args[1], like)
+
+    return like(like, types.float32), make
+
+
+@intrinsic
+def rounded(typing: Any, like: Any, value: Any) -> Any:
+    """A float32 rounded to what the stored type can hold."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _widened(builder, _narrowed(builder, args[1], like), like)
+
+    return types.float32(like, types.float32), make
+
+
+@intrinsic
+def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
+    """The stored value at this index behind an address, as float32."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[1], ir.PointerType(_stored(like)))
+        value = builder.load(builder.gep(first, [args[2]]), align=_size(like))
+        return _widened(builder, value, like)
+
+    return types.float32(like, types.int64, types.int64), make
+
+
+@intrinsic
+def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
+    """Write a float32 at this index behind an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[0], ir.PointerType(_FLOAT))
+        builder.store(args[2], builder.gep(first, [args[1]]), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float32), make
+
+
+@intrinsic
+def size_of(typing: Any, like: Any) -> Any:
+    """Bytes of a stored value."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.IntType(64)(_size(like))
+
+    return types.int64(like), make
+
+
+@intrinsic
+def power_of_two(typing: Any, exponent: Any) -> Any:
+    """2 to an int32 between -126 and 127."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.shl(builder.add(args[0], _I32(127)), _I32(23))
+        return builder.bitcast(bits, _FLOAT)
+
+    return types.float32(types.int32), make
+
+
+@intrinsic
+def meet(typing: Any, counter: Any, awaited: Any) -> Any:
+    """Count oneself at an address, and wait until so many have come."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        long = ir.IntType(64)
+        here = builder.inttoptr(args[0], ir.PointerType(long))
+        builder.atomic_rmw("add", here, long(1), "acq_rel")
+        offer = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I32, []), _YIELD)
+        looks = cgutils.alloca_once_value(builder, long(0))
+        look = builder.append_basic_block("look")
+        wait = builder.append_basic_block("wait")
+        polite = builder.append_basic_block("polite")
+        done = builder.append_basic_block("done")
+        builder.store(long(0), looks)
+        builder.branch(look)
+        builder.position_at_end(look)
+        come = builder.load_atomic(here, "acquire", 8)
+        builder.cbranch(builder.icmp_signed(">=", come, args[1]), done, wait)
+        builder.position_at_end(wait)
+        count = builder.add(builder.load(looks), long(1))
+        builder.store(count, looks)
+        builder.cbranch(builder.icmp_signed(">", count, long(_PATIENCE)), polite, look)
+        builder.position_at_end(polite)
+        builder.call(offer, [])
+        builder.branch(look)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), make
+
+
+def make_dots(num_weights: int, num_rows: int) -> Any:
+    """Dot products of neighbouring rows of a matrix with neighbouring rows of x.
+
+    Each sum has eight lanes of its own, so its bits do not depend on how many others are taken
+    beside it. While these rows are read, the rows after them are fetched.
+    """
+
+    @intrinsic
+    def dots(
+        typing: Any,
+        like: Any,
+        weights: Any,
+        x: Any,
+        width: Any,
+        x_stride: Any,
+        out: Any,
+        out_stride: Any,
+    ) -> Any:
+        """out[row, weight]; strides count float32 values."""
+
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _emit_dots(builder, like, (num_weights, num_rows), args[1:])
+            return context.get_dummy_value()
+
+        return types.void(like, *[types.int64] * 6), make
+
+    return dots
+
+
+def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], args: Any) -> None:
+    weights, x, width, x_stride, out, out_stride = args
+    places = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
+    long, size, stored = width.type, _size(kind), _stored(kind)
+
+    def pointer(address: Any, offset: Any, bytes_each: int, element: Any) -> Any:
+        moved = builder.add(address, builder.mul(offset, long(bytes_each)))
+        return builder.inttoptr(moved, ir.PointerType(element))
+
+    weight_rows = [
+        pointer(weights, builder.mul(width, long(w)), size, stored) for w in range(shape[0])
+    ]
+    x_rows = [pointer(x, builder.mul(x_stride, long(row)), 4, _FLOAT) for row in range(shape[1])]
+    nothing = ir.Constant(_FLOATS, [0.0] * _LANES)
+    sums = {place: cgutils.alloca_once_value(builder, nothing) for place in places}
+    for place in places:
+        builder.store(nothing, sums[place])
+    multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
+    fetch = _fetch(builder)
+    ahead = builder.mul(width, long(shape[0]))
+    groups = builder.udiv(width, long(_LANES))
+    with cgutils.for_range(builder, groups) as loop:
+        first = builder.mul(loop.index, long(_LANES))
+        read = []
+        for row in weight_rows:
+            here = builder.gep(row, [first])
+            fetch(builder.gep(here, [ahead]))
+            vector = builder.bitcast(here, ir.PointerType(ir.VectorType(stored, _LANES)))
+            read.append(_widened(builder, builder.load(vector, align=size), kind, _LANES))
+        for row in range(shape[1]):
+            here = builder.bitcast(builder.gep(x_rows[row], [first]), ir.PointerType(_FLOATS))
+            values = builder.load(here, align=4)
+            for w in range(shape[0]):
+                total = sums[w, row]
+                builder.store(multiply_add(read[w], values, builder.load(total)), total)
+    left = {place: cgutils.alloca_once(builder, _FLOAT) for place in places}
+    for place in places:
+        builder.store(_across(builder, builder.load(sums[place])), left[place])
+    multiply_add = _multiply_add(builder, _FLOAT, "f32")
+    done = builder.mul(groups, long(_LANES))
+    with cgutils.for_range(builder, builder.sub(width, done)) as loop:
+        index = builder.add(done, loop.index)
+        for w, row in places:
+            weight = builder.load(builder.gep(weight_rows[w], [index]), align=size)
+            value = builder.load(builder.gep(x_rows[row], [index]), align=4)
+            total = left[w, row]
+            wide = _widened(builder, weight, kind)
+            builder.store(multiply_add(wide, value, builder.load(total)), total)
+    for w, row in places:
+        place = builder.add(builder.mul(out_stride, long(row)), long(w))
+        builder.store(builder.load(left[w, row]), pointer(out, place, 4, _FLOAT), align=4)
+
+
+def _multiply_add(builder: Any, kind: Any, suffix: str) -> Any:
+    """Fused where the processor can."""
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.{suffix}"
+    )
+    return lambda *values: builder.call(function, values)
+
+
+def _fetch(builder: Any) -> Any:
+    byte = ir.PointerType(ir.IntType(8))
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
+        "llvm.prefetch.p0",
+    )
+    return lambda place: builder.call(
+        function, [builder.bitcast(place, byte), _I32(0), _I32(3), _I32(1)]
+    )
+
+
+def _across(builder: Any, vector: Any) -> Any:
+    """The sum of all lanes, by halves."""
+    lanes = _LANES
+    while lanes > 1:
+        lanes //= 2
+        halves = [
+            builder.shuffle_vector(
+                vector, vector, ir.Constant(ir.VectorType(_I32, lanes), list(range(at, at + lanes)))
+            )
+            for at in (0, lanes)
+        ]
+        vector = builder.fadd(*halves)
+    return builder.extract_element(vector, _I32(0))

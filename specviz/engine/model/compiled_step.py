@@ -1,0 +1,127 @@
+"""The lean step of few tokens as one call of machine code, on a CPU.
+
+It reads the lean weights where they lie, and writes to the same caches as the step in torch, so
+a feed may take either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from specviz.engine.kernels.readiness import ready
+from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
+from specviz.engine.kernels.tensors import address, array, fits, scratch
+from specviz.engine.kernels.threads import together
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CompiledWeights:
+    """Addresses of a model's weights, and its shape. The lean weights keep the memory alive."""
+
+    layers: np.ndarray  # int64 [layer, column]
+    outer: np.ndarray  # int64: embedding, norm, head, bias of the head
+    eps: float  # of the norms of the residual stream
+    head_eps: float  # of those of queries and keys
+    width: int
+    heads: int
+    key_heads: int
+    head_width: int
+    feed_forward: int
+
+    @staticmethod
+    def of(
+        layers: Iterable[dict[str, torch.Tensor | int | None]],
+        outer: Iterable[torch.Tensor | None],
+        **shape: Any,
+    ) -> CompiledWeights | None:
+        """None where a kernel cannot read a weight in place, or does not work at all."""
+        rows, ends = list(layers), list(outer)
+        tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
+        held = [each for each in tensors if isinstance(each, torch.Tensor)]
+        dtype = held[0].dtype
+        if not all(fits(each) and each.dtype == dtype for each in held) or not ready(dtype):
+            return None
+        return CompiledWeights(
+            layers=np.array(
+                [[_number(row.get(name)) for name in LAYER_COLUMNS] for row in rows], np.int64
+            ),
+            outer=np.array([address(each) for each in ends], np.int64),
+            **shape,
+        )
+
+
+def _number(value: torch.Tensor | int | None) -> int:
+    return value if isinstance(value, int) else address(value)
+
+
+class CompiledStep:
+    """The caches of one lean step, and room for what is between its layers."""
+
+    def __init__(
+        self,
+        weights: CompiledWeights,
+        keys: torch.Tensor,  # [layer, 1, key_head, position, head_width]
+        values: torch.Tensor,
+        cos: torch.Tensor,  # [position, head_width]
+        sin: torch.Tensor,
+    ) -> None:
+        self._weights = weights
+        self._dtype = keys.dtype
+        self._caches = (array(keys)[:, 0], array(values)[:, 0])
+        self._turns = (cos.float().numpy(), sin.float().numpy())
+        eps = np.array([weights.eps, weights.head_eps], np.float32)
+        self._numbers = (eps, np.float32(weights.head_width**-0.5))
+        self._meeting = np.zeros(1, np.int64)
+        self._threads = 0
+        self._rooms: tuple[np.ndarray, ...] = ()
+
+    def feed(
+        self, token_ids: torch.Tensor, begin: int, num_logits: int, vocabulary: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [num_logits, vocabulary] in float32, and the hidden states behind them.
+
+        With ``num_logits`` 0 the hidden states are those of the last token.
+        """
+        threads = torch.get_num_threads()
+        if threads != self._threads:
+            self._rooms = self._make_rooms(threads)
+            self._threads = threads
+        weights = self._weights
+        logits = torch.empty(num_logits, vocabulary)
+        hidden = torch.empty(max(1, num_logits), weights.width)
+        self._meeting[0] = 0
+        shared = (
+            self._meeting,
+            token_ids.numpy(),
+            begin,
+            weights.layers,
+            weights.outer,
+            *self._numbers,
+            *self._caches,
+            *self._turns,
+            *self._rooms,
+            logits.numpy(),
+            hidden.numpy(),
+        )
+        together(threads, lambda thread: step(thread, threads, *shared))
+        return logits, hidden.to(self._dtype)
+
+    def _make_rooms(self, threads: int) -> tuple[np.ndarray, ...]:
+        weights = self._weights
+        query_width = weights.heads * weights.head_width
+        key_width = weights.key_heads * weights.head_width
+        capacity = self._caches[0].shape[2]
+        return (
+            scratch(MOST_ROWS, weights.width),
+            scratch(threads, MOST_ROWS, weights.width),
+            scratch(MOST_ROWS, query_width + 2 * key_width),
+            scratch(MOST_ROWS, query_width),
+            scratch(threads, MOST_ROWS, capacity),
+            scratch(MOST_ROWS, 2 * weights.feed_forward),
+            scratch(MOST_ROWS, weights.width),
+        )

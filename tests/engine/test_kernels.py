@@ -1,0 +1,146 @@
+"""What the kernels are made of, and where their machine code is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+from specviz.engine.kernels import compiled as compiling
+from specviz.engine.kernels import readiness
+from specviz.engine.kernels.compiled import compiled, kernel
+from specviz.engine.kernels.lanes import narrow, widen
+from specviz.engine.kernels.step import _exp
+from specviz.engine.kernels.threads import together
+
+
+def double(x: int) -> int:
+    return x + x
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A data folder that kernels may be kept in, whatever the tests' own say."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    numba.config.reload_config()
+    folder = compiling._folder
+    folder.cache_clear()
+    yield tmp_path
+    folder.cache_clear()
+    monkeypatch.undo()
+    numba.config.reload_config()
+
+
+def kept(home: Path) -> list[Path]:
+    return [path for path in (home / "kernels").rglob("*") if path.is_file()]
+
+
+def test_machine_code_is_kept_in_the_data_folder_and_found_again(home: Path) -> None:
+    assert kernel(double)(21) == 42
+    assert kept(home)
+    again = kernel(double)
+    assert again(21) == 42
+    assert again.stats.cache_hits
+
+
+def test_broken_files_are_compiled_anew(home: Path) -> None:
+    kernel(double)(21)
+    for path in kept(home):
+        path.write_bytes(b"broken")
+    assert kernel(double)(21) == 42
+
+
+def test_nothing_is_lost_where_nothing_can_be_kept(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", refuse)
+    assert kernel(double)(21) == 42
+    monkeypatch.setattr(compiling, "_folder", lambda: "")
+    monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", refuse)
+    assert kernel(double)(21) == 42
+    assert not [path for path in kept(home) if path.suffix == ".nbc"]
+
+
+def test_a_home_that_cannot_be_written_is_no_error(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "file").write_text("")
+    monkeypatch.setenv("SPECVIZ_HOME", str(home / "file"))
+    assert compiling._folder() == ""
+
+
+def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("LLVM does not know this processor")
+
+    monkeypatch.setattr(readiness, "step", broken)
+    readiness.ready.cache_clear()
+    assert not readiness.ready(torch.float32)
+    readiness.ready.cache_clear()
+
+
+def test_the_exponential_is_exact_to_a_few_last_places() -> None:
+    for x in np.linspace(-86, 86, 4001, dtype=np.float32):
+        assert _exp(x) == pytest.approx(math.exp(x), rel=3e-7)
+    assert _exp(np.float32(-1000)) < 1e-37
+    assert _exp(np.float32(0)) == 1.0
+
+
+@compiled
+def _stored_and_read(like: Any, values: Any, out: Any) -> None:
+    for i in range(values.shape[0]):
+        out[i] = widen(narrow(like, values[i]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_rounded_to_the_nearest_and_ties_to_even(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(2000, generator=generator) * 10.0 ** torch.arange(-8, 4).repeat(167)[:2000]
+    ties = torch.tensor([1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 0.0, -0.0])
+    values = torch.cat((values, ties, torch.tensor([70_000.0, -1e-9, float("inf")])))
+    out = np.empty(len(values), np.float32)
+    like = np.uint16(0) if dtype == torch.bfloat16 else np.int16(0)
+    _stored_and_read(like, values.numpy(), out)
+    assert torch.equal(torch.from_numpy(out), values.to(dtype).float())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_work_together_and_tell_what_went_wrong(threads: int) -> None:
+    seen: list[int] = []
+    together(threads, seen.append)
+    assert sorted(seen) == list(range(threads))
+
+    def fail(thread: int) -> None:
+        if thread == threads - 1:
+            raise ArithmeticError("wrong")
+
+    with pytest.raises(ArithmeticError):
+        together(threads, fail)
+
+
+def test_two_may_work_together_at_once() -> None:
+    """Their helpers are the same threads, and each wait for all of its own."""
+
+    def meet(barrier: Barrier) -> Callable[[int], None]:
+        def wait(_: int) -> None:
+            barrier.wait(20)
+
+        return wait
+
+    others = [Thread(target=together, args=(3, meet(Barrier(3)))) for _ in range(4)]
+    for each in others:
+        each.start()
+    for each in others:
+        each.join(30)
+        assert not each.is_alive()
