@@ -24,7 +24,7 @@ def random_pair(*, vocabulary: int) -> Pair:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from specviz.engine.loading.compatibility import take_bodies
+    from specviz.engine.loading.compatibility import take_step_weights
     from specviz.engine.loading.hardware import describe
     from specviz.engine.model.pair import Pair
     from specviz.engine.model.text import TokenTable
@@ -41,7 +41,7 @@ def random_pair(*, vocabulary: int) -> Pair:
         )
 
     target, draft = model(4), model(1)
-    bodies, _ = take_bodies({"target": target, "draft": draft}, vocabulary, "lean")
+    weights, _ = take_step_weights({"target": target, "draft": draft}, vocabulary, "lean")
     cpu = torch.device("cpu")
     return Pair(
         name="random",
@@ -60,6 +60,6 @@ def random_pair(*, vocabulary: int) -> Pair:
             vocabulary=vocabulary,
         ),
         environment=describe(cpu, torch.float32),
-        target_body=bodies["target"],
-        draft_body=bodies["draft"],
+        target_weights=weights["target"],
+        draft_weights=weights["draft"],
     )

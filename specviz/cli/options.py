@@ -8,6 +8,7 @@ from typing import Any, NoReturn, get_args
 
 from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
+from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS, PairSpec
@@ -160,6 +161,14 @@ def _add_pair(parser: argparse.ArgumentParser, *, threads: int | None = None) ->
     group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
     group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
     group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
+    for role in ("target", "draft"):
+        group.add_argument(
+            f"--{role}-body",
+            default=NO_BODY,
+            metavar="BODY",
+            help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
+            f"such as llama-3.2-1b: it costs more and says the same (default: {NO_BODY})",
+        )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     group.add_argument(
@@ -280,7 +289,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def spec_from(options: argparse.Namespace) -> PairSpec:
-    """The pair that is asked for; raises ConfigError for an impossible device, dtype or count."""
+    """The pair that is asked for; raises ConfigError for a setting that no machine has."""
     return PairSpec(
         name=options.pair,
         draft=options.draft,
@@ -289,6 +298,8 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         dtype=options.dtype,
         step=options.step,
         threads=options.threads,
+        target_body=options.target_body,
+        draft_body=options.draft_body,
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
 from specviz.errors import ConfigError
+from specviz.record.bodies import NO_BODY
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
@@ -47,6 +48,8 @@ MAX_RUNS = 20_000
 MAX_NAME = 60
 _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
+_MODELS = ("pair", "draft", "target")
+_BODIES = ("target_body", "draft_body")
 SHARED = (  # settings in which lanes may not differ
     "seed",
     "max_new_tokens",
@@ -204,6 +207,8 @@ def _words(lane: Lane) -> tuple[str, ...]:
     spec, config = lane.spec, lane.config
     return (
         spec.label,
+        _body("target", spec.target_body),
+        _body("draft", spec.draft_body),
         config.draft_method.words,
         f"γ {config.gamma}",
         f"T {config.temperature:g}",
@@ -219,6 +224,10 @@ def _words(lane: Lane) -> tuple[str, ...]:
     )
 
 
+def _body(role: str, body: str) -> str:
+    return f"no body of the {role}" if body == NO_BODY else f"{role} body {body}"
+
+
 # Lanes as typed
 
 
@@ -226,11 +235,12 @@ def parse_lane(text: str, default: Lane) -> Lane:
     """A lane from ``key=value,…``; what it leaves out is as in ``default``.
 
     ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so that a draft alone is
-    tried with the default's target, even that of the embedded pair. In a value ``%2C`` stands for
+    tried with the default's target, even that of the embedded pair. ``target_body`` and
+    ``draft_body`` are kept from the default too, whatever the models. In a value ``%2C`` stands for
     a comma and ``%25`` for a per cent sign.
     """
     typed = _typed(text)
-    spec = {key: typed.pop(key) for key in ("pair", "draft", "target") if key in typed}
+    spec = {key: typed.pop(key) for key in (*_MODELS, *_BODIES) if key in typed}
     name = typed.pop("name", default.name)
     config = dataclasses.replace(default.config, **_settings(typed))
     lane = Lane(spec=_spec(spec, default.spec, config), config=config, name=name)
@@ -265,7 +275,7 @@ def _settings(typed: dict[str, str]) -> dict[str, Any]:
     known = {field.name: field.default for field in dataclasses.fields(RunConfig)}
     for key in typed:
         if key not in known:
-            names = ", ".join(["pair", "draft", "target", "name", *known])
+            names = ", ".join([*_MODELS, *_BODIES, "name", *known])
             raise ConfigError(f"A lane has no setting {_short(key)}.", remedy=f"Use {names}.")
     return {key: _value(key, value, known[key]) for key, value in typed.items()}
 
@@ -291,6 +301,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
             "A lane has a pair and a draft or target.",
             remedy="Give a pair by name, or its two models.",
         )
+    default = dataclasses.replace(default, **{key: typed[key] for key in _BODIES if key in typed})
     if pair is not None:
         return dataclasses.replace(default, name=pair, draft=None, target=None)
     spec = default

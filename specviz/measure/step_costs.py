@@ -1,12 +1,13 @@
-"""Step costs, measured once and stored by pair, device, dtype, threads and kind of sampling."""
+"""Step costs, measured once and stored: by pair, bodies, device, threads, kind of sampling."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from specviz.record.pairs import Tell
-from specviz.record.trace import RunConfig, StepCosts
+from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.store import load_value, save_value
 
 if TYPE_CHECKING:
@@ -52,8 +53,17 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
         f"{environment.device} {environment.device_name} {environment.dtype}",
         f"threads {environment.threads} torch {environment.versions.get('torch', '')}",
         f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
+        *_bodies(models),
     )
     return "; ".join(parts)
+
+
+def _bodies(models: PairInfo) -> Iterator[str]:
+    """Nothing for models without a body, so that what is stored for them stays theirs."""
+    for role, model in (("target", models.target), ("draft", models.draft)):
+        if model is not None and model.body is not None:
+            shape = model.body.shape
+            yield f"{role} {shape.width} wide {shape.feed_forward} {shape.layers} layers"
 
 
 def _contexts(pair: Pair) -> tuple[int, ...]:

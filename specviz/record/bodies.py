@@ -133,11 +133,16 @@ def shape_of(body: str, model: ModelShape) -> Shape:
     return shape
 
 
+def heads_of(shape: Shape, model: ModelShape) -> int:
+    """Of the model grown to a shape: as many as fill its width, and at least its own."""
+    return max(model.heads, shape.width // model.head_width)
+
+
 def parameters_of(shape: Shape, model: ModelShape) -> int:
     """Of the model grown to a shape: its matrices and norms, without biases."""
-    width, heads = shape.width, shape.width // model.head_width
-    key_width = heads * model.key_heads // model.heads * model.head_width
-    attention = 2 * width * width + 2 * width * key_width
+    width, heads = shape.width, heads_of(shape, model)
+    key_heads = heads * model.key_heads // model.heads
+    attention = 2 * width * (heads + key_heads) * model.head_width
     layer = attention + 3 * width * shape.feed_forward + 2 * width
     tables = 1 if model.tied else 2
     return shape.layers * layer + tables * model.vocabulary * width + width

@@ -24,7 +24,7 @@ STEPS = ("auto", "library", "lean")
 MAX_THREADS = 256
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
-Activity = Literal["looking", "downloading", "loading", "measuring"]
+Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from specviz.errors import ConfigError
+from specviz.record.bodies import BodyInfo
 from specviz.record.drafters import DRAFT_METHODS, DrafterName, DraftMethod
 from specviz.record.limits import LIMITS
 
@@ -211,9 +212,10 @@ class ModelInfo:
 
     name: str
     family: str
-    parameters: int
-    weights_sha256: str
+    parameters: int  # of what ran: with a body, those of the grown model
+    weights_sha256: str  # of the model's files, whatever body it has
     step: Literal["library", "lean"]
+    body: BodyInfo | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

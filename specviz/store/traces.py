@@ -11,23 +11,40 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
-from specviz.record.trace import StepCosts, Trace
+from specviz.record.trace import PairInfo, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 
-SCHEMA = 3  # 1 had no pieces, 2 no step costs cut short; the lowest that will do is written
+SCHEMA = 4  # 1 had no pieces, 2 no step costs cut short, 3 no bodies; the lowest that will do is
+# written
 KIND = "specviz.trace"
 
 
 def trace_to_json(trace: Trace) -> str:
-    fields, schema = fields_of(trace), SCHEMA
-    costs = trace.step_costs
-    if costs is None or costs.whole:
-        fields["step_costs"], schema = costs and _older_costs(costs), 2
-    if not trace.pieces:
+    """A part that a trace does without is left out, as before there was such a part."""
+    fields, schema = fields_of(trace), 1
+    if trace.pieces:
+        schema = 2
+    else:
         del fields["pieces"]
-        schema = schema if schema == SCHEMA else 1
+    costs, pair = trace.step_costs, trace.pair
+    if costs is None or costs.whole:
+        fields["step_costs"] = costs and _older_costs(costs)
+    else:
+        schema = 3
+    if any(model is not None and model.body is not None for model in (pair.target, pair.draft)):
+        schema = SCHEMA
+    else:
+        fields["pair"] = _without_bodies(pair)
     return to_json({"schema": schema, "kind": KIND, **fields})
+
+
+def _without_bodies(pair: PairInfo) -> dict[str, object]:
+    fields = fields_of(pair)
+    for role, model in (("target", pair.target), ("draft", pair.draft)):
+        if model is not None:
+            fields[role] = {k: each for k, each in fields_of(model).items() if k != "body"}
+    return fields
 
 
 def _older_costs(costs: StepCosts) -> dict[str, object]:

@@ -16,7 +16,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from specviz.engine.loading.compatibility import take_bodies
+from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.text import TokenTable, make_token_table
 from specviz.record.trace import Environment, ModelInfo, PairInfo
@@ -229,7 +229,7 @@ def pair_of(
     else:
         table = make_token_table(tokenizer, vocabulary)
     models = {"target": target} | ({"draft": draft} if draft is not None else {})
-    bodies, notices = take_bodies(models, vocabulary, step)
+    weights, notices = take_step_weights(models, vocabulary, step)
     assert not notices
     infos = {
         name: ModelInfo(
@@ -257,8 +257,8 @@ def pair_of(
         environment=Environment(
             device="cpu", device_name="", dtype="float32", threads=1, cpu="", versions={}
         ),
-        target_body=bodies["target"],
-        draft_body=bodies.get("draft"),
+        target_weights=weights["target"],
+        draft_weights=weights.get("draft"),
     )
 
 

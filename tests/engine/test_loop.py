@@ -89,8 +89,8 @@ def test_one_target_forward_a_round_and_one_for_the_prompt(
 ) -> None:
     pair = llama_pair("library")
     forwards: list[int] = []
-    assert isinstance(pair.target_body, torch.nn.Module)
-    hook = pair.target_body.register_forward_hook(lambda *_: forwards.append(1))
+    assert isinstance(pair.target_weights, torch.nn.Module)
+    hook = pair.target_weights.register_forward_hook(lambda *_: forwards.append(1))
     try:
         rounds = play(pair, config(drafter=drafter), prompt)
     finally:

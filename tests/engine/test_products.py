@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from specviz.engine.loading.compatibility import take_bodies
+from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
 from specviz.engine.model.products import Product, may_pack, with_products
 from specviz.engine.model.steps import LibraryStep
@@ -53,8 +53,8 @@ def test_the_twin_shares_every_tensor_and_leaves_the_model_alone(family: str) ->
 
 def test_the_library_step_runs_on_products() -> None:
     model = tiny_model("gpt_neox")
-    bodies, notices = take_bodies({"target": model}, VOCABULARY, "library")
-    assert bodies["target"] is not model
+    weights, notices = take_step_weights({"target": model}, VOCABULARY, "library")
+    assert weights["target"] is not model
     assert notices == ()
 
 
@@ -62,8 +62,8 @@ def test_products_that_give_other_logits_are_not_used(monkeypatch: pytest.Monkey
     model = tiny_model("gpt_neox")
     true_product = Product.__call__
     monkeypatch.setattr(Product, "__call__", lambda self, x: true_product(self, x) * 1.1)
-    bodies, _ = take_bodies({"target": model}, VOCABULARY, "library")
-    assert bodies["target"] is model
+    weights, _ = take_step_weights({"target": model}, VOCABULARY, "library")
+    assert weights["target"] is model
 
 
 def test_large_and_half_precision_models_keep_their_plain_layers(

@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.model.lean import LeanStep, LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
-from specviz.engine.model.pair import Body
+from specviz.engine.model.pair import StepWeights
 from specviz.engine.model.products import may_pack, with_products
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.errors import PairError
@@ -144,6 +144,17 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
     )
 
 
+def require_same_logits(
+    grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
+) -> None:
+    """A grown model must say what the model inside it says."""
+    ids = _probe_ids(model, vocabulary, _PROBE_TOKENS)
+    own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
+    _require_finite(ours, grown, name)
+    if not _close(ours, own, model.dtype):
+        raise PairError(f"{name} gives other logits in a body.", remedy="Use it without a body.")
+
+
 def require_numbers(model: PreTrainedModel, name: str) -> None:
     """Refuse weights that are not numbers, or that are infinite in the number type in use."""
     for weight, values in model.named_parameters():
@@ -184,22 +195,22 @@ def _widest(model: PreTrainedModel) -> bool:
     return model.dtype == torch.float32
 
 
-def take_bodies(
+def take_step_weights(
     models: dict[str, PreTrainedModel], vocabulary: int, step: str
-) -> tuple[dict[str, Body], tuple[str, ...]]:
+) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     """What runs each model's steps, by name, lean for all or none; and notices."""
     lean, notices = _take_lean(models, vocabulary, step)
     if lean:
         return lean, notices
-    return {name: _library_body(model, vocabulary) for name, model in models.items()}, notices
+    return {name: _library_weights(model, vocabulary) for name, model in models.items()}, notices
 
 
 def _take_lean(
     models: dict[str, PreTrainedModel], vocabulary: int, step: str
-) -> tuple[dict[str, Body], tuple[str, ...]]:
+) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step == "library":
         return {}, ()
-    taken: dict[str, Body] = {}
+    taken: dict[str, StepWeights] = {}
     for name, model in models.items():
         weights = LeanWeights.take(model)
         if weights is None:
@@ -212,13 +223,13 @@ def _take_lean(
 
 def _without_lean(
     step: str, reason: str, *, tell: bool = False
-) -> tuple[dict[str, Body], tuple[str, ...]]:
+) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step == "lean":
         raise PairError(f"The pair cannot run lean: {reason}.", remedy="Use `--step library`.")
     return {}, (f"The library step is used: {reason}.",) if tell else ()
 
 
-def _library_body(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
+def _library_weights(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
     """The model with faster products where it gains from them and gives the same logits."""
     if not may_pack(model):
         return model

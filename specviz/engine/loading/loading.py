@@ -25,11 +25,13 @@ from specviz.engine.loading.opening import (
     open_pair,
     tell_nobody,
 )
+from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.lean import LeanWeights
-from specviz.engine.model.pair import Body, Pair
+from specviz.engine.model.pair import Pair, StepWeights
 from specviz.engine.model.text import make_token_table
-from specviz.errors import PairError
-from specviz.record.pairs import PairSpec, Progress, Tell
+from specviz.errors import DeviceError, PairError
+from specviz.record.numbers import COUNT, SIZE
+from specviz.record.pairs import PairSpec, Progress, Tell, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
 
 
@@ -43,6 +45,7 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
     tell = progress or tell_nobody
     with quiet_libraries():
         opened = open_pair(spec, tell)
+        _require_room(opened)
         files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
         stamps = stamps_of(  # before they are read: what changes meanwhile is read again
             file
@@ -55,8 +58,11 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
         models = _load_models(opened, spec.device, tell)
-    bodies, notices = _prove(opened, models, spec.step, tell)
-    pair = _assemble(opened, models, files, bodies)
+    _prove(opened, models, tell)
+    for side in opened.sides:
+        models[side.role] = _grown(side, models.pop(side.role), opened.vocabulary, tell)
+    weights, notices = _step_weights(opened, models, spec.step)
+    pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
     pair.notices = (*opened.notices, *notices)
     if opened.device.type == "cpu" and len(candidates) > 1:
@@ -69,12 +75,27 @@ def _largest(opened: OpenPair) -> int:
     return max(side.parameters for side in opened.sides)
 
 
+def _require_room(opened: OpenPair) -> None:
+    """Refuse bodies that do not fit, before any memory is taken."""
+    free = hardware.free_memory(opened.device)
+    needed = memory_margin(sum(side.parameters for side in opened.sides) * opened.dtype.itemsize)
+    if free is None or needed <= free:
+        return
+    for side in opened.sides:
+        if side.body is not None:
+            raise DeviceError(
+                f"A body of {COUNT.shown(side.parameters)} parameters for the {side.role} does not "
+                f"fit: the pair would take {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
+                remedy="Choose a smaller body, or a smaller number type such as bfloat16.",
+            )
+
+
 def _load_models(opened: OpenPair, asked: str, tell: Tell) -> dict[str, PreTrainedModel]:
     """By role; the draft first, so that the room left is known when the target comes."""
     models: dict[str, PreTrainedModel] = {}
     for side in reversed(opened.sides):
         tell(_loading("loading", side))
-        size = side.parameters * opened.dtype.itemsize
+        size = side.own_parameters * opened.dtype.itemsize
         spread = side.role == TARGET and asked in ("auto", "cuda")
         placement = _placement(side.source.name, size, opened.device, may_spread=spread)
         models[side.role] = _load_model(side, opened.dtype, placement)
@@ -125,27 +146,51 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
         )
 
 
-def _prove(
-    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
-) -> tuple[dict[str, Body], tuple[str, ...]]:
+def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: Tell) -> None:
     vocabulary = opened.vocabulary
     for side in opened.sides:
         tell(_loading("checking", side))
         with explained(side.source.name, "model"):
             compatibility.require_numbers(models[side.role], side.source.name)
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
+
+
+def _grown(side: Side, model: PreTrainedModel, vocabulary: int, tell: Tell) -> PreTrainedModel:
+    """The model in its body, proved to give the same logits; the model itself without one."""
+    body = side.body
+    if body is None:
+        return model
+    text = f"growing {side.role} {side.source.name} to {COUNT.shown(body.parameters)}"
+
+    def told(done: int, total: int) -> None:
+        tell(Progress(activity="growing", text=text, done_bytes=done, total_bytes=total))
+
+    with explained(side.source.name, "body"):
+        if getattr(model, "hf_device_map", None) is not None:
+            raise PairError(
+                f"{side.source.name} is spread over several devices, so it cannot be grown.",
+                remedy="Use it without a body, or name one device.",
+            )
+        grown = grow(model, body.shape, told)
+        compatibility.require_same_logits(grown, model, side.source.name, vocabulary)
+    return grown
+
+
+def _step_weights(
+    opened: OpenPair, models: dict[str, PreTrainedModel], step: str
+) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     with explained(opened.sides[0].source.name, "step"):
-        return compatibility.take_bodies(models, vocabulary, step)
+        return compatibility.take_step_weights(models, opened.vocabulary, step)
 
 
 def _assemble(
     opened: OpenPair,
     models: dict[str, PreTrainedModel],
     files: dict[str, tuple[Path, ...]],
-    bodies: dict[str, Body],
+    weights: dict[str, StepWeights],
 ) -> Pair:
     infos = {
-        side.role: _model_info(side, models[side.role], files[side.role], bodies[side.role])
+        side.role: _model_info(side, models[side.role], files[side.role], weights[side.role])
         for side in opened.sides
     }
     target, tokenizer, vocabulary = models[TARGET], opened.sides[0].tokenizer, opened.vocabulary
@@ -166,20 +211,21 @@ def _assemble(
             vocabulary=vocabulary,
         ),
         environment=hardware.describe(opened.device, opened.dtype),
-        target_body=bodies[TARGET],
-        draft_body=bodies.get(DRAFT),
+        target_weights=weights[TARGET],
+        draft_weights=weights.get(DRAFT),
     )
 
 
 def _model_info(
-    side: Side, model: PreTrainedModel, files: tuple[Path, ...], body: Body
+    side: Side, model: PreTrainedModel, files: tuple[Path, ...], weights: StepWeights
 ) -> ModelInfo:
     return ModelInfo(
         name=side.source.name,
         family=side.source.family,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights_sha256=weights_sha256(files),
-        step="lean" if isinstance(body, LeanWeights) else "library",
+        step="lean" if isinstance(weights, LeanWeights) else "library",
+        body=body_info(side.body.name, model, side.own_parameters) if side.body else None,
     )
 
 

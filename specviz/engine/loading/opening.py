@@ -6,28 +6,33 @@ user can have got wrong is a ``SpecvizError``.
 
 from __future__ import annotations
 
-import copy
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.libraries import explained
 from specviz.engine.loading.sources import Chosen, Source
+from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
+from specviz.errors import PairError
+from specviz.record.bodies import NO_BODY, Shape, shape_of
 from specviz.record.pairs import PairSpec, Progress, Tell
 
 DRAFT, TARGET = "draft", "target"
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Body:
+    """What a model is to be grown to."""
+
+    name: str
+    shape: Shape
+    parameters: int  # of the grown model
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -38,7 +43,13 @@ class Side:
     source: Source
     config: PreTrainedConfig
     tokenizer: Any
-    parameters: int
+    own_parameters: int
+    body: Body | None
+
+    @property
+    def parameters(self) -> int:
+        """Of the model that will run."""
+        return self.body.parameters if self.body else self.own_parameters
 
     @property
     def model_vocabulary(self) -> ModelVocabulary:
@@ -64,7 +75,7 @@ def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
-    sides = _open_sides(chosen, tell)
+    sides = _open_sides(chosen, spec, tell)
     with explained(sides[0].source.name, "vocabulary"):
         vocabulary, notices = _agree(sides)
     max_context, context_notices = compatibility.context_limits(
@@ -85,16 +96,23 @@ def tell_nobody(progress: Progress) -> None:
     del progress
 
 
-def _open_sides(chosen: Chosen, tell: Tell) -> tuple[Side, ...]:
-    places = [(TARGET, chosen.target, chosen.target_name)]
+def _open_sides(chosen: Chosen, spec: PairSpec, tell: Tell) -> tuple[Side, ...]:
+    places = [(TARGET, chosen.target, chosen.target_name, spec.target_body)]
     if chosen.draft is not None:
-        places.append((DRAFT, chosen.draft, chosen.draft_name or chosen.draft))
+        name = chosen.draft_name or chosen.draft
+        places.append((DRAFT, chosen.draft, name, spec.draft_body))
+    elif spec.draft_body != NO_BODY:
+        raise PairError(
+            "A body is asked for the draft, and there is no draft.",
+            remedy="Leave --draft-body out, or give a draft.",
+        )
     return tuple(
-        _open_side(role, sources.open_source(place, name, tell)) for role, place, name in places
+        _open_side(role, sources.open_source(place, name, tell), body)
+        for role, place, name, body in places
     )
 
 
-def _open_side(role: str, source: Source) -> Side:
+def _open_side(role: str, source: Source, body: str) -> Side:
     sources.require_tokenizer_files(source)
     with explained(source.name, "configuration"):
         config = AutoConfig.from_pretrained(source.folder, **LOCAL)
@@ -102,17 +120,32 @@ def _open_side(role: str, source: Source) -> Side:
         tokenizer: Any = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
         tokenizer.model_max_length = sys.maxsize  # the models' own contexts decide on lengths
     with explained(source.name, "model"):
-        skeleton = _skeleton(config)
+        skeleton = skeleton_of(config)
     compatibility.refuse_without_rollback(skeleton, source.name)
-    parameters = sum(parameter.numel() for parameter in skeleton.parameters())
-    return Side(role=role, source=source, config=config, tokenizer=tokenizer, parameters=parameters)
+    return Side(
+        role=role,
+        source=source,
+        config=config,
+        tokenizer=tokenizer,
+        own_parameters=_count(skeleton),
+        body=None if body == NO_BODY else _body(skeleton, source.name, body),
+    )
 
 
-def _skeleton(config: PreTrainedConfig) -> PreTrainedModel:
-    """The model with its shapes and no numbers: it takes no memory, and counts exactly."""
-    with torch.device("meta"):
-        own = copy.deepcopy(config)  # it is written to
-        return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
+def _body(skeleton: PreTrainedModel, name: str, body: str) -> Body:
+    own = shape_of_model(skeleton)
+    if own is None:
+        raise PairError(
+            f"{name} cannot be grown to a body: it is no Llama-shaped model.",
+            remedy="Use it without a body, or choose a Llama, Mistral, Qwen2 or Qwen3 model.",
+        )
+    shape = shape_of(body, own)
+    with explained(name, "body"):
+        return Body(name=body, shape=shape, parameters=_count(grown_skeleton(skeleton, shape)))
+
+
+def _count(skeleton: PreTrainedModel) -> int:
+    return sum(parameter.numel() for parameter in skeleton.parameters())
 
 
 def _agree(sides: tuple[Side, ...]) -> tuple[int, tuple[str, ...]]:

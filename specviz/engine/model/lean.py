@@ -77,7 +77,7 @@ class LeanWeights:
     @staticmethod
     def take(model: PreTrainedModel) -> LeanWeights | None:
         """The weights of a model whose configuration is fully supported, else None."""
-        if not _supported(model):
+        if not is_supported(model):
             return None
         config: Any = model.config
         body: Any = model.model
@@ -226,7 +226,8 @@ def _rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, to
     return cos.to(like), sin.to(like)
 
 
-def _supported(model: Any) -> bool:
+def is_supported(model: Any) -> bool:
+    """Whether it is Llama-shaped, and its configuration is fully known here."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -253,8 +254,8 @@ def _take_layer(layer: Any, config: Any, window: int | None, pack: bool) -> Lean
     return LeanLayer(
         attention_norm=Norm(layer.input_layernorm.weight, eps),
         qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj), pack),
-        query_norm=_head_norm(attention, "q_norm", eps),
-        key_norm=_head_norm(attention, "k_norm", eps),
+        query_norm=_head_norm(attention, "q_norm"),
+        key_norm=_head_norm(attention, "k_norm"),
         output=Product(attention.o_proj.weight, attention.o_proj.bias, pack=pack),
         feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
         gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj), pack),
@@ -263,9 +264,9 @@ def _take_layer(layer: Any, config: Any, window: int | None, pack: bool) -> Lean
     )
 
 
-def _head_norm(attention: Any, name: str, eps: float) -> Norm | None:
+def _head_norm(attention: Any, name: str) -> Norm | None:
     norm = getattr(attention, name, None)
-    return None if norm is None else Norm(norm.weight, eps)
+    return None if norm is None else Norm(norm.weight, norm.variance_epsilon)
 
 
 @torch.no_grad()

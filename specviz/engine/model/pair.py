@@ -15,7 +15,7 @@ from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import Environment, PairInfo
 
-Body: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
+StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -39,8 +39,8 @@ class Pair:
     environment: Environment
     notices: tuple[str, ...] = ()
     stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the files it came from
-    target_body: Body = field(repr=False)
-    draft_body: Body | None = field(default=None, repr=False)
+    target_weights: StepWeights = field(repr=False)
+    draft_weights: StepWeights | None = field(default=None, repr=False)
 
     @property
     def is_current(self) -> bool:
@@ -49,14 +49,16 @@ class Pair:
 
     def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
         """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
-        return _step(self.target_body, self.vocabulary, capacity, keep_hidden=keep_hidden)
+        return _step(self.target_weights, self.vocabulary, capacity, keep_hidden=keep_hidden)
 
     def draft_step(self, capacity: int) -> Step:
-        assert self.draft_body is not None
-        return _step(self.draft_body, self.vocabulary, capacity)
+        assert self.draft_weights is not None
+        return _step(self.draft_weights, self.vocabulary, capacity)
 
 
-def _step(body: Body, vocabulary: int, capacity: int, *, keep_hidden: bool = False) -> Step:
-    if isinstance(body, LeanWeights):
-        return LeanStep(body, vocabulary, capacity)
-    return LibraryStep(body, vocabulary, keep_hidden=keep_hidden)
+def _step(
+    weights: StepWeights, vocabulary: int, capacity: int, *, keep_hidden: bool = False
+) -> Step:
+    if isinstance(weights, LeanWeights):
+        return LeanStep(weights, vocabulary, capacity)
+    return LibraryStep(weights, vocabulary, keep_hidden=keep_hidden)

@@ -1,6 +1,6 @@
 """The step: the one small interface through which the loop speaks to a model.
 
-A step feeds tokens, keeps their keys and values, and forgets by length. Two bodies stand
+A step feeds tokens, keeps their keys and values, and forgets by length. Two kinds of weights stand
 behind it: *library* here (any family, through transformers) and *lean* (``lean.py``). A
 third with static caches and CUDA graphs can stand beside them: state stays on the device,
 rollback is a length, and nothing here asks the device for a value.

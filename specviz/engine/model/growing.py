@@ -1,0 +1,176 @@
+"""Grow a Llama-shaped model to a body: it costs more to run, and it says the same.
+
+The residual stream becomes wider, and its new columns stay zero: the embedding and whatever writes
+to the stream are zero there. Norms of the stream divide by the width, so their weights are scaled
+by sqrt(h / H) and epsilon by h / H for a width grown from h to H: exact where H / h is a power of
+four. New heads and feed-forward units write nothing to the stream, and new layers add zero to it.
+
+All other new weights are small numbers, never zero, so small that nothing overflows in float16.
+Every byte is written: memory that was never written is read from the cache, and timings would lie.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from specviz.engine.model.lean import is_supported
+from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
+
+Tell = Callable[[int, int], None]  # bytes written, of how many; raises to break off
+
+_PATTERN = 262_139  # values; a prime, so that the rows of a matrix differ
+_BETWEEN_REPORTS = 1 << 25  # bytes
+_NORMS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight")
+_HEAD_NORMS = ("q_norm.weight", "k_norm.weight")
+_TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # their new numbers are zero
+
+
+def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
+    """None for a model that cannot be grown; one without numbers will do."""
+    if not is_supported(model):
+        return None
+    config: Any = model.config
+    return ModelShape(
+        shape=Shape(
+            width=config.hidden_size,
+            feed_forward=config.intermediate_size,
+            layers=config.num_hidden_layers,
+        ),
+        heads=config.num_attention_heads,
+        key_heads=config.num_key_value_heads,
+        head_width=_head_width(model),
+        vocabulary=config.vocab_size,
+        tied=_tied(model),
+    )
+
+
+def skeleton_of(config: PreTrainedConfig) -> PreTrainedModel:
+    """The model with its shapes and no numbers: it takes no memory, and counts exactly."""
+    with torch.device("meta"):
+        own = copy.deepcopy(config)  # it is written to
+        return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
+
+
+def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
+    """The grown model with its shapes and no numbers."""
+    own = shape_of_model(model)
+    assert own is not None, "a body is refused before"
+    config: Any = copy.deepcopy(model.config)
+    config.rms_norm_eps *= own.shape.width / shape.width
+    config.head_dim = own.head_width
+    config.num_attention_heads = heads_of(shape, own)
+    config.num_key_value_heads = heads_of(shape, own) * own.key_heads // own.heads
+    config.hidden_size = shape.width
+    config.intermediate_size = shape.feed_forward
+    config.num_hidden_layers = shape.layers
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None:
+        config.layer_types = [*kinds, *kinds[-1:] * (shape.layers - len(kinds))]
+    return skeleton_of(config)
+
+
+@torch.no_grad()
+def grow(model: PreTrainedModel, shape: Shape, tell: Tell) -> PreTrainedModel:
+    """A model of that shape with the logits of this one, which is left as it was."""
+    grown: Any = grown_skeleton(model, shape)
+    writer = _Writer(model, shape, tell, _num_bytes(grown, model.dtype))
+    own = dict(model.named_parameters())
+    for name, blank in list(grown.named_parameters()):
+        module, _, leaf = name.rpartition(".")
+        written = writer.written(name, blank.shape, own.get(name))
+        setattr(grown.get_submodule(module), leaf, nn.Parameter(written, requires_grad=False))
+    if _tied(model):
+        grown.lm_head.weight = grown.model.embed_tokens.weight
+    _take_over(grown, model)
+    return grown.eval()
+
+
+def body_info(name: str, grown: PreTrainedModel, own_parameters: int) -> BodyInfo:
+    shape = shape_of_model(grown)
+    assert shape is not None, "it was grown"
+    embedding: Any = grown.get_input_embeddings()
+    unread = 0 if shape.tied else embedding.weight.nbytes
+    return BodyInfo(
+        name=name,
+        shape=shape.shape,
+        parameters=sum(each.numel() for each in grown.parameters()),
+        own_parameters=own_parameters,
+        step_bytes=sum(each.nbytes for each in grown.parameters()) - unread,
+    )
+
+
+class _Writer:
+    """Allocates and fills the parameters of a grown model, one by one."""
+
+    def __init__(self, model: PreTrainedModel, shape: Shape, tell: Tell, total: int) -> None:
+        like, width = next(model.parameters()), model.config.hidden_size
+        self._like = like
+        self._norm = (width / shape.width) ** 0.5
+        self._small = _small_numbers(width).to(like)
+        self._zeros = torch.zeros(_PATTERN).to(like)
+        self._tell, self._total = tell, total
+        self._done, self._told = 0, 0
+        tell(0, total)
+
+    def written(self, name: str, shape: torch.Size, own: torch.Tensor | None) -> torch.Tensor:
+        whole = torch.empty(shape, dtype=self._like.dtype, device=self._like.device)
+        scale = self._norm if name.endswith(_NORMS) else 1.0
+        self._fill(whole.view(-1), self._filling(name, scale))
+        if own is not None:
+            part = whole
+            for dimension, size in enumerate(own.shape):
+                part = part.narrow(dimension, 0, size)
+            part.copy_(own * scale if scale != 1.0 else own)
+        return whole
+
+    def _filling(self, name: str, scale: float) -> torch.Tensor:
+        if name.endswith((*_NORMS, *_HEAD_NORMS)):
+            return torch.full_like(self._zeros, scale)
+        return self._zeros if name.split(".")[-2] in _TO_STREAM else self._small
+
+    def _fill(self, flat: torch.Tensor, filling: torch.Tensor) -> None:
+        for piece in flat.split(_PATTERN):
+            piece.copy_(filling[: piece.shape[0]])
+            self._done += piece.nbytes
+            if self._done - self._told >= _BETWEEN_REPORTS or self._done == self._total:
+                self._told = self._done
+                self._tell(self._done, self._total)
+
+
+def _small_numbers(width: int) -> torch.Tensor:
+    """Between half and one part in ``width``, of both signs.
+
+    So a product with a row of the stream is at most the largest weight of the norm before it.
+    """
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)
+    return sizes.mul_(torch.randint(2, (_PATTERN,), generator=generator).mul_(2).sub_(1))
+
+
+def _take_over(grown: Any, model: Any) -> None:
+    """What the small model has besides its weights."""
+    grown.model.rotary_emb = model.model.rotary_emb
+    grown.generation_config = model.generation_config
+    epsilon = model.config.rms_norm_eps
+    for layer in grown.model.layers:  # norms of heads, which are as wide as before
+        for name in ("q_norm", "k_norm"):
+            if hasattr(layer.self_attn, name):
+                getattr(layer.self_attn, name).variance_epsilon = epsilon
+
+
+def _num_bytes(model: PreTrainedModel, dtype: torch.dtype) -> int:
+    return sum(each.numel() for each in model.parameters()) * dtype.itemsize
+
+
+def _head_width(model: Any) -> int:
+    return int(model.model.layers[0].self_attn.head_dim)
+
+
+def _tied(model: Any) -> bool:
+    return model.lm_head.weight is model.model.embed_tokens.weight
