@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.cli.options import check_pair, spec_from
 from specviz.cli.progress_lines import tell_in_lines
@@ -16,6 +16,9 @@ from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, display_width, one_line, painter_for
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
 
 INDENT = "  "
 
@@ -33,7 +36,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from specviz.bench.bench import run_bench
-    from specviz.engine import Pair, load_pair
+    from specviz.engine import load_pair
 
     with_body = spec_from(options)
     body = with_body.target_body

@@ -156,18 +156,20 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_pair(parser: argparse.ArgumentParser, *, threads: int | None = None) -> None:
+def _add_pair(
+    parser: argparse.ArgumentParser, *, threads: int | None = None, target_body: str = NO_BODY
+) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
     group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
     group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
-    for role in ("target", "draft"):
+    for role, body in (("target", target_body), ("draft", NO_BODY)):
         group.add_argument(
             f"--{role}-body",
-            default=NO_BODY,
+            default=body,
             metavar="BODY",
             help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
-            f"such as llama-3.2-1b: it costs more and says the same (default: {NO_BODY})",
+            f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
         )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")

@@ -106,6 +106,15 @@ def test_grouped_heads_and_an_output_of_its_own_are_written_too(pair: Pair) -> N
 
 
 @installed
+def test_a_grown_target_says_the_same_there_too() -> None:
+    pair = load_pair(PairSpec(threads=1, target_body="20M"))
+    ids = ids_of(pair, PROMPTS[0])
+    with llamacpp.opened_lanes(pair, 5) as lanes:
+        for lane in lanes:
+            assert lane.write(ids, 12).token_ids == plain_words(pair, ids, 12)
+
+
+@installed
 def test_the_bench_times_both_lanes(real_pair: Pair, opened: dict[str, Lane]) -> None:
     lanes = (*bench.own_lanes(real_pair, bench._config(24)), *opened.values())
     texts = bench._texts(real_pair, read_presets()[:1], 24)

@@ -110,9 +110,7 @@ def bench_result() -> dict[str, Any]:
 
 
 def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
-    def run_bench(
-        load: Any, *, body: str, repeats: int, quick: bool, say: Any
-    ) -> dict[str, Any]:
+    def run_bench(load: Any, *, body: str, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
         load("none")
         load(body)
         asked.update(body=body, repeats=repeats, quick=quick)
