@@ -33,7 +33,7 @@ def opened_lanes(pair: Pair, gamma: int) -> Iterator[tuple[Lane, ...]]:
     Its arithmetic is another one, so that its lanes may part from our words at a near tie. The
     files stay as long as the lanes, which map them into memory.
     """
-    with TemporaryDirectory(prefix="specviz-") as folder:
+    with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_gguf(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
