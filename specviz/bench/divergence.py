@@ -1,13 +1,14 @@
 """Where a lane of the bench diverged from plain decoding, and how near the two tokens were.
 
-In float32 all lanes must write the same words, or the bench refuses. In half precision the lanes
-may round differently, because they batch their tokens differently, and then choose differently
-between two tokens that are almost equally likely; so there it is reported and not refused.
+In float32 our lanes and those of transformers must write the same words, or the bench refuses. In
+half precision they may round differently, because they batch their tokens differently, and then
+choose differently between two tokens that are almost equally likely; so there it is reported and
+not refused. llama.cpp always rounds differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
@@ -26,17 +27,22 @@ class Divergence:
 
 
 def divergences(
-    pair: Pair, kind: str, prompt_ids: Sequence[int], texts: Mapping[str, Sequence[int]]
+    pair: Pair,
+    kind: str,
+    prompt_ids: Sequence[int],
+    texts: Mapping[str, Sequence[int]],
+    reference: Sequence[int],
+    strict: Set[str],
 ) -> list[Divergence]:
-    """Of every lane that differs from ``texts["plain"]`` the first; refused in float32."""
-    reference = texts["plain"]
+    """The first of every lane that differs from the reference; refused in a ``strict`` lane."""
     found = [
         _divergence(pair, lane, kind, prompt_ids, _first_difference(own, reference), reference)
         for lane, own in texts.items()
         if tuple(own) != tuple(reference)
     ]
-    if found and exact(pair):
-        _refuse(found[0])
+    for each in found:
+        if each.lane in strict:
+            _refuse(each)
     return found
 
 

@@ -1,4 +1,4 @@
-"""``bench``: the engine measured against transformers, with progress on standard error."""
+"""``bench``: the engine measured against others, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from specviz.cli.options import check_pair, spec_from
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, display_width, one_line, painter_for
 from specviz.errors import ConfigError
+from specviz.record.bodies import NO_BODY
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
 
 INDENT = "  "
 
@@ -33,9 +38,15 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from specviz.bench.bench import run_bench
     from specviz.engine import load_pair
 
-    _say("loading the pair")
-    pair = load_pair(spec_from(options), progress=tell_in_lines(_say))
-    return run_bench(pair, repeats=options.repeats, quick=options.quick, say=_say)
+    with_body = spec_from(options)
+    body = with_body.target_body
+
+    def load(asked: str) -> Pair:
+        _say("loading the pair")
+        bare = replace(with_body, target_body=NO_BODY, draft_body=NO_BODY)
+        return load_pair(bare if asked == NO_BODY else with_body, progress=tell_in_lines(_say))
+
+    return run_bench(load, body=body, repeats=options.repeats, quick=options.quick, say=_say)
 
 
 def _say(text: str) -> None:
@@ -43,15 +54,28 @@ def _say(text: str) -> None:
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """The ratios, all lanes that were timed, the figures, and the machine."""
+    """The ratios, all lanes that were timed, what is to be known, the figures, and the machine."""
     tables = (
-        _named("ratio", result["ratios"]),
+        _ratios(result["ratios"], result.get("intervals") or {}),
         result.get("rows") or [],
         result.get("divergences") or [],
         _named("figure", result.get("figures") or {}),
     )
     blocks = [_table(painter, rows) for rows in tables if rows]
+    notices = [INDENT + one_line(notice) for notice in result.get("notices") or []]
+    blocks += ["\n".join(notices)] if notices else []
     return "\n\n".join([*blocks, *_whereabouts(painter, result.get("environment") or {})])
+
+
+def _ratios(
+    ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
+) -> list[dict[str, Any]]:
+    """The lower end is what "at least" is judged by."""
+    rows: list[dict[str, Any]] = []
+    for name, value in ratios.items():
+        low, high = intervals.get(name) or (None, None)
+        rows.append({"ratio": name, "value": value, "95 % from": low, "to": high})
+    return rows
 
 
 def _named(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:

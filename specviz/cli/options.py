@@ -15,6 +15,7 @@ from specviz.record.pairs import STEPS, PairSpec
 from specviz.record.trace import ResidualName, RuleName, RunConfig
 
 DEFAULTS = RunConfig()
+BENCH_BODY = "90M"
 
 
 class UsageError(Exception):
@@ -43,7 +44,7 @@ def build_parser() -> Parser:
     )
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
-    _add_bench(commands.add_parser("bench", help="measure this engine against transformers"))
+    _add_bench(commands.add_parser("bench", help="measure this engine against others"))
     _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
     return parser
 
@@ -82,9 +83,15 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
-    _add_pair(parser)
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="default: 5")
-    parser.add_argument("--quick", action="store_true", help="fewer prompts and settings")
+    _add_pair(parser, threads=1, target_body=BENCH_BODY)
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how often the lanes run in turn; an interval needs 6 (default: 20)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
     _add_json(parser)
 
 
@@ -149,22 +156,30 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_pair(parser: argparse.ArgumentParser) -> None:
+def _add_pair(
+    parser: argparse.ArgumentParser, *, threads: int | None = None, target_body: str = NO_BODY
+) -> None:
     group = parser.add_argument_group("models")
     group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
     group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
     group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
-    for role in ("target", "draft"):
+    for role, body in (("target", target_body), ("draft", NO_BODY)):
         group.add_argument(
             f"--{role}-body",
-            default=NO_BODY,
+            default=body,
             metavar="BODY",
             help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
-            f"such as llama-3.2-1b: it costs more and says the same (default: {NO_BODY})",
+            f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
         )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: chosen)")
+    group.add_argument(
+        "--threads",
+        type=int,
+        default=threads,
+        metavar="N",
+        help=f"CPU threads (default: {threads or 'chosen'})",
+    )
     group.add_argument(
         "--step",
         default="auto",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,27 +12,38 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.bench import bench
-from specviz.bench.divergence import Divergence
+from specviz.bench import bench, lanes
+from specviz.bench.lanes import own_lanes, transformers_lanes
 from specviz.bench.rivals import Assistance, RivalRun
+from specviz.bench.timing import Timed, time_lanes
 from specviz.cli.report import to_json
 from specviz.engine import decode_plainly
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
-from specviz.errors import PairError
+from specviz.errors import ConfigError, PairError
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig
 
+OF_EVERY_BODY = (
+    "speculative_vs_plain",
+    "record_cost",
+    "speculative_vs_llamacpp",
+    "plain_vs_llamacpp",
+    "speculative_vs_llamacpp_speculative",
+)
 RATIOS = {
     "vs_hf_assisted_same_gamma",
     "vs_hf_assisted_best",
     "vs_hf_assisted_defaults",
     "plain_vs_hf_generate",
-    "record_cost",
     "record_cost_large_vocabulary",
     "accounting",
     "forecast_error",
+    *OF_EVERY_BODY,
+    *(f"body_{name}" for name in OF_EVERY_BODY),
 }
+BODY = "10M"
+FIXED = Assistance(gamma=5, threshold=0.0)
 GRID = (Assistance(gamma=3, threshold=0.0), Assistance(gamma=5, threshold=0.4))
 
 
@@ -59,33 +71,57 @@ def said() -> list[str]:
 
 @pytest.fixture(scope="module")
 def result(pair: Pair, small: None, said: list[str]) -> dict[str, Any]:
-    return bench.run_bench(pair, repeats=1, quick=True, say=said.append)
+    """Without llama.cpp, whether it is installed or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.llamacpp, "_PACKAGES", ("no_such_package",))
+        return run(pair, said)
+
+
+def run(pair: Pair, said: list[str]) -> dict[str, Any]:
+    return bench.run_bench(lambda _: pair, body=BODY, repeats=1, quick=True, say=said.append)
 
 
 def test_every_ratio_is_there_and_is_a_number(result: dict[str, Any]) -> None:
     assert set(result["ratios"]) == RATIOS
     for name, value in result["ratios"].items():
-        assert isinstance(value, float), name
-        assert math.isfinite(value), name
-        assert value > 0, name
+        if "llamacpp" not in name:
+            assert isinstance(value, float), name
+            assert math.isfinite(value), name
+            assert value > 0, name
+
+
+def test_one_repeat_has_no_interval(result: dict[str, Any]) -> None:
+    assert set(result["intervals"]) == RATIOS - {"accounting", "forecast_error"}
+    assert set(result["intervals"].values()) == {None}
+
+
+def test_without_llama_cpp_its_ratios_are_null(result: dict[str, Any]) -> None:
+    unknown = {name for name, value in result["ratios"].items() if value is None}
+    assert unknown == {name for name in RATIOS if "llamacpp" in name}
+    assert result["settings"]["llamacpp"] is None
+    (notice,) = result["notices"]
+    assert notice == "llama.cpp is not installed: pip install -r requirements-rivals.txt"
 
 
 def test_every_lane_was_timed(result: dict[str, Any]) -> None:
-    names = [row["lane"] for row in result["rows"]]
-    assert len(set(names)) == len(names) == 7
+    names = [(row["body"], row["lane"]) for row in result["rows"]]
+    assert len(set(names)) == len(names) == 7 + 3
     for row in result["rows"]:
         assert row["seconds"] > 0
-        assert row["tokens_per_second"] == pytest.approx(2 * 48 / row["seconds"])
+        tokens = 48 if row["body"] == "none" else 32
+        assert row["tokens_per_second"] == pytest.approx(2 * tokens / row["seconds"])
 
 
 def test_ratios_are_those_of_the_rows(result: dict[str, Any]) -> None:
-    seconds = {row["lane"]: row["seconds"] for row in result["rows"]}
-    ours, ratios = seconds["speculative, full record"], result["ratios"]
-    fixed = seconds["transformers assisted, γ 5, threshold 0"]
-    plain = seconds["transformers generate"] / seconds["plain"]
+    seconds = {(row["body"], row["lane"]): row["seconds"] for row in result["rows"]}
+    ours, ratios = seconds["none", "speculative, full record"], result["ratios"]
+    fixed = seconds["none", "transformers assisted, γ 5, threshold 0"]
+    plain = seconds["none", "transformers generate"] / seconds["none", "plain"]
+    cost = seconds[BODY, "speculative, no record"] / seconds[BODY, "speculative, full record"]
     assert ratios["vs_hf_assisted_same_gamma"] == pytest.approx(fixed / ours)
     assert ratios["plain_vs_hf_generate"] == pytest.approx(plain)
-    assert ratios["record_cost"] == pytest.approx(seconds["speculative, no record"] / ours)
+    assert ratios["record_cost"] == pytest.approx(seconds["none", "speculative, no record"] / ours)
+    assert ratios["body_record_cost"] == pytest.approx(cost)
 
 
 def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[str]) -> None:
@@ -95,18 +131,40 @@ def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[st
     assert all(0 < alpha < 1 for alpha in figures["alpha_by_kind"].values())
     assert 1 <= figures["story_gamma"] <= 12
     assert min(figures["story_speedup"], figures["c"], figures["v"]) > 0
-    assert result["settings"] == {"gamma": 5, "max_new_tokens": 48, "repeats": 1}
+    assert result["settings"] == {
+        "gamma": 5,
+        "repeats": 1,
+        "max_new_tokens": 48,
+        "body": BODY,
+        "max_new_tokens_with_body": 32,
+        "llamacpp": None,
+    }
+    assert set(result["pairs"]) == {"none", BODY}
     assert result["environment"]["threads"] == 1
     assert result["divergences"] == []
     assert json.loads(to_json(result))["ratios"] == result["ratios"]
     assert "interleaved repeat 1 of 1" in said
 
 
-def interleave(pair: Pair) -> list[Divergence]:
+def test_a_body_that_the_target_cannot_have_is_told(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(body: str) -> Pair:
+        raise ConfigError("The target is larger.", remedy="Give a larger body.")
+
+    amount = bench._amount(1, quick=True)
+    assert bench._with_body(load, "none", amount, lambda _: None) == (None, ())
+    part, notices = bench._with_body(load, BODY, amount, lambda _: None)
+    assert part is None
+    assert notices == ("No lanes with a body of 10M: The target is larger. Give a larger body.",)
+
+
+def interleave(pair: Pair) -> Timed:
     """All lanes once on one prompt."""
-    config = RunConfig(gamma=5, temperature=0.0, max_new_tokens=48, ignore_eos=True)
-    lanes = bench._lanes(pair, config, GRID[0])
-    return bench._interleave(pair, lanes, few_presets()[:1], 1, lambda _line: None)
+    rivals = transformers_lanes(pair, fixed=FIXED, defaults=Assistance(), best=GRID[0])
+    lanes = (*own_lanes(pair, bench._config(48)), *rivals)
+    texts = bench._texts(pair, few_presets()[:1], 48)
+    return time_lanes(pair, lanes, texts, 1, lambda _: None)
 
 
 def in_half(pair: Pair) -> Pair:
@@ -117,19 +175,21 @@ def in_half(pair: Pair) -> Pair:
 def test_a_lane_that_writes_other_tokens_is_refused_or_told(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = bench.generate
+    honest = lanes.generate
 
     def altered(pair: Pair, ids: list[int], num_tokens: int) -> RivalRun:
         run = honest(pair, ids, num_tokens)
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
-    monkeypatch.setattr(bench, "generate", altered)
+    monkeypatch.setattr(lanes, "generate", altered)
     said = "'transformers generate' diverged from plain decoding at token 48 of the story"
     with pytest.raises(PairError, match=said):
         interleave(pair)
-    (parted,) = interleave(in_half(pair))
+    timed = interleave(in_half(pair))
+    (parted,) = timed.parted
     assert (parted.lane, parted.kind, parted.position) == ("transformers generate", "story", 47)
     assert parted.margin == pytest.approx(margin_at(pair, few_presets()[0].text, 47), abs=1e-4)
+    assert timed.texts[0].num_tokens == 48
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:
@@ -145,7 +205,7 @@ def margin_at(pair: Pair, text: str, position: int) -> float:
 def test_a_fixed_gamma_with_other_passes_is_refused_where_words_are_exact(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "_FIXED", Assistance(gamma=2, threshold=0.0))
+    monkeypatch.setattr(sys.modules[__name__], "FIXED", Assistance(gamma=2, threshold=0.0))
     with pytest.raises(PairError, match=r"this engine made \d+ target passes"):
         interleave(pair)
-    assert interleave(in_half(pair)) == []
+    assert interleave(in_half(pair)).parted == ()

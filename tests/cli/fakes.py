@@ -101,15 +101,19 @@ def bench_result() -> dict[str, Any]:
     return {
         "environment": {"device": "cpu", "dtype": "float32", "threads": 1},
         "ratios": {"vs_hf_assisted_best": 1.875, "forecast_error": None},
+        "intervals": {"vs_hf_assisted_best": [1.75, 2.0]},
         "rows": [{"lane": "plain", "tokens_per_second": 120.5}],
         "divergences": [{"lane": "hf", "kind": "story", "position": 7, "margin": 0.015625}],
+        "notices": ["llama.cpp is not installed"],
         "figures": {"alpha_by_kind": {"story": 0.75}, "story_gamma": 4, "bad": float("nan")},
     }
 
 
 def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
-    def run_bench(_pair: object, *, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
-        asked.update(repeats=repeats, quick=quick)
+    def run_bench(load: Any, *, body: str, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
+        load("none")
+        load(body)
+        asked.update(body=body, repeats=repeats, quick=quick)
         say("step costs")
         return bench_result()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from specviz.cli import main
 from specviz.cli.bench import render_bench
 from specviz.cli.terminal_text import Painter
+from specviz.record.pairs import PairSpec
 from tests.cli.fakes import FakeEngine, bench_result, fake_bench
 
 
@@ -23,7 +25,7 @@ def test_bench_tells_progress_on_standard_error(
     record = json.loads(printed.out)
     assert record["ratios"] == {"vs_hf_assisted_best": 1.875, "forecast_error": None}
     assert record["figures"]["bad"] is None
-    assert asked == {"repeats": 3, "quick": True}
+    assert asked == {"body": "90M", "repeats": 3, "quick": True}
     assert "step costs" in printed.err
 
 
@@ -33,8 +35,30 @@ def test_bench_prints_tables(
     fake_bench(monkeypatch, {})
     assert main(["bench"]) == 0
     out = capsys.readouterr().out
-    assert "  vs_hf_assisted_best  1.875\n" in out
-    assert "  forecast_error           –\n" in out
+    assert "  ratio                value  95 % from     to\n" in out
+    assert "  vs_hf_assisted_best  1.875      1.750  2.000\n" in out
+    assert "  forecast_error           –          –      –\n" in out
+    assert "\n  llama.cpp is not installed\n" in out
+
+
+def test_bench_loads_the_pair_without_bodies_and_with_them(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Any] = {}
+    specs: list[PairSpec] = []
+    fake_bench(monkeypatch, asked)
+    monkeypatch.setattr(
+        sys.modules["specviz.engine"], "load_pair", lambda spec, progress: specs.append(spec)
+    )
+    assert main(["bench", "--target-body", "1200m", "--draft-body", "30M"]) == 0
+    assert asked["body"] == "1.2B"
+    assert [(spec.target_body, spec.draft_body) for spec in specs] == [
+        ("none", "none"),
+        ("1.2B", "30M"),
+    ]
+    assert {spec.threads for spec in specs} == {1}
+    assert main(["bench", "--target-body", "huge"]) == 2
+    assert "'huge' is no body." in capsys.readouterr().err
 
 
 def test_bench_tables_hold_rows_groups_and_place() -> None:

@@ -1,0 +1,113 @@
+"""llama.cpp with the weights of a pair, in this process, where its wheel is installed.
+
+It reads the same numbers from GGUF files and has as many threads as the pair. Its cache is in fp16,
+its default, with which it is fastest. Its pace is its own: of the tokens after the first, which the
+pass over the prompt decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from specviz.bench.gguf_file import cannot_write, write_gguf
+from specviz.bench.lanes import Lane, Write, Written
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+REQUIREMENTS = "requirements-rivals.txt"
+_PACKAGES = ("xllamacpp", "gguf")
+_CONTEXT = 1024
+
+
+@contextmanager
+def opened_lanes(pair: Pair, gamma: int) -> Iterator[tuple[Lane, ...]]:
+    """Plain and, where the draft can be written for it too, speculative.
+
+    Its arithmetic is another one, so that its lanes may part from our words at a near tie. The
+    files stay as long as the lanes, which map them into memory.
+    """
+    with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
+        target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
+        write_gguf(pair.target, pair.vocabulary, target)
+        lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
+        if pair.draft is not None and cannot_write(pair.draft) is None:
+            write_gguf(pair.draft, pair.vocabulary, draft)
+            server = _server(pair, target, draft, gamma)
+            lanes.append(_lane("llamacpp_speculative", f"llama.cpp speculative, γ {gamma}", server))
+        yield tuple(lanes)
+
+
+def _lane(key: str, name: str, server: Any) -> Lane:
+    return Lane(key=key, name=name, write=_writes(server), must_agree=False)
+
+
+def missing(pair: Pair) -> str | None:
+    """Why llama.cpp has no lane with this pair; None if it has one."""
+    if not _installed():
+        return f"llama.cpp is not installed: pip install -r {REQUIREMENTS}"
+    if pair.device.type != "cpu":
+        return "llama.cpp is compared on the CPU only"
+    reason = cannot_write(pair.target)
+    return reason and f"llama.cpp has no lane: {reason}"
+
+
+def version() -> str | None:
+    """Of the wheel, with the instructions that it was built for; None where it is missing."""
+    if not _installed():
+        return None
+    library = import_module("xllamacpp")
+    return f"{library.__version__}, {library.get_system_info().strip(' |')}"
+
+
+def _installed() -> bool:
+    return all(find_spec(package) is not None for package in _PACKAGES)
+
+
+def _server(pair: Pair, target: Path, draft: Path | None = None, gamma: int = 0) -> Any:
+    library = import_module("xllamacpp")
+    threads = pair.environment.threads
+    params = library.CommonParams()
+    params.model.path = str(target)
+    params.verbosity = 0
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = _CONTEXT, 1, 0
+    params.fit_params, params.cache_ram_mib = False, 0
+    _set_threads(params, threads)
+    if draft is not None:
+        kinds = library.common_speculative_type
+        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        drafting = params.speculative.draft
+        drafting.mparams.path = str(draft)
+        drafting.n_max, drafting.n_min, drafting.p_min = gamma, 0, 0.0
+        drafting.n_gpu_layers = 0
+        _set_threads(drafting, threads)
+    return library.Server(params)
+
+
+def _set_threads(params: Any, threads: int) -> None:
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+
+
+def _writes(server: Any) -> Write:
+    def write(ids: Sequence[int], num_tokens: int) -> Written:
+        answer = server.handle_completions(
+            {
+                "prompt": list(ids),
+                "max_tokens": num_tokens,
+                "temperature": 0,
+                "samplers": ["top_k"],
+                "top_k": 1,
+                "cache_prompt": False,
+            }
+        )
+        tokens = tuple(int(word) for word in answer["choices"][0]["text"].split())
+        seconds = answer["timings"]["predicted_per_token_ms"] / 1000 * len(tokens)
+        return Written(seconds=seconds, token_ids=tokens)
+
+    return write

@@ -1,0 +1,64 @@
+"""Ratios of lanes that ran in turn: the median of the pairs, and its 95 % interval.
+
+A pair is one repeat: both lanes wrote the same texts, one right after the other. The interval of
+the median is made of ranks, so that it asks nothing of how the noise of a machine is distributed:
+of 20 pairs it reaches from the sixth smallest to the sixth largest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+_MISSED = 0.025  # at each end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRatio:
+    """The ends are None with fewer than six pairs, which have no such interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A ratio by name: the time of lane ``over`` divided by that of lane ``under``."""
+
+    name: str
+    over: str
+    under: str
+
+
+def paired_ratio(over: Sequence[float], under: Sequence[float]) -> PairedRatio:
+    ratios = sorted(first / second for first, second in zip(over, under, strict=True))
+    outside = _outside(len(ratios))
+    return PairedRatio(
+        value=median(ratios),
+        low=ratios[outside - 1] if outside else None,
+        high=ratios[-outside] if outside else None,
+    )
+
+
+def paired_ratios(
+    comparisons: Sequence[Comparison], seconds: Mapping[str, Sequence[float]]
+) -> dict[str, PairedRatio | None]:
+    """None where one of the two lanes did not run."""
+    return {
+        each.name: paired_ratio(seconds[each.over], seconds[each.under])
+        if each.over in seconds and each.under in seconds
+        else None
+        for each in comparisons
+    }
+
+
+def _outside(count: int) -> int:
+    """Which of the smallest values is the lower end: the last that the median is rarely below."""
+    below, rank = 0.0, 0
+    while below + math.comb(count, rank) / 2**count <= _MISSED:
+        below += math.comb(count, rank) / 2**count
+        rank += 1
+    return rank

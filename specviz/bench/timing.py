@@ -1,0 +1,132 @@
+"""Lanes in turn on the same texts: once to warm up and to compare their words, then timed.
+
+Where a lane parts from plain decoding at a near tie, that text ends there for every lane, so that
+all are timed over the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from specviz.bench.divergence import Divergence, divergences, exact
+from specviz.bench.lanes import Lane, Written
+from specviz.errors import PairError
+from specviz.measure.measured_run import undisturbed
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+SHORTEST = 24  # tokens; more than any lane decides in its first pass, which is not timed
+_PLAIN, _SAME_PASSES = "plain", ("bare", "hf_fixed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    kind: str  # of the prompt
+    ids: tuple[int, ...]
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """``names`` and ``seconds`` by the key of a lane; of every repeat one sum over the texts."""
+
+    names: dict[str, str]
+    texts: tuple[Text, ...]
+    seconds: dict[str, list[float]]
+    parted: tuple[Divergence, ...]
+    notices: tuple[str, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        tokens = sum(text.num_tokens for text in self.texts)
+        medians = [(name, median(self.seconds[key])) for key, name in self.names.items()]
+        return [
+            {"lane": name, "tokens_per_second": tokens / each, "seconds": each}
+            for name, each in medians
+        ]
+
+
+def time_lanes(
+    pair: Pair,
+    lanes: Sequence[Lane],
+    texts: Sequence[Text],
+    repeats: int,
+    say: Callable[[str], None],
+) -> Timed:
+    """Every other repeat runs the lanes in the opposite order."""
+    say("warming up and comparing the words")
+    parted: list[Divergence] = []
+    agreed: list[Text] = []
+    for text in texts:
+        found, cut = _compared(pair, lanes, text)
+        parted += found
+        agreed.append(cut)
+    kept, shared, notices = _worth_timing(lanes, texts, agreed)
+    seconds: dict[str, list[float]] = {lane.key: [] for lane in kept}
+    for repeat in range(1, repeats + 1):
+        say(f"interleaved repeat {repeat} of {repeats}")
+        for key, total in _one_repeat(kept if repeat % 2 else kept[::-1], shared).items():
+            seconds[key].append(total)
+    return Timed(
+        names={lane.key: lane.name for lane in kept},
+        texts=shared,
+        seconds=seconds,
+        parted=tuple(parted),
+        notices=notices,
+    )
+
+
+def _one_repeat(lanes: Sequence[Lane], texts: Sequence[Text]) -> dict[str, float]:
+    totals = {lane.key: 0.0 for lane in lanes}
+    for text in texts:
+        with undisturbed():
+            for lane in lanes:
+                totals[lane.key] += lane.write(text.ids, text.num_tokens).seconds
+    return totals
+
+
+def _compared(pair: Pair, lanes: Sequence[Lane], text: Text) -> tuple[list[Divergence], Text]:
+    """Where the lanes parted from plain decoding, and the text up to where all agree."""
+    written = {lane.key: lane.write(text.ids, text.num_tokens) for lane in lanes}
+    _check_passes(pair, written)
+    words = {lane.name: written[lane.key].token_ids for lane in lanes}
+    reference = written[_PLAIN if _PLAIN in written else lanes[0].key].token_ids
+    strict = {lane.name for lane in lanes if lane.must_agree} if exact(pair) else set[str]()
+    found = divergences(pair, text.kind, text.ids, words, reference, strict)
+    return found, replace(text, num_tokens=_agreed(lanes, found, text.num_tokens))
+
+
+def _agreed(lanes: Sequence[Lane], found: Sequence[Divergence], num_tokens: int) -> int:
+    """Lanes that should agree but round otherwise in half precision are timed to the end."""
+    free = {lane.name for lane in lanes if not lane.must_agree}
+    return min([num_tokens, *(each.position for each in found if each.lane in free)])
+
+
+def _worth_timing(
+    lanes: Sequence[Lane], texts: Sequence[Text], agreed: Sequence[Text]
+) -> tuple[tuple[Lane, ...], tuple[Text, ...], tuple[str, ...]]:
+    """Texts that part too early are left out; if all do, the lanes that part are."""
+    long_enough = tuple(text for text in agreed if text.num_tokens >= SHORTEST)
+    if not long_enough:
+        free = [lane.name for lane in lanes if not lane.must_agree]
+        notice = f"{', '.join(free)}: not timed, every text parts within {SHORTEST} tokens."
+        return tuple(lane for lane in lanes if lane.must_agree), tuple(texts), (notice,)
+    early = [text.kind for text in agreed if text.num_tokens < SHORTEST]
+    notice = f"Not timed, since lanes part within {SHORTEST} tokens: {', '.join(early)}."
+    return tuple(lanes), long_enough, (notice,) if early else ()
+
+
+def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
+    """Lanes with the same words and exact drafts must have made the same target passes."""
+    if not exact(pair) or any(key not in written for key in _SAME_PASSES):
+        return
+    ours, theirs = (written[key] for key in _SAME_PASSES)
+    if ours.token_ids == theirs.token_ids and ours.target_passes != theirs.target_passes:
+        raise PairError(
+            f"With the same drafts this engine made {ours.target_passes} target passes and "
+            f"transformers {theirs.target_passes}.",
+            remedy="Their work is not comparable: try the library step, or bench another pair.",
+        )
