@@ -1,9 +1,9 @@
 """The command line: ``python -m specviz run | show | bench | compare``.
 
 ``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression, 2 after an error
-that the user can mend (told in one line on standard error), 130 after Ctrl-C, and 141, silently, if
-the reader of the output has left. Only here do errors become exit codes. Importing this loads
-neither torch nor streamlit.
+that the user can mend (told in one line on standard error), 70 if ``compare`` fails unexpectedly
+(1 would read as a regression), 130 after Ctrl-C, and 141, silently, if the reader of the output has
+left. Importing this loads neither torch nor streamlit.
 """
 
 from __future__ import annotations

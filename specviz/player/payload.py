@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.player.playback import lanes, prompt_texts, round_items
+from specviz.player.round_values import lanes, prompt_texts, round_items
 from specviz.player.summary import summary
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.step_cost_warnings import step_cost_warning

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from specviz.comparison import Comparison, LaneRun, representative
 from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
-from specviz.player.playback import lane_parts, target_seconds
+from specviz.player.round_values import lane_parts, target_seconds
 from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.trace import Trace
 

@@ -1,7 +1,8 @@
 """Who proposes candidates: one entry a way of drafting.
 
-Whatever depends on the drafter asks here for what it is, not for its name. A new way is one entry,
-and its class in ``engine/decoding/drafting.py``.
+Whatever depends on the drafter asks here for what it is, not for its name. A new way is a name, one
+entry (the first that fits a pair is its default), and a class with its case in ``make_drafter`` of
+``engine/decoding/drafting.py``.
 """
 
 from __future__ import annotations

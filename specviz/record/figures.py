@@ -1,10 +1,10 @@
 """The catalogue of figures: what each is called, means and is made of, said once.
 
 Terminal, page, replay, tables of lanes and of kept runs, charts and README read it. A new figure
-is one entry of ``CATALOGUE``: its id is its key in the JSON of a run, and the name of the value
-in ``Metrics`` where that has it. Then name the id where it is to be shown (``cli.figures``,
-``player.summary``, ``comparison.table``), and add its row to README's table; a test holds the two
-together.
+is one entry of ``CATALOGUE``; its digits are those of its quantity in ``numbers``. Its id is the
+name of the value in ``Metrics``, where that has it, and its key in the JSON of a run. Then name the
+id where it is to be shown (``cli.figures``, ``player.summary``, ``comparison.table``, ...), and add
+its row to README's table; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The range of every setting of a run, for checks, controls and help texts.
 
 A run may have any setting within ``LIMITS``; the command line offers them all. The controls of
-the pages offer what is worth looking at: ``CONTROLS``, and ``COMPARED`` for lanes side by side.
+the pages offer the same, narrowed by ``CONTROLS``, and by ``COMPARED`` for lanes side by side.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class PairSpec:
         return self.target is None
 
     @property
-    def needs_draft(self) -> bool:
+    def has_draft(self) -> bool:
         """A target without a draft is run with the prompt-lookup drafter."""
         return self.embedded or self.draft is not None
 

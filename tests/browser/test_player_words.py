@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest, geom
 
 from specviz import ASSETS
-from specviz.player.playback import round_items
 from specviz.player.player_source import player_source
+from specviz.player.round_values import round_items
 from specviz.player.script_modules import read_modules, variable_of
 from specviz.record.trace import Candidate, Round, Trace
 from tests.browser.long_runs import events_of, recorded

@@ -158,7 +158,7 @@ def test_a_bonus_token_is_told(page: Any, trace: Trace) -> None:
     assert entry.extra is not None
     choose(page, trace, entry.index, entry.num_drafted)
     assert words(page, SAY) == (
-        f"All {entry.num_drafted} candidates were accepted, so the target adds one of its own: "
+        f"All {entry.num_drafted} candidates were accepted, so the target adds a token of its own: "
         f"{chip(entry.extra.text)}. The target gave it {percent(entry.extra.target_prob)}."
     )
     assert page.is_hidden(DRAW)

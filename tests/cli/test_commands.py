@@ -172,7 +172,7 @@ def test_prompt_lookup_with_only_a_target_needs_no_draft(
     engine: FakeEngine, arguments: list[str], needs_draft: bool
 ) -> None:
     main(["run", "Once", *arguments])
-    assert engine.asked["spec"].needs_draft is needs_draft
+    assert engine.asked["spec"].has_draft is needs_draft
 
 
 def test_chat_shows_the_prompt_ids(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_a_run_of_other_weights_is_refused_before_it_is_kept(library: Library) -
     jobs = PLAN.jobs()
     kept = keep_all(opened(library), jobs[:3])
     for _ in range(2):
-        with pytest.raises(SpecvizError, match="models of a lane have changed"):
+        with pytest.raises(SpecvizError, match="have changed since its first runs were kept"):
             kept.keep(retrained(run_of(PLAN, jobs[3])))
         assert library.count() == 3
         kept = opened(library)

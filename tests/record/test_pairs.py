@@ -36,7 +36,7 @@ def found(*, draft: int | None, needed: int = 10, free: int | None = 10) -> Pair
     ],
 )
 def test_a_pair_asked_for(spec: PairSpec, embedded: bool, needs_draft: bool, label: str) -> None:
-    assert (spec.embedded, spec.needs_draft, spec.label) == (embedded, needs_draft, label)
+    assert (spec.embedded, spec.has_draft, spec.label) == (embedded, needs_draft, label)
 
 
 def test_a_pair_found() -> None:

@@ -106,10 +106,10 @@ def test_the_chart_of_batches_is_of_the_chain_of_the_card() -> None:
     card = next(each for each in CLAIMS if each.id == "batch-scaling")
     app = opened_by(card)
     one, four, limit = (each.text for each in card.figures)
-    assert f"Of {one} rejections with one draft there remain **{four}** with 4 drafts" in words(app)
+    assert f"Of {one} rejections with one draft, **{four}** remain with 4 drafts" in words(app)
     assert f"no number of drafts leaves fewer than {limit}" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
-    assert "The law of the first 3 tokens, summed over all texts, is the target's to" in words(app)
+    assert "The distribution of the first 3 tokens differs from the target's by" in words(app)
 
 
 def test_the_chart_of_memory_is_of_the_models_of_the_card() -> None:
@@ -283,7 +283,7 @@ def test_the_plane_has_a_dot_a_token(
     cut = replace(leftover, plane=many)
     assert dots_in_words(cut) == (
         "the first 600 dots, of the 700 on which the models differ, for 750 tested tokens; on 50 "
-        "the models agree to 0.0001"
+        "they differ by less than 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

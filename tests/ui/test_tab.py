@@ -19,7 +19,7 @@ class Onlooker(Worker):
     def release(self, session: str, grace: float = 10.0) -> None:
         self.released += (session,)
 
-    def keep(self, session: str) -> None:
+    def cancel_release(self, session: str) -> None:
         self.kept += (session,)
 
 

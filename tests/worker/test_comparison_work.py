@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from specviz.comparison.comparison_work import ComparisonWork, RunsWork
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.comparison.work import RunsWork
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, PromptError, SpecvizError
 from specviz.measure.run_makers import MadeRun, RunOrder

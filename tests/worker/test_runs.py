@@ -14,7 +14,7 @@ from specviz.engine import speculate
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.measure.measured_run import measured_run
-from specviz.player.playback import prompt_texts
+from specviz.player.round_values import prompt_texts
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace

@@ -171,8 +171,7 @@ def _show_progress(work: ComparisonWork, name: WorkName) -> None:
             st.progress(done / planned, text=f":small[{words}]")
         st.caption(
             f"{_blocks(work)}{_found(work)}Finished runs are kept. The comparison goes on when "
-            "this "
-            "page is left or closed."
+            "this page is left or closed."
         )
 
     progress()

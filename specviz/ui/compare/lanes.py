@@ -35,12 +35,8 @@ DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symb
 _KEY = "compare cards"
 _LINK = "lane"
 _FIRST = (RunConfig(gamma=2), RunConfig(gamma=8))
-_ENDING = (
-    "temperature",
-    "top_k",
-    "top_p",
-)  # settings that are moved into the range of their controls
-_SPARE = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
+_CLAMPED = ("temperature", "top_k", "top_p")  # moved into the range of their controls
+_NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 
 @dataclass(slots=True)
@@ -90,7 +86,7 @@ class Cards:
     def add_spare(self, spec: PairSpec) -> None:
         """Adds a lane unlike the present ones."""
         there = {(each.spec, each.config) for each in self.lanes}
-        spare = _FIRST if len(self.cards) < MIN_LANES else _SPARE
+        spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
         lanes = [Lane(spec=spec, config=config) for config in spare]
         self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
 
@@ -105,7 +101,7 @@ class Cards:
     def _reachable(self, lane: Lane) -> Lane:
         """The lane with its settings moved into the range of the controls; ``changed`` tells."""
         ends: dict[str, Any] = {
-            name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _ENDING
+            name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _CLAMPED
         }
         self.changed += [
             f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
@@ -234,7 +230,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> dict[str, Any]:
-    drafters = methods_for(has_draft=spec.needs_draft)
+    drafters = methods_for(has_draft=spec.has_draft)
     first = config.drafter if config.drafter in drafters else drafters[0]
     drafter = st.selectbox(
         "Drafter", drafters, key=_widget_key(card, "drafter", first), disabled=busy,

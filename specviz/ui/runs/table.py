@@ -18,7 +18,7 @@ PAGE_ROWS = 50
 COMPARISON = "comparison"  # in the link: the key of a comparison
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
-_ROW_PIXELS, _MOST_ROWS = 35, 12
+_ROW_PIXELS, _VISIBLE_ROWS = 35, 12
 # Ids in the catalogue, and widths. The library keeps expected acceptance, not the observed one.
 FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 80}
 _SORTS: dict[str, tuple[SortKey, bool]] = {
@@ -149,7 +149,7 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
         answer: Any = st.dataframe(
             pd.DataFrame.from_records([_cells(row) for row in rows]),
             key=f"runs_table_{ids}",
-            height=_ROW_PIXELS * (min(len(rows), _MOST_ROWS) + 1) + 3,
+            height=_ROW_PIXELS * (min(len(rows), _VISIBLE_ROWS) + 1) + 3,
             hide_index=True,
             column_config=_columns(),
             on_select="rerun",

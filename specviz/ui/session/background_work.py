@@ -12,8 +12,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from specviz.comparison import unfinished_plans
-from specviz.comparison.comparison_work import ComparisonWork, Work
+from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
+from specviz.comparison.work import Work
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import calibrating_worker, the_worker
@@ -34,7 +35,7 @@ def the_work_queue() -> WorkQueue:
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Makes the runs of one work, with a place of its own in the worker's queue."""
+    """Makes the runs of one work, under a session that belongs to no tab."""
     return WorkerMaker(the_worker(), "work", on_submit)
 
 

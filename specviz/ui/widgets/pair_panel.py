@@ -139,8 +139,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
                 "Measure again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
                 help="The step costs were measured once and kept. Measure them again if the "
-                    "machine "
-                "was busy then: the forecast, c and v follow from them.",
+                    "machine was busy then: the forecast, c and v follow from them.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")

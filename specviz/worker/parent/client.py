@@ -69,7 +69,7 @@ class Worker:
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
         self._on_over = on_over
-        self._over: list[Run] = []  # ended, but ``on_over`` has not been called yet
+        self._ended: list[Run] = []  # ended, but ``on_over`` has not been called yet
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
@@ -108,7 +108,7 @@ class Worker:
         atexit.unregister(self.close)
         if link is not None:
             link.close()
-        self._tell_over()
+        self._report_ended_runs()
 
     def status(self) -> PairStatus:
         with self._lock:
@@ -193,7 +193,7 @@ class Worker:
     def release(self, session: str, grace: float = 10.0) -> None:
         """The tab closed: stop its runs after the grace, unless ``cancel_release`` comes first."""
         self.cancel_release(session)
-        timer = Timer(grace, self._drop, [session])
+        timer = Timer(grace, self._end_session, [session])
         timer.daemon = True
         with self._lock:
             self._releases[session] = timer
@@ -269,7 +269,8 @@ class Worker:
         if queued.run is not None:
             self._stop(queued.run)
 
-    def _drop(self, session: str) -> None:
+    def _end_session(self, session: str) -> None:
+        """Stop its runs, and the loading of a pair that nobody else waits for."""
         with self._lock:
             if self._releases.pop(session, None) is None:
                 return  # cancelled while the timer waited for the lock
@@ -298,13 +299,13 @@ class Worker:
                     self._send_next()
                 case _:
                     self._on_pair_event(event)
-        self._tell_over()
+        self._report_ended_runs()
 
-    def _tell_over(self) -> None:
+    def _report_ended_runs(self) -> None:
         """Called outside the lock, because ``on_over`` may take its time."""
         with self._lock:
-            over, self._over = self._over, []
-        for run in over:
+            ended, self._ended = self._ended, []
+        for run in ended:
             if not self._on_over or not run.trace or run.warm_up or run.state == "failed":
                 continue
             try:
@@ -366,7 +367,7 @@ class Worker:
             queued.room.end(event.room, event.error)
         if queued.run is not None and not queued.run.finished:
             end_run(queued.run, event)
-            self._over.append(queued.run)
+            self._ended.append(queued.run)
         self._send_next()
 
     def _loading_ended(self, error: SpecvizError | None) -> None:
@@ -407,7 +408,7 @@ class Worker:
     def _forget_all(self) -> None:
         for run in self._unfinished_runs():
             run.end("stopped")
-            self._over.append(run)
+            self._ended.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
         for queued in self._requests():
             queued.fail(closed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import RLock, Thread
 
-from specviz.comparison.comparison_work import Work
+from specviz.comparison.work import Work
 
 _REMEMBERED = 8  # how many that are over
 

@@ -35,9 +35,9 @@ def plane_in_words(settings: Settings) -> str:
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
     told = (
-        f"The distance of the models is {distance:.3f}. With ε {settings.epsilon:g} the chance of "
-        "a "
-        f"rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still {distance:.3f}."
+        f"The distance of the models is {distance:.3f}. With ε {settings.epsilon:g} the chance "
+        f"of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still "
+        f"{distance:.3f}."
     )
     if reject < 1e-9:
         return told

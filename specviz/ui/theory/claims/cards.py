@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
-from specviz.comparison.comparison_work import RunsWork
+from specviz.comparison.work import RunsWork
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
 from specviz.ui.session.background_work import stop
 from specviz.ui.theory.claims.evidence import Evidence

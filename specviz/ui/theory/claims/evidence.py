@@ -100,9 +100,8 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         )
     return (
         f"{told} The formula gives τ = {TOKENS.bare(expected_tokens(share, config.gamma))} with "
-        "the "
-        f"first as α and {TOKENS.bare(expected_tokens(tested, config.gamma))} with the second, and "
-        f"{PERCENT.shown(tested**config.gamma)} full rounds. Accepted / drafted of "
+        f"the first as α and {TOKENS.bare(expected_tokens(tested, config.gamma))} with the "
+        f"second, and {PERCENT.shown(tested**config.gamma)} full rounds. Accepted / drafted of "
         f"{PROBABILITY.bare(share)} means α = "
         f"{PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
@@ -215,8 +214,7 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; Theorem 1 "
         f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
         f"also the bound of Theorem 2: a rule that accepts only {_LAZY_SHARE:g} of what it may "
-        "would "
-        f"reject {lazier.expected:,.1f}."
+        f"would reject {lazier.expected:,.1f}."
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from specviz.comparison.comparison_work import RunsWork
+from specviz.comparison.work import RunsWork
 from specviz.errors import SpecvizError
 from specviz.measure.run_makers import RunOrder
 from specviz.record.pairs import PairSpec

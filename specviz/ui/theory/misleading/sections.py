@@ -345,8 +345,7 @@ def _promises(shown: ShownRun, share: float, observed: float) -> str:
     if not shown.trace.config.draft_method.fills_rounds:
         return (
             f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so the formula for one γ "
-            "does "
-            f"not apply.{found}"
+            f"does not apply.{found}"
         )
     return (
         f"With the first as α the formula promises {TOKENS.bare(expected_tokens(share, gamma))} "

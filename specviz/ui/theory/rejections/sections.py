@@ -185,8 +185,7 @@ def show_several_drafts(chosen: Setting) -> None:
             "end with a rejection count",
         },
         "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not say where "
-        "the "
-        "recursion for f starts; here it starts at 1.",
+        "the recursion for f starts; here it starts at 1.",
     )
     show_law(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
@@ -258,8 +257,7 @@ def show_one_place() -> None:
             r"\Delta": "how much the chance of a rejection falls",
             "M": "drafts",
             "u, v": "chances of the same side of both coins, for u ≥ v (else put 1 − u for u: "
-            "derived "
-            "here)",
+            "derived here)",
         },
         _FIGURE_3,
     )
@@ -325,8 +323,8 @@ def _rules(chains: Chains) -> dict[str, TextSimulator]:
 
 
 def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
-    left = ", ".join(f"**{count:.3f}** with {num} drafts" for num, count in exact.items())
-    remain = f"{left} remain; " if left else ""
+    left = [f"**{count:.3f}** remain with {num} drafts" for num, count in exact.items()]
+    remain = "".join(f"{each}; " for each in left)
     return (
         f"Of {curve[0]:.3f} rejections with one draft, {remain}"
         f"no number of drafts leaves fewer than {curve[-1]:.3f}."
@@ -353,7 +351,6 @@ def _papers_instance() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
         "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, but the paper "
-        "does "
-        "not say how its chains were drawn. Here rows are uniform numbers, normalised, and seed 10 "
-        f"gives {ours:.3f}: a similar pair of chains, not necessarily the same one."
+        "does not say how its chains were drawn. Here rows are uniform numbers, normalised, and "
+        f"seed 10 gives {ours:.3f}: a similar pair of chains, not necessarily the same one."
     )

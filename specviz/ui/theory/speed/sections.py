@@ -353,8 +353,7 @@ def show_papers() -> None:
     show_chart(
         reported_by_task(SPEC_BENCH),
         f"{SPEC_BENCH_SOURCE}. Which task gains most depends on the drafter. Copying is not "
-        "reported "
-        "for conversation.",
+        "reported for conversation.",
         "reported",
         key="speed_tasks",
         alt="Reported speedups by task, for a draft model and for copying from the prompt.",

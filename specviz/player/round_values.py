@@ -1,4 +1,4 @@
-"""A trace as values for JSON, as the player reads them. See assets/player/payload.d.ts.
+"""The rounds, timings and texts of a trace as values for JSON. See assets/player/payload.d.ts.
 
 Probabilities that decide a verdict keep all digits, so that it can be checked by hand; those of
 the alternatives, which are only drawn, are rounded.

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from specviz.player.playback import lanes, round_items
+from specviz.player.round_values import lanes, round_items
 from specviz.record.trace import Trace
 from specviz.store import load_trace
 from tests.traces import full_trace, make_baseline, make_candidate, make_round, make_trace
