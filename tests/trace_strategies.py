@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import (
     Alternatives,
     Baseline,
@@ -102,6 +103,15 @@ CONFIGS = st.builds(
     ignore_eos=st.booleans(),
     stop=tuples(TEXTS.filter(bool)),
 )
+_SIZES = st.integers(1, 10**12)
+BODIES = st.builds(
+    BodyInfo,
+    name=TEXTS,
+    shape=st.builds(Shape, width=_SIZES, feed_forward=_SIZES, layers=_SIZES),
+    parameters=_SIZES,
+    own_parameters=_SIZES,
+    step_bytes=_SIZES,
+)
 MODELS = st.builds(
     ModelInfo,
     name=TEXTS,
@@ -109,6 +119,7 @@ MODELS = st.builds(
     parameters=st.integers(0, 10**12),
     weights_sha256=TEXTS,
     step=st.sampled_from(["library", "lean"]),
+    body=st.none() | BODIES,
 )
 
 
@@ -122,6 +133,7 @@ def costs(draw: st.DrawFn) -> StepCosts:
         draft=draw(tuples(row, size=2)),
         target=target,
         samples=draw(st.none() | COUNTS),
+        bandwidth=draw(st.none() | COSTS),
         interpolated=(2,) if len(target) > 1 and draw(st.booleans()) else (),
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from specviz.record.bodies import BodyInfo
 from specviz.record.trace import (
     Baseline,
     Block,
@@ -127,6 +128,23 @@ def full_trace() -> Trace:
         baseline=make_baseline(target=times, speculative=([0.02] * 3, [0.021] * 3)),
         notices=("A notice.",),
     )
+
+
+def with_bodies(
+    trace: Trace,
+    *,
+    target: BodyInfo | None = None,
+    draft: BodyInfo | None = None,
+    bandwidth: float | None = None,
+) -> Trace:
+    """The trace as if its models had been grown; it has a draft and step costs."""
+    pair, costs = trace.pair, trace.step_costs
+    assert pair.draft is not None
+    assert costs is not None
+    models = replace(
+        pair, target=replace(pair.target, body=target), draft=replace(pair.draft, body=draft)
+    )
+    return replace(trace, pair=models, step_costs=replace(costs, bandwidth=bandwidth))
 
 
 def make_model(name: str = "toy-target", parameters: int = 1_000) -> ModelInfo:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from specviz.record.bodies import BodyInfo
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.trace import (
     TOP_ALTERNATIVES,
@@ -75,6 +76,11 @@ def _step_costs(made: StepCosts) -> str | None:
     return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
 
 
+def _body(made: BodyInfo) -> str | None:
+    sizes = (made.parameters, made.own_parameters, made.step_bytes)
+    return None if all(size > 0 for size in sizes) else "has a size not above 0"
+
+
 def _baseline(made: Baseline) -> str | None:
     seconds = (each for block in made.blocks for each in block.seconds)
     return "has a time below 0" if any(each < 0 for each in seconds) else None
@@ -100,6 +106,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Candidate: _candidate,
     RoundTimes: _times,
     StepCosts: _step_costs,
+    BodyInfo: _body,
     Baseline: _baseline,
     Trace: _trace,
 }

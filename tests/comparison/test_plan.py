@@ -48,10 +48,33 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
         (("gamma=2,name=x", "gamma=8,name=x"), ("x · γ 2", "x · γ 8")),
         (("gamma=2", "gamma=2"), ("embedded pair", "embedded pair (2)")),
         (("pair=tinystories", "draft=d,target=t"), ("tinystories", "t + d")),
+        (("gamma=5", "target-body=90M"), ("no body of the target", "target body 90M")),
+        (("draft_body=10m", "draft_body=0.02b"), ("draft body 10M", "draft body 20M")),
     ],
 )
 def test_labels_tell_lanes_apart(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:
     assert lane_labels(lanes(*typed)) == labels
+
+
+def test_bodies_of_a_lane_are_its_own_or_the_defaults() -> None:
+    default = Lane(spec=PairSpec(target_body="90M"), config=RunConfig())
+    one, two, three = (
+        parse_lane(text, default).spec
+        for text in ("gamma=2", "target-body=none", "pair=other,draft_body=llama-3.2-1b")
+    )
+    assert one == default.spec
+    assert two == PairSpec()
+    assert three == PairSpec(name="other", target_body="90M", draft_body="llama-3.2-1b")
+    with pytest.raises(ConfigError, match="no body"):
+        parse_lane("target-body=huge", default)
+
+
+def test_a_plan_without_bodies_is_written_as_before_there_were_any() -> None:
+    plain = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
+    grown = Plan(lanes=lanes("gamma=2", "gamma=8,target-body=90M"), items=ONE)
+    assert "body" not in plan_to_json(plain)
+    assert plain.key != grown.key
+    assert plan_from_json(plan_to_json(grown)) == grown
 
 
 def test_what_a_lane_leaves_out_is_the_default() -> None:

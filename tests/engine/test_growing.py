@@ -6,6 +6,7 @@ import ctypes
 import gc
 import math
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.engine import Pair, load_pair, speculate
 from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.checkup import check_pair
 from specviz.engine.model import growing
@@ -23,6 +25,7 @@ from specviz.engine.model.steps import LibraryStep, Step
 from specviz.errors import ConfigError, DeviceError, PairError
 from specviz.record.bodies import Shape, parameters_of, shape_of
 from specviz.record.pairs import PairSpec, Progress, pairs_folder
+from specviz.record.trace import RunConfig
 from tests.engine.asking import load, refusal
 from tests.engine.models import stir, tiny_model, write_pair
 
@@ -271,3 +274,34 @@ def test_growing_broken_off_leaves_nothing_behind(llama: Path) -> None:
     ctypes.CDLL(None).malloc_trim(0)
     assert psutil.Process().memory_info().rss - before < 60e6
     assert load(llama).info.target.body is None
+
+
+# The texts of a pair with a body and without
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_the_same_seed_gives_the_same_text(temperature: float) -> None:
+    """Of a body whose logits round; where texts part, the choice must have been a near tie."""
+    plain = load_pair(PairSpec(threads=1))
+    grown = load_pair(PairSpec(threads=1, target_body="smollm2-135m"))
+    config = RunConfig(temperature=temperature, max_new_tokens=40, seed=3, record=False)
+    own, ours = (_tokens(pair, config) for pair in (plain, grown))
+    together = sum(
+        1 for _ in takewhile(lambda each: each[0] == each[1], zip(own, ours, strict=False))
+    )
+    if own != ours:
+        margin = _margin(plain, own[:together])
+        assert margin < 1e-3, f"they part at token {together}, by a margin of {margin}"
+    assert len(own) > 20
+
+
+def _tokens(pair: Pair, config: RunConfig) -> tuple[int, ...]:
+    run = speculate(pair, "Once upon a time", config)
+    return tuple(token for entry in run for token in entry.emitted)
+
+
+def _margin(pair: Pair, emitted: tuple[int, ...]) -> float:
+    """Between the two likeliest logits after these tokens."""
+    ids = torch.tensor([*pair.tokenizer("Once upon a time")["input_ids"], *emitted])
+    first, second = logits(pair.target, ids)[-1].topk(2).values.tolist()
+    return first - second

@@ -15,7 +15,9 @@ import pytest
 
 from specviz.engine.decoding.costs import MAX_TOKENS, measure_step_costs
 from specviz.engine.model.pair import Pair
+from specviz.measure.forecast import profile_key
 from specviz.measure.step_costs import costs_key, step_costs
+from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import load_value, save_value
 from tests.engine.models import noisy_copy, pair_of, tiny_model
@@ -136,6 +138,48 @@ def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
 def test_the_key_tells_apart_what_costs_differently(pair: Pair, library_pair: Pair) -> None:
     keys = variants(pair, library_pair)
     assert len(set(keys.values())) == len(keys)
+
+
+def test_the_key_tells_bodies_apart_and_is_as_before_without(pair: Pair) -> None:
+    body = BodyInfo(
+        name="90M",
+        shape=Shape(width=768, feed_forward=2048, layers=12),
+        parameters=88_000_000,
+        own_parameters=6_000_000,
+        step_bytes=352_000_000,
+    )
+    models = pair.info
+    assert models.draft is not None
+    deeper = replace(body, shape=replace(body.shape, layers=13))
+    infos = (
+        models,
+        replace(models, target=replace(models.target, body=body)),
+        replace(models, target=replace(models.target, body=deeper)),
+        replace(models, draft=replace(models.draft, body=body)),
+    )
+    pairs = [replace(pair, info=info) for info in infos]
+    assert len({costs_key(each, GREEDY) for each in pairs}) == 4
+    assert "wide" not in costs_key(pair, GREEDY)
+    assert len({profile_key(each, GREEDY, "story") for each in pairs}) == 1
+
+
+def test_with_a_body_the_bandwidth_is_measured_too(empty_home: Path, quick: None) -> None:
+    model = tiny_model()
+    plain = pair_of(model, noisy_copy(model))
+    body = BodyInfo(
+        name="10M",
+        shape=Shape(width=128, feed_forward=64, layers=2),
+        parameters=1,
+        own_parameters=1,
+        step_bytes=1,
+    )
+    info = replace(plain.info, target=replace(plain.info.target, body=body))
+    without, within = (step_costs(each, GREEDY) for each in (plain, replace(plain, info=info)))
+    assert without is not None
+    assert without.bandwidth is None
+    assert within is not None
+    assert within.bandwidth is not None
+    assert 1e8 < within.bandwidth < 1e13
 
 
 def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:

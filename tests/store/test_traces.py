@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 
 from specviz import store
 from specviz.errors import TraceError
+from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import Prefill, Trace
 from tests.trace_strategies import traces
-from tests.traces import full_trace, make_costs, make_round, make_trace
+from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -74,6 +75,25 @@ def test_step_costs_cut_short_are_the_third_schema() -> None:
         for wrong in (text.replace('"samples":2', '"samples":-1'), text.replace("[3,4]", "[3,99]")):
             with pytest.raises(TraceError, match="step_costs"):
                 store.trace_from_json(wrong)
+
+
+def test_bodies_are_the_fourth_schema() -> None:
+    body = BodyInfo(
+        name="90M",
+        shape=Shape(width=768, feed_forward=2048, layers=12),
+        parameters=88_000_000,
+        own_parameters=6_000_000,
+        step_bytes=352_000_000,
+    )
+    for bandwidth in (None, 2e10):
+        trace = with_bodies(full_trace(), target=body, bandwidth=bandwidth)
+        text = store.trace_to_json(trace)
+        assert (json.loads(text)["schema"], store.trace_from_json(text)) == (4, trace)
+        with pytest.raises(TraceError, match="size not above 0"):
+            store.trace_from_json(text.replace('"step_bytes":352000000', '"step_bytes":0'))
+    plain = json.loads(store.trace_to_json(full_trace()))
+    assert "body" not in plain["pair"]["target"].keys() | plain["pair"]["draft"].keys()
+    assert "bandwidth" not in plain["step_costs"]
 
 
 def test_an_older_file_may_lack_what_has_a_default() -> None:

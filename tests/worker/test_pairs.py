@@ -130,3 +130,42 @@ def test_a_calibration_can_be_ended_and_the_stored_costs_stay(
     assert load_value("step-costs", costs_key(pair, RunConfig()), StepCosts) == make_costs()
     worker.end_calibration()  # nothing is left to end
     assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+
+
+def test_the_room_for_bodies_is_told(worker: Worker, spec: PairSpec) -> None:
+    """Asked for with a body or without, it is that of the pair as it is."""
+    asked = worker.room(replace(spec, target_body="90M"))
+    assert asked.wait(60)
+    assert asked.error is None
+    room = asked.result
+    assert room is not None
+    assert room.target is not None
+    assert room.draft is not None
+    assert (room.target.shape.layers, room.draft.shape.layers) == (12, 1)
+    assert 1e8 < room.bandwidth < 1e13
+    assert room.memory_free is not None
+    assert room.itemsize == 4
+    refused = worker.room(PairSpec(name="no such pair"))
+    assert refused.wait(60)
+    assert isinstance(refused.error, PairError)
+
+
+def test_growing_can_be_cancelled_and_the_pair_as_it_is_loads(
+    new_worker: Worker, spec: PairSpec
+) -> None:
+    grown = replace(spec, target_body="300M")
+    new_worker.prepare(grown)
+    growing = "growing target tinystories/target to 307 M"
+    wait_until(lambda: _doing(new_worker) == growing)
+    new_worker.cancel_loading()
+    wait_until(lambda: new_worker.status().state == "none")
+    assert finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False)).state == "done"
+    assert new_worker.status().spec == spec
+    memory = new_worker.status().memory_bytes
+    assert memory is not None
+    assert memory < 1.2e9  # of the grown weights nothing is left
+
+
+def _doing(worker: Worker) -> str:
+    progress = worker.status().progress
+    return progress.text if progress else ""

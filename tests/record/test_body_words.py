@@ -1,0 +1,106 @@
+"""The sentences about bodies: what they say, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.body_words import (
+    FLATTERED,
+    LOW_SHARE,
+    body_label,
+    body_sentences,
+    cost_words,
+    is_flattered,
+)
+from specviz.record.figures import CATALOGUE
+from specviz.record.metrics import Metrics, metrics
+from specviz.record.trace import Trace
+from tests.traces import full_trace, with_bodies
+
+BODY = BodyInfo(
+    name="90M",
+    shape=Shape(width=768, feed_forward=2048, layers=12),
+    parameters=88_099_584,
+    own_parameters=6_099_648,
+    step_bytes=352_398_336,
+)
+
+
+def judged(*, v: float | None = 1.1, share: float | None = 0.8) -> tuple[Trace, Metrics]:
+    trace = with_bodies(full_trace(), target=BODY)
+    figures = replace(metrics(trace), speedup_observed=3.1, v=v, bandwidth_share=share)
+    return trace, figures
+
+
+def test_a_run_without_a_body_has_none() -> None:
+    trace = full_trace()
+    assert body_sentences(trace, metrics(trace), 1.6) == ()
+    assert not is_flattered(metrics(trace))
+
+
+def test_both_speedups_stand_side_by_side() -> None:
+    words, speedups = body_sentences(*judged(), 1.6)
+    assert words == "The target has the words of the 6.1 M model, at the cost of one of 88 M."
+    assert speedups == (
+        "With a body of 88 M: 3.10 times. The same pair as it is: 1.60 times. The body sets the "
+        "cost; the acceptance is the small pair's. A really larger target usually agrees less with "
+        "such a draft."
+    )
+
+
+def test_what_was_not_measured_is_not_said() -> None:
+    assert "as it is" not in " ".join(body_sentences(*judged()))
+    trace, figures = judged()
+    assert len(body_sentences(trace, replace(figures, speedup_observed=None), 1.6)) == 1
+
+
+def test_a_draft_in_a_body_is_named() -> None:
+    trace = with_bodies(full_trace(), draft=BODY)
+    figures = metrics(trace)
+    told = body_sentences(trace, figures, 1.6)
+    assert told[0].startswith("The draft has the words of the 6.1 M model")
+    assert told[1].startswith("With a draft in a body: ")
+    assert not is_flattered(replace(figures, v=0.5))  # nothing is known of the target's reading
+
+
+@pytest.mark.parametrize(
+    ("v", "share", "flattered"),
+    [
+        (1.1, 0.8, False),
+        (1.0, LOW_SHARE, False),
+        (0.996, 0.8, False),  # shown as 1.00
+        (0.95, 0.8, True),
+        (1.1, 0.49, True),
+        (None, None, False),
+        (None, 0.3, True),
+    ],
+)
+def test_a_speedup_is_flattered_by_a_slow_target(
+    v: float | None, share: float | None, flattered: bool
+) -> None:
+    trace, figures = judged(v=v, share=share)
+    assert is_flattered(figures) == flattered
+    assert (FLATTERED in body_sentences(trace, figures, 1.6)) == flattered
+
+
+def test_labels() -> None:
+    assert cost_words(BODY) == "the words of the 6.1 M model, at the cost of one of 88 M"
+    assert body_label(BODY) == "88 M, 352 MB read in a step"
+    named = replace(BODY, name="smollm2-135m", parameters=121_833_792, step_bytes=487_335_168)
+    assert body_label(named) == "122 M, shaped after SmolLM2-135M, 487 MB read in a step"
+
+
+def test_the_share_of_the_bandwidth() -> None:
+    trace = with_bodies(full_trace(), target=BODY, bandwidth=20e9)
+    figures = metrics(trace)
+    step = figures.parts.target_step
+    assert step is not None
+    assert figures.bandwidth_share == pytest.approx(BODY.step_bytes / (20e9 * step))
+    assert (figures.parameters, figures.step_bytes) == (88_099_584, 352_398_336)
+    assert "352 MB / (" in CATALOGUE["bandwidth_share"].help(figures)
+    assert "20 GB/s" in CATALOGUE["bandwidth_share"].help(figures)
+    unknown = metrics(with_bodies(full_trace(), target=BODY))
+    assert unknown.bandwidth_share is None
