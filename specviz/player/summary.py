@@ -39,7 +39,7 @@ def summary(
     """
     because = (why_sentence(metrics), *body_sentences(trace, metrics, own_speedup))
     beside = {
-        "speedup_observed": _speedup_note(metrics, growing),
+        "speedup_observed": _speedup_note(metrics, growing, own_speedup),
         "tokens_per_second": _rate_note(metrics),
     }
     return {
@@ -76,10 +76,14 @@ def _range(figure: Figure, interval: Interval | None) -> str:
     return UNKNOWN if interval is None else figure.quantity.between(interval.low, interval.high)
 
 
-def _speedup_note(m: Metrics, growing: bool) -> str:
+def _speedup_note(m: Metrics, growing: bool, own: float | None) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
-    known = {"forecast": m.speedup_forecast, "ideal": m.speedup_ideal}
+    known = {
+        "without a body": own,
+        "forecast": m.speedup_forecast,
+        "ideal": m.speedup_ideal,
+    }
     return " · ".join(f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
 
 
