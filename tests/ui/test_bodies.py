@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.engine import load_pair
 from specviz.record.bodies import NO_BODY
+from specviz.record.body_costs import BodyRoom
 from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN, body_sentences
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.worker.parent.client import Run
 from tests.machines import CRAMPED, LAPTOP, SLOW, STONE_AGE, answer_with
+from tests.step_costs import place_step_costs
 from tests.ui.paging import opened, sent, sound, until_over, until_state
 
 GROWN = PairSpec(target_body="10M")
@@ -78,9 +82,10 @@ def test_what_does_not_fit_is_not_offered_and_is_told(monkeypatch: pytest.Monkey
     slider = app.select_slider(key="target_body")
     assert "90M" in slider.options
     assert "Llama-3.2-1B" not in slider.options
-    assert "Not offered, for want of memory: 500M, " in slider.help
+    assert "Not offered, for want of memory: " in slider.help
+    assert "needs 2.13 GB to run, 2 GB are free." in slider.help
     linked = opened(target_body="llama-3.2-1b")
-    assert "It does not fit: needs 6.32 GB to run, 2 GB are free." in words(linked)
+    assert "It does not fit: needs 6.7 GB to run, 2 GB are free." in words(linked)
 
 
 def test_another_pair_is_as_it_is() -> None:
@@ -109,6 +114,14 @@ def test_bodies_go_along_to_compare_and_a_lane_has_its_own() -> None:
 # A run
 
 
+@pytest.fixture(scope="module")
+def costs_of_the_grown(data_folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(data_folder))
+        place_step_costs(load_pair(replace(GROWN, name="tinystories", threads=1)), "model")
+
+
+@pytest.mark.usefixtures("costs_of_the_grown")
 def test_a_run_says_what_its_body_is_and_what_the_pair_does_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,7 +164,7 @@ def by_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["fast", "slow", "too slow for any"],
 )
 def test_the_machine_chooses_the_first_body(
-    monkeypatch: pytest.MonkeyPatch, machine: object, body: str
+    monkeypatch: pytest.MonkeyPatch, machine: BodyRoom, body: str
 ) -> None:
     answer_with(monkeypatch, machine)
     app = opened()
@@ -164,12 +177,12 @@ def test_the_machine_chooses_the_first_body(
 def test_a_link_without_a_body_stays_without() -> None:
     app = opened(target_body=NO_BODY)
     assert app.select_slider(key="target_body").value == NO_BODY
-    assert "first body" not in str(app.query_params)
+    assert app.session_state["first body"].growing is None
 
 
 @pytest.mark.usefixtures("by_the_machine")
 def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    (asked,) = [asked := answer_with(monkeypatch, None)]
+    asked = answer_with(monkeypatch, None)
     app = opened()
     assert "target_body" not in app.query_params
     assert UNTIL_GROWN in sent(app)["run"]["detail"]
@@ -178,6 +191,7 @@ def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.Mon
     assert app.query_params["target_body"] == "smollm2-135m"
 
 
+@pytest.mark.usefixtures("costs_of_the_grown")
 def test_run_before_the_target_has_grown_goes_without_a_body(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -190,7 +204,7 @@ def test_run_before_the_target_has_grown_goes_without_a_body(
     run: Run = app.session_state["history"].current
     assert run.spec == PairSpec()
     assert EARLY_RUN in words(app)
-    until(app, lambda: not app.session_state["first body"].pending)
+    until(app, lambda: app.session_state["first body"].growing is None)
     sound(app.button(key="run").click().run())
     until_over(app)
     assert app.session_state["history"].current.spec == GROWN
@@ -202,8 +216,8 @@ def test_a_first_body_that_does_not_fit_is_left_out_and_told(
 ) -> None:
     monkeypatch.setenv(FIRST_BODY, "100B")
     app = opened()
-    until(app, lambda: "does not" in words(app))
-    assert app.query_params["target_body"] == NO_BODY
+    until(app, lambda: app.query_params["target_body"] == NO_BODY)
+    assert "does not fit" in app.error[0].value
     assert label(app) == "Run"
 
 
@@ -211,7 +225,7 @@ def test_another_choice_ends_the_growing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened(length="16")
     sound(app.button(key="without_body").click().run())
-    assert not app.session_state["first body"].pending
+    assert app.session_state["first body"].growing is None
     sound(app.button(key="run").click().run())
     assert until_state(app, "done")
     assert app.session_state["history"].current.spec == PairSpec()
