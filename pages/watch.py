@@ -5,12 +5,12 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.record.body_words import EARLY_RUN
 from specviz.ui.session.history import session_history
-from specviz.ui.session.run_saving import show_save_failure, the_library
+from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.library_run import open_linked, show_library_run
-from specviz.ui.watch.own_run import leave_own_run, see_to_own_run
+from specviz.ui.watch.own_run import leave_own_run
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.widgets.body_boxes import show_body_boxes
@@ -38,7 +38,6 @@ if worker.status().state in {"none", "failed"} and "woken" not in st.session_sta
 st.session_state["woken"] = True
 first_body = session_first_body()
 first_body.settle(worker, worker.status())
-see_to_own_run(worker, the_library(), tab.id, history)
 status = worker.status()  # asked once, so that all parts of the page agree
 shown = shown_pair()
 

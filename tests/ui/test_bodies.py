@@ -135,7 +135,7 @@ def test_a_run_says_what_its_body_is_and_what_the_pair_does_without(
     figures, own = metrics(run.trace), app.session_state["history"].own[run.id]
     shown = sent(sound(app.run()))
     told = body_sentences(run.trace, figures, own)
-    assert shown["summary"]["because"].endswith(" ".join(told))
+    assert shown["summary"]["bodies"] == " ".join(told)
     assert "The same pair as it is: " in " ".join(told)
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
     assert card["note"].startswith("without a body ")

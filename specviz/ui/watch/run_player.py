@@ -21,9 +21,10 @@ from specviz.record.body_words import UNTIL_GROWN, grown_words, spec_words
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.first_body import session_first_body
-from specviz.ui.watch.own_run import is_making_own
+from specviz.ui.watch.own_run import is_making_own, see_to_own_run
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.player import player_wish, show_player
@@ -40,7 +41,7 @@ def show_run_player(
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
     def draw(status: PairStatus) -> None:
-        this_tab()
+        see_to_own_run(worker, the_library(), this_tab().id, history)
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
     redraw_while_busy(
