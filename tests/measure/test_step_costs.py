@@ -163,9 +163,12 @@ def test_the_key_tells_bodies_apart_and_is_as_before_without(pair: Pair) -> None
     assert len({profile_key(each, GREEDY, "story") for each in pairs}) == 1
 
 
-def test_with_a_body_the_bandwidth_is_measured_too(empty_home: Path, quick: None) -> None:
-    model = tiny_model()
-    plain = pair_of(model, noisy_copy(model))
+def test_with_a_body_the_bandwidth_is_measured_too(
+    pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "specviz.engine.decoding.costs.measure_step_costs", lambda *_, **__: make_costs()
+    )
     body = BodyInfo(
         name="10M",
         shape=Shape(width=128, feed_forward=64, layers=2),
@@ -173,13 +176,13 @@ def test_with_a_body_the_bandwidth_is_measured_too(empty_home: Path, quick: None
         own_parameters=1,
         step_bytes=1,
     )
-    info = replace(plain.info, target=replace(plain.info.target, body=body))
-    without, within = (step_costs(each, GREEDY) for each in (plain, replace(plain, info=info)))
-    assert without is not None
-    assert without.bandwidth is None
+    grown = replace(pair.info, target=replace(pair.info.target, body=body))
+    without, within = (step_costs(each, GREEDY) for each in (pair, replace(pair, info=grown)))
+    assert without == make_costs()
     assert within is not None
     assert within.bandwidth is not None
     assert 1e8 < within.bandwidth < 1e13
+    assert step_costs(replace(pair, info=grown), GREEDY) == within  # as it was stored
 
 
 def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:

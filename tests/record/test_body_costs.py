@@ -61,7 +61,7 @@ GPU = replace(LAPTOP, bandwidth=3e12, memory_free=78 * 10**9, itemsize=2)
     ("room", "body"),
     [
         (LAPTOP, "smollm2-135m"),
-        (replace(LAPTOP, bandwidth=100e9), "llama-3.2-1b"),
+        (replace(LAPTOP, bandwidth=130e9, memory_free=20 * 10**9), "llama-3.2-1b"),
         (replace(LAPTOP, bandwidth=100e9, memory_free=8 * 10**9), "qwen2.5-0.5b"),
         (replace(LAPTOP, bandwidth=12e9), "90M"),
         (replace(LAPTOP, bandwidth=5e9), "30M"),

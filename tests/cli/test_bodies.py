@@ -1,0 +1,65 @@
+"""Bodies on the command line: asked for, told of, and in the JSON object."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.cli.options import build_parser, spec_from
+from specviz.record.bodies import BodyInfo, Shape
+from specviz.store import save_trace
+from tests.traces import full_trace, with_bodies
+
+BODY = BodyInfo(
+    name="90M",
+    shape=Shape(width=768, feed_forward=2048, layers=12),
+    parameters=88_099_584,
+    own_parameters=6_099_648,
+    step_bytes=352_398_336,
+)
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "Once"], ["bench"], ["compare", "--lane", "gamma=2", "--prompt", "Once"]]
+)
+def test_a_body_is_asked_for_where_a_target_is(command: list[str]) -> None:
+    asked = [*command, "--target-body", "0.09b", "--draft-body", "Llama-3.2-1B"]
+    spec = spec_from(build_parser().parse_args(asked))
+    assert (spec.target_body, spec.draft_body) == ("90M", "llama-3.2-1b")
+    assert spec_from(build_parser().parse_args(command)).target_body == "none"
+
+
+def test_what_is_no_body_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "Once", "--target-body", "huge"]) != 0
+    told = capsys.readouterr().err
+    assert "'huge' is no body" in told
+    assert "smollm2-135m" in told
+
+
+def test_show_tells_of_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.json"
+    save_trace(with_bodies(full_trace(), target=BODY, bandwidth=1e12), file)
+    assert main(["show", str(file)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The target has the words of the 6.1 M model, at the cost of one of 88 M." in told
+    assert "bytes of a step 352 MB" in told
+    assert "this speedup is flattered" in told
+    assert "target in a body of 88 M" in told
+
+
+def test_the_object_has_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.json"
+    save_trace(with_bodies(full_trace(), target=BODY, bandwidth=1e12), file)
+    assert main(["show", str(file), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["models"]["target"]["body"]["step_bytes"] == 352_398_336
+    assert record["metrics"]["parameters"] == 88_099_584
+    assert 0 < record["metrics"]["bandwidth_share"] < 0.5
+    bodies = record["bodies"]
+    assert (bodies["flattered"], bodies["own_speedup"], bodies["bandwidth"]) == (True, None, 1e12)
+    save_trace(full_trace(), file)
+    assert main(["show", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bodies"] is None
