@@ -52,7 +52,7 @@ def spec_words(spec: PairSpec) -> str:
 def expected_words(cost: BodyCost, room: BodyRoom) -> str:
     """What a step of a body costs here, and where it does not fit, that."""
     words = f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read in a "
-    words += f"step: {MILLISECONDS.shown(1000 * cost.step_seconds)} expected."
+    words += f"step: {_duration(cost.step_seconds)} expected."
     if cost.fits(room) is False:
         words += f" It does not fit: {_memory_words(cost, room)}."
     return words
@@ -66,6 +66,10 @@ def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) ->
     names = ", ".join(body_title(body) for body, _ in bodies)
     least = "" if len(bodies) == 1 else "the smallest "
     return f"Not offered, for want of memory: {names}; {least}{_memory_words(smallest, room)}."
+
+
+def _duration(seconds: float) -> str:
+    return MILLISECONDS.shown(1000 * seconds) if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
