@@ -186,6 +186,7 @@ def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.Mon
     app = opened()
     assert "target_body" not in app.query_params
     assert UNTIL_GROWN in sent(app)["run"]["detail"]
+    assert "target_body=none" in app.code[0].value
     asked[0].end(LAPTOP, None)
     sound(app.run())
     assert app.query_params["target_body"] == "smollm2-135m"

@@ -40,24 +40,28 @@ def show_run_player(
 ) -> None:
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
-    def draw(status: PairStatus) -> None:
+    def see_to_runs() -> None:
         see_to_own_run(worker, the_library(), this_tab().id, history)
+
+    def draw(status: PairStatus) -> None:
+        see_to_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
+    see_to_runs()  # before it is asked whether there is anything to wait for
     redraw_while_busy(
-        seen, worker.status, lambda status: _is_busy(status, history), draw, seconds=_TICK
+        seen, worker.status, lambda status: _busy_with(status, history), draw, seconds=_TICK
     )
 
 
-def _is_busy(status: PairStatus, history: History) -> bool:
-    """Whether what is shown may still change by itself."""
+def _busy_with(status: PairStatus, history: History) -> str:
+    """Why what is shown may still change by itself; empty where it may not."""
     run = history.current
+    if history.own_run is not None:
+        return "the pair as it is"
     if run is not None and (not run.finished or history.awaits_outlook(run)):
-        return True
-    if history.own_run is not None and not history.own_run[1].finished:
-        return True
+        return "the run"
     measuring = run is None and status.progress is not None
-    return status.preparing or measuring
+    return "the pair" if status.preparing or measuring else ""
 
 
 def _player_data(
