@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.engine import load_pair
+from specviz.errors import DeviceError
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
 from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN, body_sentences
@@ -18,9 +19,10 @@ from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.worker.parent.client import Run
+from specviz.worker.parent.handles import PairStatus
 from tests.machines import CRAMPED, LAPTOP, SLOW, STONE_AGE, answer_with
 from tests.step_costs import place_step_costs
-from tests.ui.paging import opened, sent, sound, until_over, until_state
+from tests.ui.paging import opened, sent, sound, until_over
 
 GROWN = PairSpec(target_body="10M")
 
@@ -212,22 +214,34 @@ def test_run_before_the_target_has_grown_goes_without_a_body(
     assert EARLY_RUN not in words(app)
 
 
-def test_a_first_body_that_does_not_fit_is_left_out_and_told(
+@pytest.mark.usefixtures("by_the_machine")
+def test_a_first_body_that_cannot_be_grown_is_left_out_and_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(FIRST_BODY, "100B")
+    problem = DeviceError("A body of 90 M does not fit.", remedy="Choose a smaller body.")
+    there = [PairStatus(preparing=True)]
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.status", lambda _: there[-1])
+    monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened()
-    until(app, lambda: app.query_params["target_body"] == NO_BODY)
+    assert app.query_params["target_body"] == "90M"
+    there.append(PairStatus(state="failed", spec=PairSpec(target_body="90M"), error=problem))
+    sound(app.run())
+    assert app.query_params["target_body"] == NO_BODY
     assert "does not fit" in app.error[0].value
     assert label(app) == "Run"
 
 
+@pytest.mark.usefixtures("by_the_machine")
 def test_another_choice_ends_the_growing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled: list[object] = []
+    growing = PairStatus(state="loading", spec=PairSpec(target_body="90M"), preparing=True)
+    worker = "specviz.worker.parent.client.Worker"
+    monkeypatch.setattr(f"{worker}.status", lambda _: growing)
+    monkeypatch.setattr(f"{worker}.cancel_preparing", lambda each: cancelled.append(each))
     monkeypatch.setenv(FIRST_BODY, "90M")
-    app = opened(length="16")
+    app = opened()
+    assert app.session_state["first body"].growing == growing.spec
     sound(app.button(key="without_body").click().run())
     assert app.session_state["first body"].growing is None
-    sound(app.button(key="run").click().run())
-    assert until_state(app, "done")
-    assert app.session_state["history"].current.spec == PairSpec()
-    assert EARLY_RUN not in words(app)
+    assert len(cancelled) == 1
+    assert label(app) == "Run"
