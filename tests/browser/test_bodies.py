@@ -48,6 +48,20 @@ def until_pending(page: Any, *, pending: bool) -> None:
     )
 
 
+def test_a_body_that_does_not_fit_is_refused_in_words(
+    slow: Server, open_page: Callable[..., Any]
+) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{slow.url}/?target_body=none{WHOLE}")
+    wait_for_pair(page)
+    page.goto(f"{slow.url}/?target_body=100B{WHOLE}")
+    expect(page.locator(".st-key-bodies")).to_contain_text("It does not fit", timeout=60_000)
+    page.locator(".st-key-run button:has-text('grown')").click()
+    wait_for_state(page, "failed")
+    expect(page.locator(".sum-notice")).to_contain_text("Choose a smaller body")
+
+
 def test_run_while_the_target_grows_goes_without_a_body(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -83,20 +97,6 @@ def test_a_slider_chooses_another_body_and_one_click_none(
     page.get_by_role("button", name="Without a body").click()
     expect(run).to_have_text("Run")
     body_is(page, "no body")
-
-
-def test_a_body_that_does_not_fit_is_refused_in_words(
-    slow: Server, open_page: Callable[..., Any]
-) -> None:
-    from playwright.sync_api import expect
-
-    page = open_page(f"{slow.url}/?target_body=none{WHOLE}")
-    wait_for_pair(page)
-    page.goto(f"{slow.url}/?target_body=100B{WHOLE}")
-    expect(page.locator(".st-key-bodies")).to_contain_text("It does not fit", timeout=60_000)
-    page.locator(".st-key-run button:has-text('grown')").click()
-    wait_for_state(page, "failed")
-    expect(page.locator(".sum-notice")).to_contain_text("Choose a smaller body")
 
 
 def test_a_fast_machine_begins_with_a_larger_one(

@@ -236,8 +236,12 @@ def test_another_choice_ends_the_growing(monkeypatch: pytest.MonkeyPatch) -> Non
     cancelled: list[object] = []
     growing = PairStatus(state="loading", spec=PairSpec(target_body="90M"), preparing=True)
     worker = "specviz.worker.parent.client.Worker"
+
+    def cancel(asked: object) -> None:
+        cancelled.append(asked)
+
     monkeypatch.setattr(f"{worker}.status", lambda _: growing)
-    monkeypatch.setattr(f"{worker}.cancel_preparing", lambda each: cancelled.append(each))
+    monkeypatch.setattr(f"{worker}.cancel_preparing", cancel)
     monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened()
     assert app.session_state["first body"].growing == growing.spec
