@@ -12,7 +12,7 @@ import pytest
 from specviz.engine import load_pair
 from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN
 from specviz.record.pairs import PairSpec
-from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import STATUS, click_run, set_slider
 from tests.step_costs import place_step_costs
 
@@ -48,18 +48,18 @@ def until_pending(page: Any, *, pending: bool) -> None:
     )
 
 
-def test_a_body_that_does_not_fit_is_refused_in_words(
+def test_a_body_that_does_not_fit_is_told_before_any_run(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:
     from playwright.sync_api import expect
 
-    page = open_page(f"{slow.url}/?target_body=none{WHOLE}")
-    wait_for_pair(page)
-    page.goto(f"{slow.url}/?target_body=100B{WHOLE}")
-    expect(page.locator(".st-key-bodies")).to_contain_text("It does not fit", timeout=60_000)
-    page.locator(".st-key-run button:has-text('grown')").click()
-    wait_for_state(page, "failed")
-    expect(page.locator(".sum-notice")).to_contain_text("Choose a smaller body")
+    page = open_page(f"{slow.url}/?target_body=100B{WHOLE}")
+    body_is(page, "100B")
+    bodies = page.locator(".st-key-bodies")
+    expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
+    page.get_by_role("button", name="Without a body").click()
+    body_is(page, "no body")
+    expect(bodies).not_to_contain_text("does not fit")
 
 
 def test_run_while_the_target_grows_goes_without_a_body(
