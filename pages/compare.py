@@ -24,6 +24,7 @@ from specviz.ui.compare.settings import (
 )
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
+from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
@@ -49,6 +50,7 @@ with head:
 about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared()
+    show_body_boxes(worker, status)
     with st.expander("The pair", key="compare_pair_panel"):
         show_pair_panel(worker, status)
 

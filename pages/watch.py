@@ -3,13 +3,17 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.record.body_words import EARLY_RUN
 from specviz.ui.session.history import session_history
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
+from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.library_run import open_linked, show_library_run
+from specviz.ui.watch.own_run import leave_own_run
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
+from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
@@ -32,6 +36,8 @@ worker, tab, history = the_worker(), this_tab(), session_history()
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
+first_body = session_first_body()
+first_body.settle(worker, worker.status())
 status = worker.status()  # asked once, so that all parts of the page agree
 shown = shown_pair()
 
@@ -45,12 +51,17 @@ with told:
         show_error(failure)
     show_save_failure()
     show_library_run(history)
+    if first_body.error is not None:
+        show_error(first_body.error)
+    if first_body.was_early(history.current):
+        st.caption(EARLY_RUN)
 chat = shown is not None and has_chat(status, shown)
 with stage:  # drawn before the controls: it plays while the browser still fetches those
     show_run_player(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
     choices = choose_run(has_chat=chat)
+    show_body_boxes(worker, status)
     with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker, status)
 
@@ -73,7 +84,10 @@ if choices.restart:
 if start or (choices.restart and label == "Run"):
     try:
         refuse_empty(choices.prompt)
-        history.add(worker.submit(tab.id, asked_by_run(shown), choices.prompt, choices.config))
+        leave_own_run(history)
+        spec = asked_by_run(shown)
+        run = first_body.submit(worker, tab.id, spec, choices.prompt, choices.config)
+        history.add(run)
         st.rerun()
     except SpecvizError as problem:
         show_error(problem)

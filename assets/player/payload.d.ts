@@ -142,6 +142,8 @@ export interface Lanes {
 export interface Summary {
   sentence: string;
   because: string;
+  /** What bodies cost and mean; empty for a run without. */
+  bodies: string;
   lamp: string | null;
   figures: Figure[];
   /** Those that are folded away. */

@@ -70,19 +70,21 @@ function makeStatus() {
   };
 }
 
-/** The result in a sentence, the reason, and a warning where there is one. */
+/** The result in a sentence, the reason, what bodies mean, and a warning where there is one. */
 function makeResult() {
   const lead = make("b");
   const because = make("span", "sum-because");
   const sentence = make("p", "sum-sentence", {}, [lead, " ", because]);
+  const bodies = make("p", "sum-bodies");
   const lamp = make("p", "sum-lamp");
-  lamp.hidden = true;
+  bodies.hidden = lamp.hidden = true;
   return {
-    element: make("div", "sum-result", {}, [sentence, lamp]),
+    element: make("div", "sum-result", {}, [sentence, bodies, lamp]),
     /** @param {Summary} summary */
     update(summary) {
       setText(lead, summary.sentence || "");
       setText(because, summary.because || "");
+      setTextOrHide(bodies, summary.bodies);
       setTextOrHide(lamp, summary.lamp);
     },
   };

@@ -102,7 +102,7 @@ def _own_speedup(
     Ctrl-C leaves it unknown.
     """
     from specviz.measure.measured_run import measured_run
-    from specviz.measure.own_speedup import kept_own_speedup, own_spec
+    from specviz.measure.own_speedup import kept_own_speedup
     from specviz.record.metrics import metrics
     from specviz.store import Library
 
@@ -114,7 +114,7 @@ def _own_speedup(
     with contextlib.suppress(KeyboardInterrupt), waiting("the same pair without a body") as say:
         from specviz.engine import load_pair
 
-        pair = load_pair(own_spec(spec_from(options)), progress=tell_in_lines(say))
+        pair = load_pair(spec_from(options).as_it_is, progress=tell_in_lines(say))
         run = measured_run(pair, prompt, config, tell=tell_in_lines(say))
         for _ in run:
             pass

@@ -17,7 +17,14 @@ from specviz.comparison.results import Comparison, KindLane, KindResult, compare
 from specviz.comparison.statistics import Over, Ratio, Spread
 from specviz.comparison.to_json import comparison_to_json
 from specviz.comparison.verdict import ComparisonVerdict
-from specviz.comparison.words import basis, interval_units, interval_words, num_runs, settings_of
+from specviz.comparison.words import (
+    basis,
+    body_facts,
+    interval_units,
+    interval_words,
+    num_runs,
+    settings_of,
+)
 
 __all__ = [
     "Comparison",
@@ -31,6 +38,7 @@ __all__ = [
     "Spread",
     "TargetResult",
     "basis",
+    "body_facts",
     "compare",
     "comparison_to_json",
     "interval_units",

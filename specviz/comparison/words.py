@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Plan
 from specviz.comparison.results import Comparison
 from specviz.comparison.statistics import Ratio
+from specviz.record.body_words import cost_sentences, flattery
 
 _HEAD = 60  # characters shown of a prompt
 
@@ -24,6 +26,17 @@ def basis(comparison: Comparison) -> str:
     )  # fmt: skip
     prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
     return f"{count}: {prompts}, {_repeats(plan)}, {_length(plan)} each, one at a time."
+
+
+def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
+    """What the bodies of each lane are, and whether they flatter its speedup."""
+    runs = {run.job.lane: run for run in reversed(measured)}  # the first of each lane
+    told = [
+        (lane.label, [*cost_sentences(run.trace.pair), *flattery(run.figures)])
+        for index, lane in enumerate(comparison.lanes)
+        if (run := runs.get(index)) is not None and run.trace.pair.has_bodies
+    ]
+    return tuple(f"{label}: {' '.join(sentences)}" for label, sentences in told)
 
 
 def settings_of(plan: Plan) -> str:

@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.errors import StoreError
-from specviz.record.bodies import NO_BODY
 from specviz.record.metrics import metrics
-from specviz.record.pairs import PairSpec
 from specviz.record.trace import ModelInfo, PairInfo, Trace
 from specviz.store import Library
 from specviz.store.rows import Query
 
 _LOOKED_AT = 20  # runs of the same settings, the newest first
-
-
-def own_spec(spec: PairSpec) -> PairSpec:
-    """The pair without bodies."""
-    return replace(spec, target_body=NO_BODY, draft_body=NO_BODY)
 
 
 def kept_own_speedup(library: Library, trace: Trace) -> float | None:

@@ -70,8 +70,12 @@ def payload(
     figures: Metrics | None = None,
     growing: bool = False,
     tour: Tour = "never",
+    own_speedup: float | None = None,
 ) -> JsonObject:
-    """Everything the player shows; of the rounds only those from ``start`` on."""
+    """Everything the player shows; of the rounds only those from ``start`` on.
+
+    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    """
     figures = figures or metrics(trace)
     return {
         "run": _run(trace, status),
@@ -82,7 +86,9 @@ def payload(
             "total": len(trace.rounds),
         },
         "lanes": lanes(trace, noisy=bool(figures.noisy)),
-        "summary": summary(trace, figures, sentence=status.sentence, growing=growing),
+        "summary": summary(
+            trace, figures, sentence=status.sentence, growing=growing, own_speedup=own_speedup
+        ),
         "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
         "end_texts": _END_TEXTS,
         "growing": growing,
@@ -91,14 +97,22 @@ def payload(
 
 
 def payload_of_trace(
-    trace: Trace, *, run_id: str, state: str, label: str, figures: Metrics | None = None
+    trace: Trace,
+    *,
+    run_id: str,
+    state: str,
+    label: str,
+    figures: Metrics | None = None,
+    own_speedup: float | None = None,
 ) -> JsonObject:
     """A trace that is complete; ``figures`` are those of it, if they are known already."""
     figures = figures or metrics(trace)
     status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
     points = [p for p in (chart_point(trace, figures, current=True),) if p]
-    return payload(trace, status, curves=curves, points=points, figures=figures)
+    return payload(
+        trace, status, curves=curves, points=points, figures=figures, own_speedup=own_speedup
+    )
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:

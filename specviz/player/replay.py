@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from specviz.comparison import Comparison, LaneRun, basis, settings_of
+from specviz.comparison import Comparison, LaneRun, basis, body_facts, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
 from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.record.body_words import grown_words
 from specviz.record.metrics import Metrics
 from specviz.record.trace import Trace
 
@@ -40,11 +41,17 @@ _DOCUMENT = """<!doctype html>
 """
 
 
-def replay_html(trace: Trace, figures: Metrics | None = None) -> str:
-    """One run in the player; ``figures`` are those of the trace, if they are known already."""
+def replay_html(
+    trace: Trace, figures: Metrics | None = None, own_speedup: float | None = None
+) -> str:
+    """One run in the player; ``figures`` are those of the trace, if they are known already.
+
+    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    """
     player = payload_of_trace(
-        trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures
-    )
+        trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
+        own_speedup=own_speedup,
+    )  # fmt: skip
     return _document(player, title=_pair(trace), facts=_facts(trace))
 
 
@@ -74,6 +81,7 @@ def comparison_html(
             basis(comparison),
             *_prompt(comparison, item),
             legend(comparison),
+            *body_facts(comparison, measured),
         ],
     )
 
@@ -150,7 +158,8 @@ def _pair(trace: Trace) -> str:
 def _facts(trace: Trace) -> list[str]:
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    return [f"γ {config.gamma}", sampling, *_where_and_when(trace)]
+    bodies = [words] if (words := grown_words(trace.pair)) else []
+    return [f"γ {config.gamma}", sampling, *bodies, *_where_and_when(trace)]
 
 
 def _where_and_when(trace: Trace) -> list[str]:

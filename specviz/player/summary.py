@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.record.body_words import body_sentences
+from specviz.record.body_words import body_sentences, cost_sentences
 from specviz.record.figures import CATALOGUE, Figure, titled
 from specviz.record.metrics import Interval, Metrics
 from specviz.record.numbers import RATIO, UNKNOWN
@@ -37,18 +37,27 @@ def summary(
 
     ``own_speedup`` is that of the same pair without bodies, where the run has some.
     """
-    because = (why_sentence(metrics), *body_sentences(trace, metrics, own_speedup))
     beside = {
-        "speedup_observed": _speedup_note(metrics, growing),
+        "speedup_observed": _speedup_note(metrics, growing, own_speedup),
         "tokens_per_second": _rate_note(metrics),
     }
     return {
         "sentence": sentence or speedup_sentence(metrics, trace),
-        "because": "" if sentence else " ".join(each for each in because if each),
+        "because": "" if sentence else why_sentence(metrics),
+        "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
         "lamp": _lamp(metrics),
         "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],
         "finer": [_card(CATALOGUE[name], metrics) for name in _finer(metrics)],
     }
+
+
+def _bodies(
+    trace: Trace, metrics: Metrics, own_speedup: float | None, *, growing: bool
+) -> tuple[str, ...]:
+    """While a run grows, what its bodies are; then also what they do to its speedup."""
+    if growing:
+        return cost_sentences(trace.pair)
+    return body_sentences(trace, metrics, own_speedup)
 
 
 def _finer(m: Metrics) -> tuple[str, ...]:
@@ -76,16 +85,21 @@ def _range(figure: Figure, interval: Interval | None) -> str:
     return UNKNOWN if interval is None else figure.quantity.between(interval.low, interval.high)
 
 
-def _speedup_note(m: Metrics, growing: bool) -> str:
+def _speedup_note(m: Metrics, growing: bool, own: float | None) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
-    known = {"forecast": m.speedup_forecast, "ideal": m.speedup_ideal}
+    known = {
+        "without a body": own,
+        "forecast": m.speedup_forecast,
+        "ideal": m.speedup_ideal,
+    }
     return " · ".join(f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
 
 
 def _rate_note(m: Metrics) -> str:
-    alone = CATALOGUE["baseline_tokens_per_second"]
-    return "" if alone.of(m) is None else f"target alone {alone.shown(m)}"
+    alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
+    read = "" if share.of(m) is None else f", {share.shown(m)} of the bandwidth"
+    return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"
 
 
 def _lamp(m: Metrics) -> str:

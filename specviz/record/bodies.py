@@ -7,6 +7,7 @@ vocabulary and width of a head stay the model's, so a name tells a shape and not
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -155,6 +156,7 @@ def _parameters(text: str) -> int | None:
     return round(float(found[1]) * _UNITS[found[2].upper()])
 
 
+@functools.lru_cache(maxsize=256)  # a page asks for all that it offers, again and again
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
     """Proportions of the usual models; a width that is grown to the last bit is preferred."""
     found = min(_candidates(size, model), key=lambda each: _strain(each, size, model), default=None)

@@ -6,6 +6,7 @@ machine reads memory. It is an expectation, and is shown as one: what is measure
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from specviz.record.pairs import memory_margin
 STEP_SHARE = 0.6  # of the bandwidth: what a step of one token reaches
 LONGEST_STEP = 0.06  # seconds, of a body that nobody asked for
 MEMORY_SHARE = 0.25  # of the free memory, for a body that nobody asked for
+_OFFERED_SIZES = ("10M", "30M", "60M", "90M", "200M", "500M")
 _SIZES = ("90M", "60M", "30M")  # for machines that are too slow for every named body
 
 
@@ -72,11 +74,21 @@ def default_body(room: BodyRoom) -> str:
 def _light_enough(room: BodyRoom, bodies: tuple[str, ...]) -> Iterator[tuple[str, BodyCost]]:
     if room.target is None or room.memory_free is None:
         return
-    for body in bodies:
-        try:
-            cost = body_cost(body, room.target, room)
-        except ConfigError:
-            continue
+    for body, cost in _larger_than(room.target, room, bodies):
         light = cost.memory_bytes <= MEMORY_SHARE * room.memory_free
         if light and cost.fits(room) and cost.step_seconds <= LONGEST_STEP:
             yield body, cost
+
+
+def body_choices(model: ModelShape, room: BodyRoom) -> tuple[tuple[str, BodyCost], ...]:
+    """The bodies that a page offers for a model, the smallest first; without those too small."""
+    costs = dict(_larger_than(model, room, (*_OFFERED_SIZES, *NAMED_BODIES)))
+    return tuple(sorted(costs.items(), key=lambda each: each[1].parameters))
+
+
+def _larger_than(
+    model: ModelShape, room: BodyRoom, bodies: tuple[str, ...]
+) -> Iterator[tuple[str, BodyCost]]:
+    for body in bodies:
+        with contextlib.suppress(ConfigError):
+            yield body, body_cost(body, model, room)

@@ -6,13 +6,19 @@ of such costs with the acceptance of the small one, and is said beside that of t
 
 from __future__ import annotations
 
-from specviz.record.bodies import BodyInfo
+from collections.abc import Sequence
+
+from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo
+from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.metrics import Metrics
-from specviz.record.numbers import COUNT, SIZE, STEPS, times
-from specviz.record.trace import Trace
+from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS, times
+from specviz.record.pairs import PairSpec, memory_margin
+from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
 FLATTERED = "The target alone runs below its best here, so this speedup is flattered."
+EARLY_RUN = "This run is without a body, since the target had not yet grown to it."
+UNTIL_GROWN = "until the target has grown, Run goes without a body"
 _MEANING = (
     "The body sets the cost; the acceptance is the small pair's. A really larger target usually "
     "agrees less with such a draft."
@@ -30,18 +36,75 @@ def body_label(body: BodyInfo) -> str:
     return f"{body.label}, {SIZE.shown(body.step_bytes)} read in a step"
 
 
+def body_title(body: str) -> str:
+    """A body as a control names it: "no body", "90M", "Llama-3.2-1B"."""
+    named = NAMED_BODIES.get(body)
+    return "no body" if body == NO_BODY else named.like if named else body
+
+
+def spec_words(spec: PairSpec) -> str:
+    """A pair as it is asked for, such as "embedded pair, target as Llama-3.2-1B"."""
+    bodies = (("target", spec.target_body), ("draft", spec.draft_body))
+    told = [f"{role} as {body_title(body)}" for role, body in bodies if body != NO_BODY]
+    return ", ".join([spec.label, *told])
+
+
+def expected_words(cost: BodyCost, room: BodyRoom) -> str:
+    """What a step of a body costs here, and where it does not fit, that."""
+    words = f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read in a "
+    words += f"step: {_duration(cost.step_seconds)} expected."
+    if cost.fits(room) is False:
+        words += f" It does not fit: {_memory_words(cost, room)}."
+    return words
+
+
+def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
+    """Bodies that do not fit, and why; empty where there are none."""
+    if not bodies:
+        return ""
+    smallest = min((cost for _, cost in bodies), key=lambda each: each.memory_bytes)
+    names = ", ".join(body_title(body) for body, _ in bodies)
+    least = "" if len(bodies) == 1 else "the smallest "
+    return f"Not offered, for want of memory: {names}; {least}{_memory_words(smallest, room)}."
+
+
+def _duration(seconds: float) -> str:
+    return MILLISECONDS.shown(1000 * seconds) if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
+    free = "" if room.memory_free is None else f", {SIZE.shown(room.memory_free)} are free"
+    return f"needs {SIZE.shown(memory_margin(cost.memory_bytes))} to run{free}"
+
+
+def grown_words(pair: PairInfo) -> str:
+    """The bodies of a pair in few words, such as "target of 88 M"; empty without any."""
+    told = [f"{role} of {COUNT.shown(body.parameters)}" for role, body in _bodies(pair)]
+    return ", ".join(told)
+
+
+def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
+    """What the bodies of a pair are, one sentence for each."""
+    return tuple(f"The {role} has {cost_words(body)}." for role, body in _bodies(pair))
+
+
+def _bodies(pair: PairInfo) -> list[tuple[str, BodyInfo]]:
+    bodies = (("target", pair.target.body), ("draft", pair.draft.body if pair.draft else None))
+    return [(role, body) for role, body in bodies if body is not None]
+
+
 def body_sentences(trace: Trace, metrics: Metrics, own: float | None = None) -> tuple[str, ...]:
     """``own`` is the observed speedup of the same pair without bodies, where it was measured."""
-    pair = trace.pair
-    draft = pair.draft.body if pair.draft else None
-    target = pair.target.body
-    if target is None and draft is None:
+    if not trace.pair.has_bodies:
         return ()
-    costs = (("target", target), ("draft", draft))
-    told = [f"The {role} has {cost_words(body)}." for role, body in costs if body is not None]
+    told = [*cost_sentences(trace.pair)]
     if metrics.speedup_observed is not None:
-        told.append(_speedups(target, metrics.speedup_observed, own))
-    return (*told, *([FLATTERED] if is_flattered(metrics) else []))
+        told.append(_speedups(trace.pair.target.body, metrics.speedup_observed, own))
+    return (*told, *flattery(metrics))
+
+
+def flattery(metrics: Metrics) -> tuple[str, ...]:
+    return (FLATTERED,) if is_flattered(metrics) else ()
 
 
 def is_flattered(metrics: Metrics) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -70,6 +70,15 @@ class PairSpec:
     def has_draft(self) -> bool:
         """A target without a draft is run with the prompt-lookup drafter."""
         return self.embedded or self.draft is not None
+
+    @property
+    def has_bodies(self) -> bool:
+        return (self.target_body, self.draft_body) != (NO_BODY, NO_BODY)
+
+    @property
+    def as_it_is(self) -> PairSpec:
+        """The pair without bodies."""
+        return replace(self, target_body=NO_BODY, draft_body=NO_BODY)
 
     @property
     def label(self) -> str:

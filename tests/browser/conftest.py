@@ -81,18 +81,21 @@ def browser(chromium: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    """Starts servers, each in a process of its own, and ends them all.
-
-    They share one data folder, with step costs in place.
-    """
-    started: list[subprocess.Popen[bytes]] = []
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of all servers, with step costs in place."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(home))
         place_step_costs(
             load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
         )
+    return home
+
+
+@pytest.fixture(scope="session")
+def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers, each in a process of its own, and ends them all."""
+    started: list[subprocess.Popen[bytes]] = []
 
     def start_at(port: int, script: str, environment: dict[str, str]) -> Server | None:
         process = subprocess.Popen(
@@ -100,7 +103,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
             cwd=ROOT,
             env={
                 **os.environ,
-                "SPECVIZ_HOME": str(home),
+                "SPECVIZ_HOME": str(data_folder),
                 "OMP_NUM_THREADS": "1",
                 "PYTHONPATH": str(ROOT),
                 **environment,

@@ -7,16 +7,22 @@ from dataclasses import replace
 import pytest
 
 from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.body_words import (
     FLATTERED,
     LOW_SHARE,
     body_label,
     body_sentences,
     cost_words,
+    expected_words,
+    grown_words,
     is_flattered,
+    not_offered_words,
+    spec_words,
 )
 from specviz.record.figures import CATALOGUE
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from tests.traces import full_trace, with_bodies
 
@@ -104,3 +110,39 @@ def test_the_share_of_the_bandwidth() -> None:
     assert "20 GB/s" in CATALOGUE["bandwidth_share"].help(figures)
     unknown = metrics(with_bodies(full_trace(), target=BODY))
     assert unknown.bandwidth_share is None
+
+
+ROOM = BodyRoom(target=None, draft=None, bandwidth=28e9, memory_free=2 * 10**9, itemsize=4)
+
+
+def cost(gigabytes: float, seconds: float) -> BodyCost:
+    size = round(gigabytes * 1e9)
+    return BodyCost(parameters=size // 4, memory_bytes=size, step_bytes=size, step_seconds=seconds)
+
+
+def test_what_a_body_would_cost_is_marked_as_expected() -> None:
+    told = expected_words(cost(0.352, 0.021), ROOM)
+    assert told == "88 M parameters, 352 MB read in a step: 21.0 ms expected."
+    large = expected_words(cost(4, 1.25), ROOM)
+    assert large == (
+        "1.0 B parameters, 4 GB read in a step: 1.2 s expected. It does not fit: needs 6.27 GB to "
+        "run, 2 GB are free."
+    )
+
+
+def test_what_is_not_offered_is_told_with_the_reason() -> None:
+    assert not_offered_words([], ROOM) == ""
+    bodies = [("llama-3.2-1b", cost(4, 1)), ("500M", cost(2, 1))]
+    assert not_offered_words(bodies, ROOM) == (
+        "Not offered, for want of memory: Llama-3.2-1B, 500M; the smallest needs 3.67 GB to run, "
+        "2 GB are free."
+    )
+
+
+def test_a_pair_is_named_with_its_bodies() -> None:
+    assert spec_words(PairSpec()) == "embedded pair"
+    spec = PairSpec(target_body="llama-3.2-1b", draft_body="10M")
+    assert spec_words(spec) == "embedded pair, target as Llama-3.2-1B, draft as 10M"
+    trace, _ = judged()
+    assert grown_words(trace.pair) == "target of 88 M"
+    assert grown_words(full_trace().pair) == ""

@@ -1,4 +1,7 @@
-"""The page in bare mode, with one data folder for all and step costs in place there."""
+"""The page in bare mode, with one data folder for all and step costs in place there.
+
+The machine is not asked what it has for bodies: it is a laptop.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import streamlit as st
 
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
+from tests.machines import LAPTOP, answer_with
 from tests.step_costs import place_step_costs
 
 
@@ -28,5 +32,6 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SPECVIZ_HOME", str(data_folder))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    answer_with(monkeypatch, LAPTOP)
     yield
     st.cache_resource.clear()  # ends the worker

@@ -16,6 +16,7 @@ from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.errors import SpecvizError
+from specviz.record.body_words import spec_words
 from specviz.ui.session.background_work import (
     WORK_LINK,
     start_comparison,
@@ -100,7 +101,7 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     prompts = "" if len(wanted.items) == 1 else f"{len(wanted.items)} prompts × "
     repeats = f"{wanted.repeats} repeat{'' if wanted.repeats == 1 else 's'}"
     length = wanted.lanes[0].config.max_new_tokens
-    pairs = as_text(" and ".join(dict.fromkeys(lane.spec.label for lane in wanted.lanes)))
+    pairs = as_text(" and ".join(dict.fromkeys(spec_words(lane.spec) for lane in wanted.lanes)))
     return (
         f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}. Lanes "
         "take turns, and the target alone is timed on the same words before and after each run. "

@@ -24,10 +24,16 @@ from specviz.comparison.plan import (
     parse_lane,
 )
 from specviz.errors import SpecvizError
+from specviz.record.bodies import NO_BODY, ModelShape
+from specviz.record.body_costs import BodyRoom
+from specviz.record.body_words import body_title
 from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
+from specviz.ui.session.body_rooms import known_room
+from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
+from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
 
 TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
@@ -96,7 +102,8 @@ class Cards:
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
                 card.lane = replace(card.lane, spec=spec)
-                st.session_state.pop(f"compare_{card.number}_pair", None)
+                for name in ("pair", *BODY_BOXES):
+                    st.session_state.pop(f"compare_{card.number}_{name}", None)
 
     def _reachable(self, lane: Lane) -> Lane:
         """The lane with its settings moved into the range of the controls; ``changed`` tells."""
@@ -134,6 +141,8 @@ def lane_text(lane: Lane) -> str:
     spec, config = lane.spec, lane.config
     named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
+    bodies = {"target_body": spec.target_body, "draft_body": spec.draft_body}
+    parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
     parts += [
         f"{each.name}={getattr(config, each.name)}"
         for each in fields(config)
@@ -221,11 +230,29 @@ def _nameable(text: str) -> str:
 
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
-    options = list(dict.fromkeys([PairSpec(), spec, card.lane.spec, *known]))
-    key = _widget_key(card, "pair", card.lane.spec)
-    return st.selectbox(
-        "Pair", options, key=key, format_func=lambda each: each.label, disabled=busy,
+    own = card.lane.spec.as_it_is
+    options = list(dict.fromkeys([PairSpec(), spec.as_it_is, own, *known]))
+    pair = st.selectbox(
+        "Pair", options, key=_widget_key(card, "pair", own), format_func=lambda each: each.label,
+        disabled=busy,
         help="A pair that is not on this machine is downloaded when the comparison starts.",
+    )  # fmt: skip
+    lane, room = card.lane.spec, known_room(pair)
+    target, draft = (room.target, room.draft) if room else (None, None)
+    return replace(
+        pair,
+        target_body=_choose_body(card, TARGET_BODY, lane.target_body, target, room, busy),
+        draft_body=_choose_body(card, DRAFT_BODY, lane.draft_body, draft, room, busy),
+    )
+
+
+def _choose_body(
+    card: Card, box: str, body: str, shape: ModelShape | None, room: BodyRoom | None, busy: bool
+) -> str:
+    key = _widget_key(card, box, body)
+    return st.selectbox(
+        BODY_LABELS[box], offered(shape, room, st.session_state[key]), key=key,
+        format_func=body_title, disabled=busy,
     )  # fmt: skip
 
 

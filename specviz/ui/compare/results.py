@@ -21,6 +21,7 @@ from specviz.comparison import (
     LaneRun,
     Ratio,
     basis,
+    body_facts,
     comparison_to_json,
     interval_units,
 )
@@ -134,6 +135,8 @@ def _show_verdict(found: Findings, name: str) -> None:
             st.markdown(as_text(rest))
         for note in notes:
             st.caption(f"▲ {as_text(note)}")
+        for words in body_facts(comparison, found.measured):
+            st.caption(as_text(words))
         st.caption(f":green-badge[measured] {as_text(basis(comparison))}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -10,8 +11,9 @@ import streamlit as st
 from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.errors import SpecvizError
 from specviz.player.replay import replay_html
+from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import PairInfo, Trace
+from specviz.record.trace import ModelInfo, PairInfo, Trace
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.lanes import TAKEN, lane_text
@@ -53,9 +55,15 @@ def lane_of(trace: Trace) -> str:
 
 
 def _spec(pair: PairInfo) -> PairSpec:
+    draft = pair.draft
+    spec = PairSpec(target_body=_body(pair.target), draft_body=_body(draft) if draft else NO_BODY)
     if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
-        return PairSpec(name=pair.name)
-    return PairSpec(target=pair.target.name, draft=pair.draft.name if pair.draft else None)
+        return replace(spec, name=pair.name)
+    return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
+
+
+def _body(model: ModelInfo) -> str:
+    return model.body.name if model.body else NO_BODY
 
 
 def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:

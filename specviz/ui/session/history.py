@@ -35,6 +35,7 @@ class ShownRun:
     outlook: Outlook | None
     growing: bool
     name: str | None = None  # of a run that was opened from the library
+    own_speedup: float | None = None  # of the same pair without bodies, where the run has some
 
 
 @dataclass(slots=True)
@@ -47,6 +48,9 @@ class History:
     runs: list[Run] = field(default_factory=list)
     opened: ShownRun | None = None
     sent_rounds: SentRounds = field(default_factory=SentRounds)
+    # What the same pair does without bodies, by the run beside which it stands; None while unknown.
+    own: dict[str, float | None] = field(default_factory=dict)
+    own_run: tuple[str, Run] | None = None  # that run under way, and the run beside which it stands
     _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -60,7 +64,11 @@ class History:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
         self.opened = None
 
-    def open(self, run_id: str, name: str, trace: Trace) -> None:
+    def tell_own(self, run_id: str, speedup: float | None) -> None:
+        self.own[run_id] = speedup
+        self._files = {key: text for key, text in self._files.items() if key[0] != run_id}
+
+    def open(self, run_id: str, name: str, trace: Trace, own_speedup: float | None = None) -> None:
         self.opened = ShownRun(
             id=run_id,
             trace=trace,
@@ -68,6 +76,7 @@ class History:
             outlook=None,
             growing=False,
             name=name,
+            own_speedup=own_speedup,
         )
 
     def shown(self) -> ShownRun:
@@ -110,6 +119,7 @@ class History:
             figures=self._figures_of(run, trace, final),
             outlook=run.outlook,
             growing=not final,
+            own_speedup=self.own.get(run.id),
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
@@ -125,7 +135,7 @@ class History:
 _FILES: dict[str, Callable[[ShownRun], str]] = {
     "trace.json": lambda shown: trace_to_json(shown.trace),
     "rounds.csv": lambda shown: rounds_frame(shown.trace).to_csv(index=False),
-    "replay.html": lambda shown: replay_html(shown.trace, shown.figures),
+    "replay.html": lambda shown: replay_html(shown.trace, shown.figures, shown.own_speedup),
 }
 
 

@@ -17,16 +17,16 @@ Look = TypeVar("Look")
 def redraw_while_busy(
     seen: Look,
     look: Callable[[], Look],
-    busy: Callable[[Look], bool],
+    busy: Callable[[Look], object],
     draw: Callable[[Look], object],
     *,
     seconds: float,
 ) -> None:
     """Draw the state that the page's script has seen; while it is busy, look and draw again.
 
-    When it stops being busy, or becomes busy again, the whole page runs again. The first drawing,
-    by the script itself, never causes that: a click which the script has not yet reached would be
-    lost.
+    ``busy`` says what it is busy with, or only whether it is. When that changes, the whole page
+    runs again. The first drawing, by the script itself, never causes that: a click which the
+    script has not yet reached would be lost.
     """
     was_busy = busy(seen)
     first = [seen]

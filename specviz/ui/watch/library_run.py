@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.measure.own_speedup import kept_own_speedup
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.ui.session.run_saving import the_library
@@ -26,7 +27,9 @@ def open_linked(history: History) -> SpecvizError | None:
         return None
     try:
         library = the_library()
-        history.open(wanted, library.row(wanted).name, library.open(wanted))
+        trace = library.open(wanted)
+        own = kept_own_speedup(library, trace) if trace.pair.has_bodies else None
+        history.open(wanted, library.row(wanted).name, trace, own)
     except SpecvizError as error:
         return error
     return None

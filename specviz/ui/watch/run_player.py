@@ -17,10 +17,14 @@ from specviz.player.payload import (
     curves_of,
     payload,
 )
+from specviz.record.body_words import UNTIL_GROWN, grown_words, spec_words
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
+from specviz.ui.watch.first_body import session_first_body
+from specviz.ui.watch.own_run import is_making_own, see_to_own_run
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.player import player_wish, show_player
@@ -36,22 +40,28 @@ def show_run_player(
 ) -> None:
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
 
+    def see_to_runs() -> None:
+        see_to_own_run(worker, the_library(), this_tab().id, history)
+
     def draw(status: PairStatus) -> None:
-        this_tab()
+        see_to_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
+    see_to_runs()  # before it is asked whether there is anything to wait for
     redraw_while_busy(
-        seen, worker.status, lambda status: _is_busy(status, history), draw, seconds=_TICK
+        seen, worker.status, lambda status: _busy_with(status, history), draw, seconds=_TICK
     )
 
 
-def _is_busy(status: PairStatus, history: History) -> bool:
-    """Whether what is shown may still change by itself."""
+def _busy_with(status: PairStatus, history: History) -> str:
+    """Why what is shown may still change by itself; empty where it may not."""
     run = history.current
+    if history.own_run is not None:
+        return "the pair as it is"
     if run is not None and (not run.finished or history.awaits_outlook(run)):
-        return True
+        return "the run"
     measuring = run is None and status.progress is not None
-    return status.preparing or measuring
+    return "the pair" if status.preparing or measuring else ""
 
 
 def _player_data(
@@ -64,7 +74,9 @@ def _player_data(
     wish = player_wish(_KEY)
     return payload(
         shown.trace,
-        _status_of_run(run, state, shown) if run and state else _status_of_pair(status, shown),
+        _status_of_run(run, state, shown, history)
+        if run and state
+        else _status_of_pair(status, shown),
         start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), wish),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_chart_points(history, shown),
@@ -72,18 +84,19 @@ def _player_data(
         figures=shown.figures,
         growing=shown.growing,
         tour=tour if run is None else "never",
+        own_speedup=shown.own_speedup,
     )
 
 
-def _status_of_run(run: Run, state: RunState, shown: ShownRun) -> RunStatus:
+def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History) -> RunStatus:
     is_shown = run.id == shown.id
     over = state in FINISHED
-    what = _pair_and_device(shown.trace) if is_shown else run.spec.label
+    what = _pair_and_device(shown.trace) if is_shown else spec_words(run.spec)
     return RunStatus(
         id=shown.id,
         state=state,
         label=f"{_STATE_WORDS[state]} · {what}",
-        detail=run.error.culprit if run.error else _detail(run, state),
+        detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
         waiting=not is_shown and not over,
@@ -124,10 +137,12 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     elif status.spec == wished and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
+    if session_first_body().pending and not remedy:
+        detail = f"{detail}; {UNTIL_GROWN}"
     return RunStatus(
         id=RECORDED,
         state="recorded",
-        label=f"recorded · {_pair_and_device(shown.trace)}",
+        label=f"recorded · {_pair_and_device(shown.trace)}{_without_body(shown.trace)}",
         detail=detail,
         remedy=remedy,
     )
@@ -150,7 +165,9 @@ def _stopped_sentence(rounds: int) -> str:
     return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
 
 
-def _detail(run: Run, state: RunState) -> str:
+def _detail(run: Run, state: RunState, history: History) -> str:
+    if is_making_own(history, run):
+        return "now the same on the pair without a body"
     if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
     return "" if run.rounds else run.detail
@@ -172,7 +189,13 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 def _pair_and_device(trace: Trace) -> str:
     name = trace.pair.name if trace.pair.draft else trace.pair.target.name
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
-    return f"{name} · {where}"
+    grown = grown_words(trace.pair)
+    return " · ".join(each for each in (name, grown, where) if each)
+
+
+def _without_body(trace: Trace) -> str:
+    """The recorded run says it: the runs that a person makes here may have a body."""
+    return "" if trace.pair.has_bodies else " · no body"
 
 
 def _chart_points(history: History, shown: ShownRun) -> list[ChartPoint]:

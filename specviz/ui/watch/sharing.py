@@ -6,7 +6,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import streamlit as st
 
+from specviz.record.bodies import NO_BODY
 from specviz.ui.session.history import History
+from specviz.ui.widgets.pair_boxes import TARGET_BODY, bodies_are_chosen
 
 _LEFT_OUT = {
     "prompt",
@@ -53,6 +55,8 @@ def _link(prompt: str | None) -> str:
         for name, value in st.query_params.items()
         if name not in _LEFT_OUT
     ]
+    if not bodies_are_chosen():  # what a run would have now
+        settings.append(f"{TARGET_BODY}={NO_BODY}")
     if prompt is not None:
         settings.append(f"prompt={quote(prompt)}")
     path = parts.path or "/"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import ConfigError
+from specviz.record.body_words import spec_words
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.ui.session.redraw import redraw_while_busy
@@ -56,8 +57,13 @@ def asked_by_run(shown: PairSpec | None) -> PairSpec:
             "There is no pair to run.",
             remedy="Name a target and a draft under The pair, or choose Embedded there.",
         )
-    st.session_state[_ASKED] = shown
+    ask_for(shown)
     return shown
+
+
+def ask_for(spec: PairSpec) -> None:
+    """From now on this tab's runs are of that pair."""
+    st.session_state[_ASKED] = spec
 
 
 def show_pair_panel(worker: Worker, status: PairStatus) -> None:
@@ -79,12 +85,14 @@ def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
         if asked and asked[0] == wished:
             _show_check(asked[1])
     if st.button(f"Load {_short(wished)}", key="load_pair", width="stretch"):
-        st.session_state[_ASKED] = wished
+        ask_for(wished)
         worker.prepare(wished)
         st.rerun()
 
 
 def _short(spec: PairSpec) -> str:
+    if spec.has_bodies:
+        return "the grown pair"
     return "the embedded pair" if spec.embedded else "this pair"
 
 
@@ -131,7 +139,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         show_error(status.error)
     elif status.state == "ready":
         memory = "" if status.memory_bytes is None else f" · {SIZE.shown(status.memory_bytes)}"
-        name = status.spec.label if status.spec else "the pair"
+        name = spec_words(status.spec) if status.spec else "the pair"
         st.caption(f"{as_text(name)} is loaded{memory}")
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)

@@ -82,13 +82,16 @@ class IdleTasks:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add what the first runs of a pair will need."""
+        """Add what the first runs of a pair will need; it comes before what others may need."""
         drafter = first_method(has_draft=pair.draft is not None).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
-        self._tasks += [CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)]
+        tasks: list[Task] = [
+            CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)
+        ]
         if pair.draft is not None:
-            self._tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
+            tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
+        self._tasks = [*tasks, *self._tasks][:_MOST_TASKS]
         self._tell_calibrating()
 
     def end_calibration(self) -> None:

@@ -183,6 +183,12 @@ class Worker:
             if self._active is not None:
                 self._cancel(self._active)
 
+    def cancel_preparing(self) -> None:
+        """Break off a loading that no run waits for."""
+        with self._lock:
+            if self._active is None or isinstance(self._active.request, PrepareRequest):
+                self.cancel_loading()
+
     def cancel_release(self, session: str) -> None:
         """The tab is still open, so it is not released after all."""
         with self._lock:

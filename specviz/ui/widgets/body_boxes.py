@@ -1,0 +1,132 @@
+"""Two sliders for the bodies of the shown pair, each with what a step would cost here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from specviz.errors import ConfigError
+from specviz.record.bodies import NO_BODY, ModelShape
+from specviz.record.body_costs import BodyCost, BodyRoom, body_choices, body_cost
+from specviz.record.body_words import body_title, expected_words, not_offered_words
+from specviz.record.pairs import PairSpec
+from specviz.ui.session.body_rooms import body_room, forget_room, found_room
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.widgets.pair_boxes import (
+    DRAFT_BODY,
+    TARGET_BODY,
+    bodies_were_chosen,
+    body_box,
+    link_bodies,
+    put_bodies,
+    shown_pair,
+)
+from specviz.ui.widgets.pair_panel import ask_for
+from specviz.ui.widgets.plain_text import as_text, show_error
+from specviz.worker.parent.client import PairStatus, Room, Worker
+
+BODY_LABELS = {TARGET_BODY: "Body of the target", DRAFT_BODY: "Body of the draft"}
+_TICK = 0.25  # seconds
+_HELP = (
+    "A body makes the model larger without changing what it says: only the cost of its steps is "
+    "that of a larger model."
+)
+
+
+def show_body_boxes(worker: Worker, status: PairStatus) -> None:
+    """Draw the sliders, or say why there are none yet."""
+    spec = shown_pair()
+    if spec is None:
+        return
+    asked = body_room(worker, status, spec)
+    room = found_room(asked)
+    with st.container(key="bodies", gap="small"):
+        if room is not None:
+            _show_sliders(spec, room)
+        elif asked is None or asked.error is not None:
+            _say_none(spec, asked)
+        else:
+            _wait(asked)
+        if spec.has_bodies:
+            st.button(
+                "Without a body", key="without_body", type="tertiary", on_click=_leave,
+                args=(worker, spec),
+            )  # fmt: skip
+
+
+def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
+    """No body, those that fit, and the chosen one whether it fits or not; the smallest first."""
+    if shape is None or room is None:
+        return list(dict.fromkeys([NO_BODY, chosen]))
+    sizes = {body: cost.parameters for body, cost in body_choices(shape, room) if _fits(cost, room)}
+    if chosen != NO_BODY:
+        cost = _cost(chosen, shape, room)
+        sizes[chosen] = cost.parameters if cost else 0
+    return [NO_BODY, *sorted(sizes, key=lambda body: sizes[body])]
+
+
+def _fits(cost: BodyCost, room: BodyRoom) -> bool:
+    return cost.fits(room) is not False
+
+
+def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
+    """None for a body that is smaller than the model."""
+    try:
+        return body_cost(body, shape, room)
+    except ConfigError:
+        return None
+
+
+def _show_sliders(spec: PairSpec, room: BodyRoom) -> None:
+    target = _show_slider(TARGET_BODY, spec.target_body, room.target, room)
+    draft = spec.draft_body
+    if spec.has_draft:
+        draft = _show_slider(DRAFT_BODY, draft, room.draft, room)
+    link_bodies(target, draft)
+
+
+def _show_slider(key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
+    label = BODY_LABELS[key]
+    if shape is None:
+        st.caption(f"{label}: only a Llama-shaped model can have one.")
+        return chosen
+    bodies = offered(shape, room, chosen)
+    body = st.select_slider(
+        label, bodies, key=body_box(key), format_func=body_title, on_change=bodies_were_chosen,
+        help=_help(bodies, shape, room),
+    )  # fmt: skip
+    cost = _cost(body, shape, room)
+    words = "This model is larger already." if cost is None else expected_words(cost, room)
+    show = st.warning if cost is None or not _fits(cost, room) else st.caption
+    show(as_text(words))
+    return body
+
+
+def _help(bodies: Sequence[str], shape: ModelShape, room: BodyRoom) -> str:
+    left_out = [each for each in body_choices(shape, room) if each[0] not in bodies]
+    return f"{_HELP} {not_offered_words(left_out, room)}".strip()
+
+
+def _say_none(spec: PairSpec, asked: Room | None) -> None:
+    if asked is not None and asked.error is not None:
+        show_error(asked.error)
+        forget_room(spec)
+    else:
+        st.caption("Load the pair to choose bodies for its models.")
+
+
+def _wait(asked: Room) -> None:
+    """Until it is known what the machine has; then the page is drawn anew."""
+    redraw_while_busy(
+        asked.done, lambda: asked.done, lambda done: not done,
+        lambda _: st.caption("Bodies: reading how fast this machine reads its memory…"),
+        seconds=_TICK,
+    )  # fmt: skip
+
+
+def _leave(worker: Worker, spec: PairSpec) -> None:
+    """One click: the pair as it is, loaded if it is not any more."""
+    put_bodies(NO_BODY, NO_BODY)
+    ask_for(spec.as_it_is)
+    worker.prepare(spec.as_it_is)

@@ -1,0 +1,110 @@
+"""Bodies in the browser: the one that Watch begins with, its sliders, Run before it has grown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.engine import load_pair
+from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN
+from specviz.record.pairs import PairSpec
+from tests.browser.conftest import Server, wait_for_state
+from tests.browser.reading import STATUS, click_run, set_slider
+from tests.step_costs import place_step_costs
+
+APP = "tests/browser/apps/machine_app.py"
+WHOLE = "&length=16&live=false"
+
+
+@pytest.fixture(scope="module")
+def slow(serve: Callable[..., Server], data_folder: Path) -> Server:
+    """A machine for which 30M is the largest body that steps fast enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(data_folder))
+        spec = PairSpec(name="tinystories", threads=1, target_body="30M")
+        place_step_costs(load_pair(spec))
+    return serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="slow")
+
+
+def body_is(page: Any, body: str) -> None:
+    """The slider says so, at once or when the page is drawn anew."""
+    from playwright.sync_api import expect
+
+    thumb = page.locator(".st-key-target_body [data-testid=stSliderThumbValue]")
+    expect(thumb).to_have_text(body, timeout=60_000)
+
+
+def until_pending(page: Any, *, pending: bool) -> None:
+    page.wait_for_function(
+        "([status, words, wanted]) => "
+        "document.querySelector(status)?.textContent.includes(words) === wanted",
+        arg=[STATUS, UNTIL_GROWN, pending],
+        polling=50,
+        timeout=90_000,
+    )
+
+
+def test_a_body_that_does_not_fit_is_told_before_any_run(
+    slow: Server, open_page: Callable[..., Any]
+) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{slow.url}/?target_body=100B{WHOLE}")
+    body_is(page, "100B")
+    bodies = page.locator(".st-key-bodies")
+    expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
+    page.get_by_role("button", name="Without a body").click()
+    body_is(page, "no body")
+    expect(bodies).not_to_contain_text("does not fit")
+
+
+def test_run_while_the_target_grows_goes_without_a_body(
+    slow: Server, open_page: Callable[..., Any]
+) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{slow.url}/?{WHOLE}")
+    until_pending(page, pending=True)
+    body_is(page, "30M")
+    click_run(page)
+    wait_for_state(page, "done")
+    expect(page.get_by_text(EARLY_RUN)).to_be_visible()
+    assert "target of" not in page.locator(STATUS).inner_text()
+    page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # it has grown
+    click_run(page)
+    expect(page.locator(STATUS)).to_contain_text("target of 31 M", timeout=60_000)
+    expect(page.locator(".sum-bodies")).to_contain_text("at the cost of one of 31 M")
+    expect(page.get_by_text(EARLY_RUN)).to_have_count(0)
+    assert "target_body=30M" in page.url
+
+
+def test_a_slider_chooses_another_body_and_one_click_none(
+    slow: Server, open_page: Callable[..., Any]
+) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(f"{slow.url}/?target_body=none{WHOLE}")
+    run = page.locator(".st-key-run button")
+    expect(run).to_have_text("Run", timeout=60_000)
+    set_slider(page, "target_body", 1)
+    expect(run).to_have_text("Load the grown pair and run")
+    body_is(page, "10M")
+    expect(page).to_have_url(re.compile("target_body=10M"))
+    page.get_by_role("button", name="Without a body").click()
+    expect(run).to_have_text("Run")
+    body_is(page, "no body")
+
+
+def test_a_fast_machine_begins_with_a_larger_one(
+    serve: Callable[..., Server], open_page: Callable[..., Any]
+) -> None:
+    server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
+    page = open_page(server.url)
+    body_is(page, "SmolLM2-135M")
+    page.get_by_role("button", name="Without a body").click()  # before it has grown
+    until_pending(page, pending=False)
+    body_is(page, "no body")
