@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.measure.own_speedup import kept_own_speedup, own_spec
+from specviz.measure.own_speedup import kept_own_speedup
 from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
@@ -58,4 +58,4 @@ def test_a_run_of_something_else_is_not_taken(library: Library, other: Trace) ->
 
 def test_the_pair_as_it_is() -> None:
     spec = PairSpec(name="tinystories", threads=1, target_body="90M", draft_body="10M")
-    assert own_spec(spec) == PairSpec(name="tinystories", threads=1)
+    assert spec.as_it_is == PairSpec(name="tinystories", threads=1)
