@@ -23,13 +23,18 @@ BODY = BodyInfo(
 
 
 @pytest.mark.parametrize(
-    "command", [["run", "Once"], ["bench"], ["compare", "--lane", "gamma=2", "--prompt", "Once"]]
+    ("command", "default"),
+    [
+        (["run", "Once"], "none"),
+        (["bench"], "90M"),
+        (["compare", "--lane", "gamma=2", "--prompt", "Once"], "none"),
+    ],
 )
-def test_a_body_is_asked_for_where_a_target_is(command: list[str]) -> None:
+def test_a_body_is_asked_for_where_a_target_is(command: list[str], default: str) -> None:
     asked = [*command, "--target-body", "0.09b", "--draft-body", "Llama-3.2-1B"]
     spec = spec_from(build_parser().parse_args(asked))
     assert (spec.target_body, spec.draft_body) == ("90M", "llama-3.2-1b")
-    assert spec_from(build_parser().parse_args(command)).target_body == "none"
+    assert spec_from(build_parser().parse_args(command)).target_body == default
 
 
 def test_what_is_no_body_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_every_verdict_of_the_first_trace_can_be_replayed(first_trace: Trace) ->
 def test_loading_takes_under_a_second() -> None:
     """A process's first load, in processor time: the least of three. Twice the bound fails."""
     code = (
-        "import os, time, torch, transformers\n"
+        "import os, time, numba, torch, transformers\n"
         "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM\n"
         "from specviz.engine import load_pair\n"
         "from specviz.record.pairs import PairSpec\n"

@@ -175,6 +175,7 @@ def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
     sound(app.button(key="claims_run_small-targets").click().run())
     runs = the_claim_runs()
     until(app, lambda: not runs.asking)
+    sound(app.run())  # the cards are drawn as the runs left them
     run = app.session_state["history"].current
     assert run.trace.baseline is not None
     found = runs.evidence("speed")

@@ -78,7 +78,7 @@ def test_the_curve_over_drafts() -> None:
     levels = [each["y0"] for each in figure["layout"]["shapes"]]
     assert levels == pytest.approx([limit, batch_floor(counts[0])])
     assert list(lines(figure)["simulated, 95 %"]["x"]) == [4, 5]
-    assert f"**{total_rejections(chains, 4):.3f}** with 4 drafts" in words(app)
+    assert f"**{total_rejections(chains, 4):.3f}** remain with 4 drafts" in words(app)
 
 
 def test_no_drafts_chosen() -> None:
