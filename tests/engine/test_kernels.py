@@ -17,7 +17,7 @@ from specviz.engine.kernels import compiled as compiling
 from specviz.engine.kernels import readiness
 from specviz.engine.kernels.compiled import compiled, kernel
 from specviz.engine.kernels.lanes import narrow, widen
-from specviz.engine.kernels.step import _exp
+from specviz.engine.kernels.softmax import exp, softmax
 from specviz.engine.kernels.threads import together
 
 
@@ -92,9 +92,22 @@ def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.Mon
 
 def test_the_exponential_is_exact_to_a_few_last_places() -> None:
     for x in np.linspace(-86, 86, 4001, dtype=np.float32):
-        assert _exp(x) == pytest.approx(math.exp(x), rel=3e-7)
-    assert _exp(np.float32(-1000)) < 1e-37
-    assert _exp(np.float32(0)) == 1.0
+        assert exp(x) == pytest.approx(math.exp(x), rel=3e-7)
+    assert exp(np.float32(-1000)) < 1e-37
+    assert exp(np.float32(0)) == 1.0
+
+
+@pytest.mark.parametrize("size", [1, 9, 1_024, 40_001])
+def test_the_softmax_is_that_of_torch(size: int) -> None:
+    logits = torch.randn(3, size, generator=torch.Generator().manual_seed(size)) * 9 + 40
+    logits[0, 1:] = -math.inf  # as a mask leaves it
+    logits[1, size // 2] = -200.0
+    out = np.empty((3, size), np.float32)
+    softmax(logits.numpy(), out)
+    exact = logits.double().softmax(-1).numpy()
+    np.testing.assert_allclose(out, exact, rtol=5e-6, atol=1e-38)  # the gap rounds
+    if size > 1:
+        assert out[0, 1] == out[1, size // 2] == 0.0
 
 
 @compiled

@@ -36,7 +36,8 @@ def test_caches_hold_the_text_and_nothing_else(
     pair: Pair, gamma: int, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = watch(monkeypatch)
-    run = speculate(pair, PROMPT, config(gamma=gamma, temperature=temperature))
+    settings = config(gamma=gamma, temperature=temperature, record=False)
+    run = speculate(pair, PROMPT, settings)
     (target,), (draft,) = notes.targets, notes.drafts
     text: list[int] = list(PROMPT)
     while run.finish == "stopped":
@@ -172,16 +173,21 @@ def test_greedy_is_the_plain_text(step: str, gamma: int) -> None:
 # -- leaving early
 
 
-def test_a_stopped_run_keeps_its_rounds_and_the_next_is_the_same(pair: Pair) -> None:
-    whole = play(pair, config())
-    run = speculate(pair, PROMPT, config())
+@pytest.mark.parametrize("record", [True, False])
+def test_a_stopped_run_keeps_its_rounds_and_the_next_is_the_same(pair: Pair, record: bool) -> None:
+    """With the record on, one round more was played than had been handed out."""
+    settings = config(record=record)
+    whole = play(pair, settings)
+    run = speculate(pair, PROMPT, settings)
     kept = [next(run), next(run)]
     run.stop()
-    assert next(run, None) is None
+    kept += run
+    assert len(kept) == 2 + record
     assert run.finish == "stopped"
     assert run.emitted == tokens(kept)
-    assert timeless(kept) == timeless(whole[:2])
-    assert timeless(play(pair, config())) == timeless(whole)
+    assert timeless(kept) == timeless(whole[: len(kept)])
+    assert all((each.insight is not None) == record for each in kept[-1].candidates)
+    assert timeless(play(pair, settings)) == timeless(whole)
 
 
 def test_runs_side_by_side_do_not_disturb_each_other(pair: Pair) -> None:
@@ -196,13 +202,15 @@ def test_runs_side_by_side_do_not_disturb_each_other(pair: Pair) -> None:
     assert [timeless(rounds) for rounds in mixed] == [timeless(rounds) for rounds in alone]
 
 
+@pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_a_run_broken_off_in_mid_round_leaves_the_pair_as_it_was(
-    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    error: type[BaseException], record: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = llama_pair("library")
-    whole = play(pair, config())
-    run = speculate(pair, PROMPT, config())
+    settings = config(record=record)
+    whole = play(pair, settings)
+    run = speculate(pair, PROMPT, settings)
     kept = [next(run), next(run)]
     feed = LibraryStep.feed
 
@@ -213,12 +221,14 @@ def test_a_run_broken_off_in_mid_round_leaves_the_pair_as_it_was(
 
     with monkeypatch.context() as broken:
         broken.setattr(LibraryStep, "feed", failing)
+        kept += [next(run)] if record else []  # the round before, whose record was under way
         with pytest.raises(error):
             next(run)
     assert next(run, None) is None  # its caches are half-way: it must not go on
     assert run.finish == "stopped"
     assert run.emitted == tokens(kept)
-    assert timeless(play(pair, config())) == timeless(whole)
+    assert timeless(kept) == timeless(whole[: 2 + record])
+    assert timeless(play(pair, settings)) == timeless(whole)
 
 
 # -- drafters and rules of one's own

@@ -14,8 +14,9 @@ from specviz.engine.decoding import recording
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.recording import Recorder, top_of
 from specviz.engine.decoding.sampling import Sampler, one_hot
+from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.text import TokenTable
-from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, RunConfig
+from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight, RunConfig
 from specviz.store import trace_from_json, trace_to_json
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
@@ -72,8 +73,8 @@ def test_an_insight_holds_both_laws_and_their_difference(
     proposal = Proposal(candidates, sampler.probs(logits[:3]), logits[:3], 1)
     table = TokenTable((b"",) * size, tuple(str(token) for token in range(size)))
     recorder = Recorder(table, settings.temperature)
-    recorder.insights(proposal, logits[4:], sampler.probs(logits[4:]))  # leaves nothing behind
-    found = recorder.insights(proposal, logits[3:], sampler.probs(logits[3:]))
+    insights(recorder, proposal, logits[4:], sampler.probs(logits[4:]))  # leaves nothing behind
+    found = insights(recorder, proposal, logits[3:], sampler.probs(logits[3:]))
     shown = {"temperature": 1.0} if settings.greedy else sampling
     chosen = {"top_k": 0, "top_p": 1.0} | shown
     for i, insight in enumerate(found):
@@ -87,6 +88,14 @@ def test_an_insight_holds_both_laws_and_their_difference(
         check_top(insight.draft_top, own)
         check_top(insight.target_top, theirs)
         check_top(insight.residual_top, left / (left.sum() or 1.0))
+
+
+def insights(
+    recorder: Recorder, proposal: Proposal, logits: torch.Tensor, probs: torch.Tensor
+) -> list[Insight]:
+    found = [each.insight for each in recorder.begin(Lossless(), proposal, logits, probs)()]
+    assert None not in found
+    return [each for each in found if each is not None]
 
 
 def entropy(law: np.ndarray) -> float:
@@ -108,7 +117,8 @@ def test_tokens_of_probability_zero_are_no_alternatives() -> None:
     law = torch.tensor([[0.0, 0.5, 0.5, 0.0] + [0.0] * 20])
     proposal = Proposal(torch.tensor([1]), law, law.log(), 1)
     table = TokenTable((b"",) * 24, ("",) * 24)
-    (insight,) = Recorder(table, 1.0).insights(proposal, law.log().clamp(min=-1e4), law)
+    logits = law.log().clamp(min=-1e4)
+    (insight,) = insights(Recorder(table, 1.0), proposal, logits, law)
     assert set(insight.target_top.token_ids) == {1, 2}
     assert insight.target_entropy == pytest.approx(math.log(2))
     assert insight.residual_top == Alternatives(token_ids=(), texts=(), probs=())
@@ -122,7 +132,8 @@ def test_a_drafter_without_logits_is_certain(temperature: float) -> None:
     candidates = torch.tensor([7, 9])
     proposal = Proposal(candidates, one_hot(candidates[:, None], 30), None, 0)
     table = TokenTable((b"",) * 30, ("",) * 30)
-    for i, insight in enumerate(Recorder(table, temperature).insights(proposal, logits, probs)):
+    found = insights(Recorder(table, temperature), proposal, logits, probs)
+    for i, insight in enumerate(found):
         law = oracle.processed(logits[i].numpy(), temperature or 1.0, 0, 1.0)
         assert insight.draft_prob == 1.0
         assert insight.draft_entropy == 0.0
@@ -137,7 +148,7 @@ def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.Mon
     pair = pair_of(target, noisy_copy(target))
     settings = RunConfig(temperature=0.0, top_k=3, max_new_tokens=20, ignore_eos=True)
     for entry in speculate(pair, (5, 6, 7), settings):
-        proposal, _, result = notes.passes[-1]
+        proposal, _, result = notes.passes[entry.index]
         assert proposal.logits is not None
         draft, target_law = proposal.logits.softmax(-1), result.logits.softmax(-1)
         for i, candidate in enumerate(entry.candidates):
@@ -145,8 +156,8 @@ def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.Mon
             assert candidate.target_prob in (0.0, 1.0)
             insight = candidate.insight
             assert insight is not None
-            assert insight.draft_prob == draft[i, candidate.token_id]
-            assert insight.target_prob == target_law[i, candidate.token_id]
+            assert insight.draft_prob == pytest.approx(float(draft[i, candidate.token_id]))
+            assert insight.target_prob == pytest.approx(float(target_law[i, candidate.token_id]))
             assert 0.0 < insight.draft_prob < 1.0
             assert len(insight.target_top.probs) == TOP_ALTERNATIVES
             assert insight.target_entropy > 0.1

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 from streamlit.testing.v1 import AppTest
 
 from specviz.theory.claims.claim import PageName
@@ -44,3 +46,12 @@ def test_a_file_by_itself_opens_the_frame(page: Page) -> None:
     alone, framed = opened(f"pages/{page.name}.py"), opened()
     assert alone.title
     assert contents(alone) == contents(framed)
+
+
+def test_no_message_is_replaced_by_its_hash() -> None:
+    """The browser may have forgotten what was replaced, and then breaks off for ever."""
+    message = ForwardMsg()
+    message.metadata.delta_path.extend([0, 0])
+    message.delta.new_element.html.body = "x" * 5_000_000
+    populate_hash_if_needed(message)
+    assert not message.metadata.cacheable

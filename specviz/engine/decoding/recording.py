@@ -1,14 +1,18 @@
 """The record of a round: what both models thought at every candidate's position.
 
-On a CPU a kernel reads every distribution once; elsewhere all positions are handled at once and
-few transfers bring the result to the host.
+A record is begun in its round and ended while the next one is played. On a CPU kernels do all of it
+at the end, and read every distribution once; elsewhere the device is handed all positions at once,
+and the end brings few tensors to the host.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cache
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -16,9 +20,12 @@ import torch
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.kernels.readiness import survey_ready
+from specviz.engine.kernels.softmax import softmax
 from specviz.engine.kernels.survey import survey
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight
+
+Done = TypeVar("Done")
 
 _COLUMN = 32  # entries
 _COLUMNS_FROM = 512  # below this many, sorting a row at once is as fast
@@ -33,10 +40,25 @@ class CandidateRecord:
     bias: float | None = None
 
 
+def meanwhile(device: torch.device, work: Callable[[], Done]) -> Callable[[], Done]:
+    """Have it done while the caller goes on; the call that is returned waits for the result.
+
+    On a CPU by a thread, one thing after the other. The work on another device is under way, and
+    what is left is done by the caller when it asks for the result.
+    """
+    return _writer().submit(work).result if device.type == "cpu" else work
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="record")
+
+
 class Recorder:
     """Makes the insights of a run's rounds in one workspace, so that no round allocates its own.
 
-    The workspace holds the draft's rows, then the target's, where they are not the run's own.
+    The workspace holds the draft's rows, then the target's, where they are not the run's own. So
+    records are ended in the order in which they were begun.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -45,43 +67,53 @@ class Recorder:
         self._space: torch.Tensor | None = None
 
     @torch.inference_mode()
-    def records(
+    def begin(
         self,
         rule: Rule,
         proposal: Proposal,
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
-    ) -> list[CandidateRecord]:
-        """One for every candidate; overlap and bias are of the run's own distributions."""
-        insights = self.insights(proposal, target_logits, target_probs)
-        losses = _losses(rule, proposal.probs, target_probs[: len(insights)])
-        if losses is None:
-            return [CandidateRecord(insight=each) for each in insights]
-        return [
-            CandidateRecord(insight=insight, overlap=min(1.0, overlap), bias=bias)
-            for insight, overlap, bias in zip(insights, *losses, strict=True)
-        ]
+    ) -> Callable[[], list[CandidateRecord]]:
+        """The call that is returned ends it: one record for every candidate.
 
-    @torch.inference_mode()
-    def insights(
-        self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
-    ) -> list[Insight]:
-        """One for every candidate, of the run's distributions; at temperature 0 of those at 1."""
+        Overlap and bias are of the run's own distributions; insights too, but at temperature 0 of
+        those at 1.
+        """
         count = proposal.token_ids.shape[0]
+        survey = self._begin_survey(proposal, target_logits[:count], target_probs[:count])
+        losses = _losses(rule, proposal.probs, target_probs[:count])
+
+        def end() -> list[CandidateRecord]:
+            insights = self._write_down(survey())
+            if losses is None:
+                return [CandidateRecord(insight=each) for each in insights]
+            return [
+                CandidateRecord(insight=insight, overlap=min(1.0, overlap), bias=bias)
+                for insight, overlap, bias in zip(insights, *losses.tolist(), strict=True)
+            ]
+
+        return end
+
+    def _begin_survey(
+        self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
+    ) -> Callable[[], _Survey]:
+        candidates, laws = proposal.token_ids, (proposal.probs, target_probs)
         # A drafter without logits is certain: its one-hots take their place, see `_entropy`.
         certain = proposal.logits is None
-        draft_logits = proposal.probs if proposal.logits is None else proposal.logits
-        logits = (draft_logits, target_logits[:count])
-        laws = (proposal.probs, target_probs[:count])
-        if self._temperature <= 0.0:
-            space = self._rows(2 * count, target_probs)
-            drafted = proposal.probs
-            if not certain:
-                drafted = torch.softmax(draft_logits, -1, out=space[:count])
-            laws = (drafted, torch.softmax(logits[1], -1, out=space[count:]))
-        on_host = laws[1].device.type == "cpu" and survey_ready()
-        find = _survey if on_host else _survey_in_torch
-        return self._write_down(find(laws, logits, proposal.token_ids))
+        logits = (proposal.probs if proposal.logits is None else proposal.logits, target_logits)
+        if target_probs.device.type == "cpu" and survey_ready():
+            return lambda: _survey(self._shown(laws, logits, certain, _softmax), logits, candidates)
+        return _survey_in_torch(
+            self._shown(laws, logits, certain, _softmax_in_torch), logits, candidates
+        )
+
+    def _shown(self, laws: _Two, logits: _Two, certain: bool, soften: _Softmax) -> _Two:
+        if self._temperature > 0.0:
+            return laws
+        count = len(laws[0])
+        space = self._rows(2 * count, laws[1])
+        drafted = laws[0] if certain else soften(logits[0], space[:count])
+        return drafted, soften(logits[1], space[count:])
 
     def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
         if self._space is None or self._space.shape[0] < count:
@@ -129,6 +161,16 @@ class _Survey:
 
 
 _Two: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
+_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # the second is filled
+
+
+def _softmax(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    softmax(logits.contiguous().numpy(), out.numpy())
+    return out
+
+
+def _softmax_in_torch(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(logits, -1, out=out)
 
 
 def _survey(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
@@ -138,49 +180,48 @@ def _survey(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
     facts = np.empty((7, count))
     rows = [each.contiguous().numpy() for each in (*laws, *logits)]
     survey(*rows, candidates.numpy(), top_probs, top_ids, facts)
-    values = facts.reshape(-1).tolist()
-    pair = 2 * count
-    return _Survey(
-        top_ids=top_ids.reshape(3 * count, -1).tolist(),
-        top_probs=top_probs.reshape(3 * count, -1).tolist(),
-        own=values[:pair],
-        likeliest=values[pair : 2 * pair],
-        mean=values[2 * pair : 3 * pair],
-        totals=values[3 * pair :],
+    return _surveyed(
+        top_ids.reshape(3 * count, -1).tolist(),
+        top_probs.reshape(3 * count, -1).tolist(),
+        facts.reshape(-1).tolist(),
     )
 
 
-def _survey_in_torch(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
-    """All positions at once; two transfers bring the result to the host."""
+def _survey_in_torch(laws: _Two, logits: _Two, candidates: torch.Tensor) -> Callable[[], _Survey]:
+    """All positions at once; three transfers bring the result to the host."""
     rows = torch.cat((*laws, (laws[1] - laws[0]).clamp_(min=0.0)))
     top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
-    own, likeliest, mean, totals = _facts(rows, logits, candidates, top_ids[:, :1])
+    facts = _facts(rows, logits, candidates, top_ids[:, :1])
+    return lambda: _surveyed(top_ids.tolist(), top_probs.tolist(), facts.tolist())
+
+
+def _surveyed(
+    top_ids: list[list[int]], top_probs: list[list[float]], facts: list[float]
+) -> _Survey:
+    pair = len(top_ids) // 3 * 2
     return _Survey(
-        top_ids=top_ids.tolist(),
-        top_probs=top_probs.tolist(),
-        own=own,
-        likeliest=likeliest,
-        mean=mean,
-        totals=totals,
+        top_ids=top_ids,
+        top_probs=top_probs,
+        own=facts[:pair],
+        likeliest=facts[pair : 2 * pair],
+        mean=facts[2 * pair : 3 * pair],
+        totals=facts[3 * pair :],
     )
 
 
-def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> list[list[float]] | None:
-    """Overlap and bias [2][count] of a lossy rule's positions."""
+def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
+    """Overlap and bias [2, count] of a lossy rule's positions."""
     bias = rule.bias(draft, target)
     if bias is None:
         return None
-    return torch.stack((Lossless().expected(draft, target), bias)).tolist()
+    return torch.stack((Lossless().expected(draft, target), bias))
 
 
 def _facts(
-    rows: torch.Tensor,
-    logits: tuple[torch.Tensor, torch.Tensor],
-    candidates: torch.Tensor,
-    likeliest: torch.Tensor,
-) -> tuple[list[float], list[float], list[float], list[float]]:
-    """In one transfer: of draft and target rows the candidates' probabilities, the likeliest
-    tokens' logits and the mean logits, [2 * count] each; and the residuals' totals."""
+    rows: torch.Tensor, logits: _Two, candidates: torch.Tensor, likeliest: torch.Tensor
+) -> torch.Tensor:
+    """Of draft and target rows the candidates' probabilities, the likeliest tokens' logits and the
+    mean logits, [2 * count] each; then the residuals' totals."""
     count = candidates.shape[0]
     pair = 2 * count
     both = torch.cat((candidates, candidates))
@@ -192,8 +233,7 @@ def _facts(
         torch.linalg.vecdot(rows[count:pair], logits[1]),
         rows[pair:].sum(-1),
     )
-    values: list[float] = torch.cat(parts).tolist()
-    return values[:pair], values[pair : 2 * pair], values[2 * pair : 3 * pair], values[3 * pair :]
+    return torch.cat(parts)
 
 
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:

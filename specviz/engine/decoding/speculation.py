@@ -1,14 +1,20 @@
 """The loop: draft, one target pass, verdicts, rollback; one ``Round`` a turn.
 
 Invariants, asserted: before a round the target's cache holds every token but the last;
-every round is one target pass. The host waits for the device once a round (once more for
-the record). A run owns its caches, so a run that breaks off in mid-round is over and leaves
-nothing behind.
+every round is one target pass. The host waits for the device once a round. A run owns its caches,
+so a run that breaks off in mid-round is over and leaves nothing behind.
+
+With the record on, a round is handed out when the next one has been played, since its record is
+written meanwhile. When a run is stopped or breaks off, the round before is handed out first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +22,7 @@ import torch
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, Proposal, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
-from specviz.engine.decoding.recording import CandidateRecord, Recorder
+from specviz.engine.decoding.recording import CandidateRecord, Recorder, meanwhile
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult, Verdicts
 from specviz.engine.decoding.verify import Rule, make_rule
@@ -37,6 +43,8 @@ from specviz.record.trace import (
     Verdict,
 )
 
+_Ending: TypeAlias = Callable[[], list[CandidateRecord]]
+
 
 class Speculation(Iterator[Round]):
     """A run that yields its rounds. Iterate it; ``stop`` ends it after the present round."""
@@ -54,9 +62,10 @@ class Speculation(Iterator[Round]):
         self.config = config
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         self.prompt = describe_prompt(pair, prompt, prompt_ids)
-        self.finish: Finish = "stopped"
+        self._finish: Finish = "stopped"
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
         self._history = list(prompt_ids)
+        self._told = len(prompt_ids)  # tokens of the history that were handed out
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
         self._rule = rule or make_rule(config)
@@ -64,6 +73,8 @@ class Speculation(Iterator[Round]):
         self._clock = make_clock(pair.device)
         self._index = 0
         self._done = False
+        self._played: deque[Callable[[], Round]] = deque()  # and not handed out yet
+        self._failure: BaseException | None = None  # comes after them
         with memory_errors(pair.device):
             self._drafter = drafter or make_drafter(pair, config, self._capacity, self._sampler)
             self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
@@ -72,11 +83,17 @@ class Speculation(Iterator[Round]):
 
     @property
     def emitted(self) -> tuple[int, ...]:
-        return tuple(self._history[len(self.prompt.token_ids) :])
+        """The tokens of the rounds that were handed out."""
+        return tuple(self._history[len(self.prompt.token_ids) : self._told])
 
     @property
     def text(self) -> str:
-        return self._endings.text(self._history)
+        return self._endings.text(self._history[: self._told])
+
+    @property
+    def finish(self) -> Finish:
+        """Why the text ended; "stopped" as long as it goes on."""
+        return "stopped" if self._played else self._finish
 
     def stop(self) -> None:
         """End after the round that is under way."""
@@ -86,14 +103,22 @@ class Speculation(Iterator[Round]):
         return self
 
     def __next__(self) -> Round:
-        if self._done:
-            raise StopIteration
+        while not self._done and len(self._played) <= self.config.record:
+            self._play_on()
+        if self._played:
+            entry = self._played.popleft()()
+            self._told += len(entry.emitted)
+            return entry
+        failure, self._failure = self._failure, None
+        raise failure or StopIteration
+
+    def _play_on(self) -> None:
         try:
             with memory_errors(self.pair.device):
-                return self._play_round()
-        except BaseException:
+                self._played.append(self._play_round())
+        except BaseException as error:
             self._done = True  # the caches are half-way through a round: never go on
-            raise
+            self._failure = error
 
     def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
         self._clock.start()
@@ -110,7 +135,8 @@ class Speculation(Iterator[Round]):
             )
         return Prefill(target=target, draft=draft)
 
-    def _play_round(self) -> Round:
+    def _play_round(self) -> Callable[[], Round]:
+        """The call gives the round, and waits for its record."""
         before = len(self._history)
         assert self._target.length == before - 1
         self._clock.start()
@@ -123,7 +149,7 @@ class Speculation(Iterator[Round]):
             self._history, verdicts.token_ids, verdicts.num_accepted, verdicts.extra_id, room
         )
         self._settle(output, before + output.num_accepted)
-        candidates = self._candidates(verdicts, output, uniforms, records)
+        candidates = self._candidates(verdicts, output, uniforms)
         extra = self._extra(verdicts, output, uniforms)
         self._clock.mark()
 
@@ -139,13 +165,13 @@ class Speculation(Iterator[Round]):
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
         self._index += 1
-        return entry
+        return (lambda: entry) if records is None else self._written_behind(entry, records)
 
     @torch.inference_mode()
     def _draft_and_verify(
         self, count: int, uniforms: np.ndarray
-    ) -> tuple[Verdicts, list[CandidateRecord], int]:
-        """Draft, verify, record: host values, and how many tokens the first draft step was fed.
+    ) -> tuple[Verdicts, _Ending | None, int]:
+        """Draft, verify, begin the record; and how many tokens the first draft step was fed.
 
         Tensors are freed on return, while the clock still runs, as in a plain step.
         """
@@ -158,12 +184,23 @@ class Speculation(Iterator[Round]):
         self._clock.mark()
         return result.verdicts, records, proposal.catch_up
 
-    def _records(self, proposal: Proposal, result: TargetPassResult) -> list[CandidateRecord]:
+    def _records(self, proposal: Proposal, result: TargetPassResult) -> _Ending | None:
         """What both models thought, with the record on."""
-        count = proposal.token_ids.shape[0]
-        if not self.config.record or not count:
-            return [CandidateRecord()] * count
-        return self._recorder.records(self._rule, proposal, result.logits, result.probs)
+        if not self.config.record or not proposal.token_ids.shape[0]:
+            return None
+        return self._recorder.begin(self._rule, proposal, result.logits, result.probs)
+
+    def _written_behind(self, entry: Round, end: _Ending) -> Callable[[], Round]:
+        def write() -> Round:
+            began = time.perf_counter()
+            candidates = tuple(
+                replace(each, insight=found.insight, overlap=found.overlap, bias=found.bias)
+                for each, found in zip(entry.candidates, end(), strict=True)
+            )
+            record = entry.times.record + time.perf_counter() - began
+            return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
+
+        return meanwhile(self.pair.device, write)
 
     def _settle(self, output: RoundOutput, valid: int) -> None:
         """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
@@ -171,7 +208,7 @@ class Speculation(Iterator[Round]):
         self._target.forget(self._target.length - valid)
         self._drafter.settle(valid)
         if output.finish is not None:
-            self.finish = output.finish
+            self._finish = output.finish
             self._done = True
 
     def _candidates(
@@ -179,7 +216,6 @@ class Speculation(Iterator[Round]):
         verdicts: Verdicts,
         output: RoundOutput,
         uniforms: np.ndarray,
-        records: list[CandidateRecord],
     ) -> tuple[Candidate, ...]:
         draws = uniforms[verdict_slot(0) :: 2].tolist()
         return tuple(
@@ -191,9 +227,6 @@ class Speculation(Iterator[Round]):
                 target_prob=verdicts.target_probs[i],
                 uniform=draws[i],
                 expected_acceptance=min(1.0, verdicts.expected[i]),
-                insight=records[i].insight,
-                overlap=records[i].overlap,
-                bias=records[i].bias,
             )
             for i, token_id in enumerate(verdicts.token_ids)
         )

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from specviz.engine.kernels.softmax import softmax
 from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, multiply, step
 from specviz.engine.kernels.survey import survey
 from specviz.engine.kernels.tensors import address, array, like, scratch
@@ -28,7 +29,7 @@ def ready(dtype: torch.dtype) -> bool:
 
 @cache
 def survey_ready() -> bool:
-    """The same for the record's kernel, which is one for all number types."""
+    """The same for the record's kernels, which are one for all number types."""
     try:
         _survey_little()
     except Exception:
@@ -75,7 +76,8 @@ def _step_without_layers(dtype: torch.dtype) -> None:
 
 
 def _survey_little() -> None:
-    law, facts = np.full((1, 4), 0.25, np.float32), np.empty((7, 1))
+    law, facts = np.full((1, 4), 7.0, np.float32), np.empty((7, 1))
+    softmax(law, law)
     survey(
         law,
         law,

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from specviz.engine.kernels.compiled import compiled, compiled_in_order, kernel
+from specviz.engine.kernels.compiled import compiled, kernel
 from specviz.engine.kernels.lanes import (
     at,
     make_dots,
     meet,
     narrow,
-    power_of_two,
     put,
     rounded,
     size_of,
     widen,
 )
+from specviz.engine.kernels.softmax import exp, soften
 
 MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one
 
@@ -134,24 +134,6 @@ def _share(total: int, thread: int, threads: int) -> tuple[int, int]:
     )
 
 
-@compiled_in_order
-def _exp(x: Any) -> Any:
-    """e to the x, to about one part in ten million; it has no branch, so it runs in lanes."""
-    x = min(max(x, np.float32(-87.0)), np.float32(87.0))
-    power = np.int32(x * np.float32(1.44269504) + np.float32(127.5)) - np.int32(127)
-    turns = np.float32(power)
-    rest = x - turns * np.float32(0.693359375)
-    rest = rest - turns * np.float32(-2.12194440e-4)
-    sum_ = np.float32(1.9875691500e-4)
-    sum_ = sum_ * rest + np.float32(1.3981999507e-3)
-    sum_ = sum_ * rest + np.float32(8.3334519073e-3)
-    sum_ = sum_ * rest + np.float32(4.1665795894e-2)
-    sum_ = sum_ * rest + np.float32(1.6666665459e-1)
-    sum_ = sum_ * rest + np.float32(5.0000001201e-1)
-    sum_ = sum_ * rest * rest + rest + np.float32(1.0)
-    return sum_ * power_of_two(np.int32(power))
-
-
 @compiled
 def _norm(like: Any, x: Any, weight: int, eps: Any, out: Any) -> None:
     """The root-mean-square norm of one row, rounded where the library rounds."""
@@ -173,20 +155,6 @@ def _turn(like: Any, head: Any, cos: Any, sin: Any) -> None:
         head[half + i] = rounded(
             like, rounded(like, high * cos[half + i]) + rounded(like, low * sin[half + i])
         )
-
-
-@compiled
-def _soften(scores: Any, scale: Any) -> Any:
-    """Scores to weights, not yet divided by their sum, which is returned."""
-    highest = scores[0]
-    for i in range(scores.shape[0]):
-        highest = max(highest, scores[i])
-    total = np.float32(0.0)
-    for i in range(scores.shape[0]):
-        weight = _exp((scores[i] - highest) * scale)
-        scores[i] = weight
-        total += weight
-    return total
 
 
 @compiled
@@ -249,7 +217,7 @@ def _attend(
             seen = max(0, begin + row + 1 - window) if window else 0
             last = begin + row + 1
             weights = scores[row, seen - first : last - first]
-            total = _soften(weights, scale)
+            total = soften(weights, scale)
             place = mixed[row, head * width : (head + 1) * width]
             _mix(like, weights, total, values[seen:last], place)
 
@@ -413,7 +381,7 @@ def step(
         for row in range(rows):
             for i in range(first_unit, last_unit):
                 gate = inner[row, i]
-                gate = rounded(like, gate / (np.float32(1.0) + _exp(-gate)))
+                gate = rounded(like, gate / (np.float32(1.0) + exp(-gate)))
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
         met += threads
         meet(counter, met)
