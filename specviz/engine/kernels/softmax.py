@@ -10,6 +10,7 @@ from specviz.engine.kernels.compiled import compiled, compiled_in_order, kernel
 from specviz.engine.kernels.lanes import power_of_two
 
 _LEAST = -87.0  # e to any less is no ordinary float32
+_RAREST = 1.7e-38  # just above e to that
 _BLOCK = 1024  # entries that are summed in single precision
 
 
@@ -45,6 +46,17 @@ def soften(scores: Any, scale: Any) -> Any:
     return total
 
 
+@compiled
+def _weigh(scores: Any, highest: Any, out: Any) -> Any:
+    """The weights of a few scores, and their sum."""
+    total = np.float32(0.0)
+    for i in range(scores.shape[0]):
+        weight = exp(scores[i] - highest)
+        out[i] = weight
+        total += weight
+    return total
+
+
 @kernel
 def softmax(logits: Any, out: Any) -> None:
     """Of each row of float32; what is too rare for an ordinary float32 is nought."""
@@ -55,13 +67,9 @@ def softmax(logits: Any, out: Any) -> None:
             highest = max(highest, logits[row, i])
         total = 0.0
         for begin in range(0, size, _BLOCK):
-            part = np.float32(0.0)
-            for i in range(begin, min(size, begin + _BLOCK)):
-                gap = logits[row, i] - highest
-                weight = exp(gap) if gap > np.float32(_LEAST) else np.float32(0.0)
-                out[row, i] = weight
-                part += weight
-            total += part
+            end = begin + _BLOCK
+            total += _weigh(logits[row, begin:end], highest, out[row, begin:end])
         scale = np.float32(1.0 / total)
         for i in range(size):
-            out[row, i] *= scale
+            weight = out[row, i]
+            out[row, i] = weight * scale if weight > np.float32(_RAREST) else np.float32(0.0)

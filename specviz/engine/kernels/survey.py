@@ -8,7 +8,7 @@ import numpy as np
 
 from specviz.engine.kernels.compiled import compiled, kernel
 
-_BLOCK = 64  # entries of which only the largest is looked at, unless it belongs to the top
+_BLOCK = 64  # entries of which only the largest is looked at, unless it may belong to the top
 
 
 @compiled
@@ -23,6 +23,50 @@ def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
     ids[place] = index
 
 
+@compiled
+def _top(laws: Any, mosts: Any, values: Any, ids: Any) -> None:
+    """The largest values of one law, and where they stand, from the largest of each block.
+
+    As many blocks as there are places have the largest of all, or one as large; so few are read.
+    """
+    draft, target, which = laws
+    values[:] = np.float32(0.0)
+    ids[:] = 0
+    for block in range(mosts.shape[0]):
+        if mosts[block] > values[-1]:
+            _insert(values, ids, mosts[block], 0)
+    least = values[-1]
+    values[:] = np.float32(0.0)
+    ids[:] = 0
+    for block in range(mosts.shape[0]):
+        if mosts[block] >= least and mosts[block] > values[-1]:
+            begin = block * _BLOCK
+            for i in range(begin, min(draft.shape[0], begin + _BLOCK)):
+                value = draft[i] if which == 0 else target[i]
+                if which == 2:
+                    value = max(value - draft[i], np.float32(0.0))
+                if value > values[-1]:
+                    _insert(values, ids, value, i)
+
+
+@compiled
+def _look(draft: Any, target: Any, draft_logits: Any, target_logits: Any, mosts: Any) -> Any:
+    """Of a block: the largest of draft, target and residual; both mean logits, and the residual."""
+    most_draft = most_target = most_left = np.float32(0.0)
+    draft_mean = target_mean = total = np.float32(0.0)
+    for i in range(draft.shape[0]):
+        p, q = draft[i], target[i]
+        left = max(q - p, np.float32(0.0))
+        most_draft = max(most_draft, p)
+        most_target = max(most_target, q)
+        most_left = max(most_left, left)
+        draft_mean += p * draft_logits[i]
+        target_mean += q * target_logits[i]
+        total += left
+    mosts[0], mosts[1], mosts[2] = most_draft, most_target, most_left
+    return draft_mean, target_mean, total
+
+
 @kernel
 def survey(
     draft: Any,  # float32 [row, vocabulary]
@@ -35,47 +79,23 @@ def survey(
     facts: Any,  # float64 [own, likeliest and mean of draft and target, residual total; row]
 ) -> None:
     """Fill the last three; a place whose probability is nought stands for no token."""
-    size, places = draft.shape[1], top_ids.shape[2]
+    size = draft.shape[1]
+    mosts = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)
     for row in range(candidates.shape[0]):
-        tops, ids = top_probs[:, row], top_ids[:, row]
-        for law in range(3):
-            for place in range(places):
-                tops[law, place] = np.float32(0.0)
-                ids[law, place] = 0
+        p, q, a, b = draft[row], target[row], draft_logits[row], target_logits[row]
         draft_mean, target_mean, total = 0.0, 0.0, 0.0
-        for begin in range(0, size, _BLOCK):
-            end = min(size, begin + _BLOCK)
-            most_draft = most_target = most_left = np.float32(0.0)
-            part_draft = part_target = part_left = np.float32(0.0)
-            for i in range(begin, end):
-                p, q = draft[row, i], target[row, i]
-                left = max(q - p, np.float32(0.0))
-                most_draft = max(most_draft, p)
-                most_target = max(most_target, q)
-                most_left = max(most_left, left)
-                part_draft += p * draft_logits[row, i]
-                part_target += q * target_logits[row, i]
-                part_left += left
-            draft_mean += part_draft
-            target_mean += part_target
-            total += part_left
-            if most_draft > tops[0, places - 1]:
-                for i in range(begin, end):
-                    if draft[row, i] > tops[0, places - 1]:
-                        _insert(tops[0], ids[0], draft[row, i], i)
-            if most_target > tops[1, places - 1]:
-                for i in range(begin, end):
-                    if target[row, i] > tops[1, places - 1]:
-                        _insert(tops[1], ids[1], target[row, i], i)
-            if most_left > tops[2, places - 1]:
-                for i in range(begin, end):
-                    left = max(target[row, i] - draft[row, i], np.float32(0.0))
-                    if left > tops[2, places - 1]:
-                        _insert(tops[2], ids[2], left, i)
-        facts[0, row] = draft[row, candidates[row]]
-        facts[1, row] = target[row, candidates[row]]
-        facts[2, row] = draft_logits[row, ids[0, 0]]
-        facts[3, row] = target_logits[row, ids[1, 0]]
+        for block in range(mosts.shape[1]):
+            part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            found = _look(p[part], q[part], a[part], b[part], mosts[:, block])
+            draft_mean += found[0]
+            target_mean += found[1]
+            total += found[2]
+        for which in range(3):
+            _top((p, q, which), mosts[which], top_probs[which, row], top_ids[which, row])
+        facts[0, row] = p[candidates[row]]
+        facts[1, row] = q[candidates[row]]
+        facts[2, row] = a[top_ids[0, row, 0]]
+        facts[3, row] = b[top_ids[1, row, 0]]
         facts[4, row] = draft_mean
         facts[5, row] = target_mean
         facts[6, row] = total
