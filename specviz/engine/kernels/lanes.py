@@ -16,6 +16,8 @@ from numba.core import cgutils
 
 intrinsic: Any = numba.extending.intrinsic  # what it makes is called without ``typing``
 _LANES = 8
+_AHEAD = 16_384  # bytes between what is read and what is fetched, at least
+_SECOND_CACHE = 2  # as the compiler's word for it
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
 _I16, _I32 = ir.IntType(16), ir.IntType(32)
 _FLOATS = ir.VectorType(_FLOAT, _LANES)
@@ -171,7 +173,8 @@ def make_dots(num_weights: int, num_rows: int) -> Any:
     """Dot products of neighbouring rows of a matrix with neighbouring rows of x.
 
     Each sum has eight lanes of its own, so its bits do not depend on how many others are taken
-    beside it. While these rows are read, the rows after them are fetched.
+    beside it. While these rows are read, later ones are fetched into the second cache: the first
+    can wait for too few lines at once to keep the memory busy.
     """
 
     @intrinsic
@@ -215,7 +218,9 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], args: Any) -> No
         builder.store(nothing, sums[place])
     multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
     fetch = _fetch(builder)
-    ahead = builder.mul(width, long(shape[0]))
+    group = builder.mul(width, long(shape[0]))
+    groups_ahead = builder.add(builder.udiv(long(_AHEAD // size), group), long(1))
+    ahead = builder.mul(group, groups_ahead)
     groups = builder.udiv(width, long(_LANES))
     with cgutils.for_range(builder, groups) as loop:
         first = builder.mul(loop.index, long(_LANES))
@@ -265,7 +270,7 @@ def _fetch(builder: Any) -> Any:
         "llvm.prefetch.p0",
     )
     return lambda place: builder.call(
-        function, [builder.bitcast(place, byte), _I32(0), _I32(3), _I32(1)]
+        function, [builder.bitcast(place, byte), _I32(0), _I32(_SECOND_CACHE), _I32(1)]
     )
 
 
