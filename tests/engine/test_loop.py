@@ -4,8 +4,10 @@ and what a caller may put in its place.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ import torch
 
 from specviz.engine import Pair, Speculation, decode_plainly, speculate
 from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import draft_slot, inverse_cdf
+from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.steps import LibraryStep
 from specviz.errors import PromptError
@@ -171,6 +175,32 @@ def test_greedy_is_the_plain_text(step: str, gamma: int) -> None:
 
 
 # -- leaving early
+
+
+def test_a_record_is_written_during_the_next_rounds_target_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: Queue[str] = Queue()
+    unwritten: list[bool] = []  # when each target pass begins
+    write, check = Recorder._write_down, TargetPass.check
+
+    def noted(self: Recorder, *args: Any) -> Any:
+        insights = write(self, *args)
+        written.put(threading.current_thread().name)
+        return insights
+
+    def waiting(self: TargetPass, *args: Any) -> Any:
+        if unwritten:
+            assert written.get(timeout=20).startswith("record")
+        unwritten.append(written.empty())
+        return check(self, *args)
+
+    monkeypatch.setattr(Recorder, "_write_down", noted)
+    monkeypatch.setattr(TargetPass, "check", waiting)
+    rounds = play(llama_pair("lean"), config())
+    assert len(rounds) == len(unwritten) > 3
+    assert all(unwritten)  # one each, and none before its time
+    assert not written.get(timeout=20).startswith("record")  # nothing came after the last
 
 
 @pytest.mark.parametrize("record", [True, False])

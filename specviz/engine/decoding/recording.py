@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -40,13 +40,24 @@ class CandidateRecord:
     bias: float | None = None
 
 
-def meanwhile(device: torch.device, work: Callable[[], Done]) -> Callable[[], Done]:
-    """Have it done while the caller goes on; the call that is returned waits for the result.
+class Later(Generic[Done]):
+    """Work whose result is wanted later. Calling it gives the result, and does what is not done.
 
-    On a CPU by a thread, one thing after the other. The work on another device is under way, and
-    what is left is done by the caller when it asks for the result.
+    On a CPU it can be begun in a thread, one after the other. The work on another device is under
+    way, and what is left is done by whoever asks for the result.
     """
-    return _writer().submit(work).result if device.type == "cpu" else work
+
+    def __init__(self, device: torch.device, work: Callable[[], Done]) -> None:
+        self._threaded = device.type == "cpu"
+        self._result = work
+
+    def begin(self) -> None:
+        """Once, before it is called."""
+        if self._threaded:
+            self._result = _writer().submit(self._result).result
+
+    def __call__(self) -> Done:
+        return self._result()
 
 
 @cache

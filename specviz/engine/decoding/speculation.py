@@ -4,8 +4,9 @@ Invariants, asserted: before a round the target's cache holds every token but th
 every round is one target pass. The host waits for the device once a round. A run owns its caches,
 so a run that breaks off in mid-round is over and leaves nothing behind.
 
-With the record on, a round is handed out when the next one has been played, since its record is
-written meanwhile. When a run is stopped or breaks off, the round before is handed out first.
+With the record on, a round is handed out when the next one has been played: its record is written
+during the target's pass of that one, for which Python is not needed. When a run is stopped or
+breaks off, the round before is handed out first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import torch
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, Proposal, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
-from specviz.engine.decoding.recording import CandidateRecord, Recorder, meanwhile
+from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult, Verdicts
 from specviz.engine.decoding.verify import Rule, make_rule
@@ -73,7 +74,7 @@ class Speculation(Iterator[Round]):
         self._clock = make_clock(pair.device)
         self._index = 0
         self._done = False
-        self._played: deque[Callable[[], Round]] = deque()  # and not handed out yet
+        self._played: deque[Later[Round]] = deque()  # and not handed out yet
         self._failure: BaseException | None = None  # comes after them
         with memory_errors(pair.device):
             self._drafter = drafter or make_drafter(pair, config, self._capacity, self._sampler)
@@ -135,8 +136,7 @@ class Speculation(Iterator[Round]):
             )
         return Prefill(target=target, draft=draft)
 
-    def _play_round(self) -> Callable[[], Round]:
-        """The call gives the round, and waits for its record."""
+    def _play_round(self) -> Later[Round]:
         before = len(self._history)
         assert self._target.length == before - 1
         self._clock.start()
@@ -165,7 +165,7 @@ class Speculation(Iterator[Round]):
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
         self._index += 1
-        return (lambda: entry) if records is None else self._written_behind(entry, records)
+        return self._written_later(entry, records)
 
     @torch.inference_mode()
     def _draft_and_verify(
@@ -177,6 +177,8 @@ class Speculation(Iterator[Round]):
         """
         drawn = torch.from_numpy(uniforms).to(self.pair.device)
         proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
+        for each in self._played:
+            each.begin()  # the target's pass leaves Python to it
         self._clock.mark()
         result = self._pass.check(self._history[-1], proposal, drawn)
         self._clock.mark()
@@ -190,8 +192,10 @@ class Speculation(Iterator[Round]):
             return None
         return self._recorder.begin(self._rule, proposal, result.logits, result.probs)
 
-    def _written_behind(self, entry: Round, end: _Ending) -> Callable[[], Round]:
+    def _written_later(self, entry: Round, end: _Ending | None) -> Later[Round]:
         def write() -> Round:
+            if end is None:
+                return entry
             began = time.perf_counter()
             candidates = tuple(
                 replace(each, insight=found.insight, overlap=found.overlap, bias=found.bias)
@@ -200,7 +204,7 @@ class Speculation(Iterator[Round]):
             record = entry.times.record + time.perf_counter() - began
             return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
 
-        return meanwhile(self.pair.device, write)
+        return Later(self.pair.device, write)
 
     def _settle(self, output: RoundOutput, valid: int) -> None:
         """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
