@@ -174,6 +174,36 @@ def test_greedy_is_the_plain_text(step: str, gamma: int) -> None:
     assert tokens(play(pair, settings)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
+@pytest.mark.parametrize("name", ["lean", "library"])
+def test_the_steps_have_all_threads_and_what_follows_them_has_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's threads that are woken for a softmax would be in the way of the steps' own."""
+    seen: dict[str, set[int]] = {"feed": set(), "softmax": set(), "accepts": set()}
+
+    def note(place: type, function: str) -> None:
+        real = getattr(place, function)
+
+        def noted(*args: Any, **settings: Any) -> Any:
+            seen[function].add(torch.get_num_threads())
+            return real(*args, **settings)
+
+        monkeypatch.setattr(place, function, noted)
+
+    pair = llama_pair(name)
+    note(type(pair.target_step(64)), "feed")
+    note(torch.Tensor, "softmax")
+    note(Lossless, "accepts")
+    torch.set_num_threads(2)
+    try:
+        play(pair, config(max_new_tokens=8))
+        list(decode_plainly(pair, PROMPT, config(max_new_tokens=4)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert seen == {"feed": {2}, "softmax": {1}, "accepts": {1}}
+
+
 # -- leaving early
 
 

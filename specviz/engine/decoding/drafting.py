@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 
-from specviz.engine.decoding.sampling import Sampler, draft_slot, one_hot
+from specviz.engine.decoding.sampling import Sampler, draft_slot, one_hot, unaided
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError
@@ -89,10 +89,15 @@ class ModelDrafter:
             rows.append(logits)
             probs.append(law)
             tokens.append(fed)
-        return Proposal(torch.cat(tokens), torch.cat(probs), torch.cat(rows), catch_up)
+        return Proposal(_joined(tokens), _joined(probs), _joined(rows), catch_up)
 
     def settle(self, valid: int) -> None:
         self._step.forget(max(0, self._step.length - valid))
+
+
+@unaided
+def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(rows)
 
 
 class PromptLookupDrafter:
@@ -114,6 +119,7 @@ class PromptLookupDrafter:
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         self._index(prompt_ids)
 
+    @unaided
     def propose(
         self,
         history: Sequence[int],

@@ -7,10 +7,17 @@ top-p. Greedy decoding is a one-hot through the same functions. Randomness is ke
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 import numpy as np
 import torch
 
 from specviz.record.trace import RunConfig
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 EXTRA_SLOT = 0
 _COLDEST = 1e-30  # any lower, and a logit over the temperature is no float32
@@ -34,6 +41,27 @@ def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarr
     return ((raw >> np.uint64(64 - _UNIFORM_BITS)) * 2.0**-_UNIFORM_BITS).astype(np.float32)
 
 
+def unaided(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Its operations take one thread each.
+
+    Those of torch that they would wake keep their cores busy for milliseconds afterwards, and the
+    step's own threads would have to wait for them.
+    """
+
+    @wraps(function)
+    def alone(*args: Given.args, **settings: Given.kwargs) -> Found:
+        threads = torch.get_num_threads()
+        if threads == 1:
+            return function(*args, **settings)
+        torch.set_num_threads(1)
+        try:
+            return function(*args, **settings)
+        finally:
+            torch.set_num_threads(threads)
+
+    return alone
+
+
 class Sampler:
     """The processors of a run, applied to logits of any number of rows."""
 
@@ -43,6 +71,7 @@ class Sampler:
         self._top_p = config.top_p
         self.greedy = config.greedy
 
+    @unaided
     def probs(self, logits: torch.Tensor) -> torch.Tensor:
         """Distributions [..., vocabulary] in float32."""
         if self.greedy:
@@ -54,6 +83,7 @@ class Sampler:
             probs = _keep_top_p(probs, self._top_p)
         return probs
 
+    @unaided
     def choose(
         self, logits: torch.Tensor, uniforms: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,6 +94,7 @@ class Sampler:
         probs = self.probs(logits)
         return inverse_cdf(probs, uniforms), probs
 
+    @unaided
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         """Token ids [...] for distributions [..., vocabulary] and uniforms [...]."""
         return probs.argmax(-1) if self.greedy else inverse_cdf(probs, uniforms)
