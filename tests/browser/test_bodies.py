@@ -48,7 +48,7 @@ def until_pending(page: Any, *, pending: bool) -> None:
     )
 
 
-def test_a_body_that_does_not_fit_is_told_before_any_run(
+def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:
     from playwright.sync_api import expect
@@ -57,6 +57,9 @@ def test_a_body_that_does_not_fit_is_told_before_any_run(
     body_is(page, "100B")
     bodies = page.locator(".st-key-bodies")
     expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
+    click_run(page)
+    wait_for_state(page, "failed")
+    expect(page.locator(STATUS)).to_contain_text("521 GB")
     page.get_by_role("button", name="Without a body").click()
     body_is(page, "no body")
     expect(bodies).not_to_contain_text("does not fit")

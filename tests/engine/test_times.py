@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from statistics import median
@@ -11,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.decoding import costs, speculation
+from specviz.engine.decoding import costs
 from specviz.engine.decoding.clock import EventClock
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.plain_decoding import forced_seconds
-from specviz.engine.decoding.sampling import keyed_uniforms
+from specviz.engine.decoding.sampling import Uniforms
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import RoundTimes
 from tests.engine.playing import PROMPT, config, llama_pair, play
@@ -37,9 +36,7 @@ def times(*, record: bool = False) -> list[RoundTimes]:
 
 
 def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    for lane in (speculation.speculate, forced_seconds):
-        module = sys.modules[lane.__module__]
-        monkeypatch.setattr(module, "keyed_uniforms", slowed(keyed_uniforms))
+    monkeypatch.setattr(Uniforms, "of_round", slowed(Uniforms.of_round))
     assert all(each.draft >= SLOW > each.verify for each in times())
     pair = llama_pair("lean")
     _, alone = forced_seconds(pair, PROMPT, (1, 2, 3), config())
@@ -48,7 +45,7 @@ def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.Mon
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a draft phase, so c and v account for what a round takes."""
-    monkeypatch.setattr(costs, "keyed_uniforms", slowed(keyed_uniforms))
+    monkeypatch.setattr(costs._Column, "_uniforms", slowed(costs._Column._uniforms))
     monkeypatch.setattr(costs, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
     assert table is not None

@@ -25,7 +25,7 @@ import torch
 
 from specviz.engine.decoding.drafting import ModelDrafter, Proposal
 from specviz.engine.decoding.plain_decoding import PlainLane
-from specviz.engine.decoding.sampling import Sampler, keyed_uniforms, one_hot
+from specviz.engine.decoding.sampling import Sampler, Uniforms, one_hot
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import make_rule
 from specviz.engine.model.memory import memory_errors
@@ -166,6 +166,7 @@ class _Column:
         self._ids: list[int] = ids.tolist()
         self._device = pair.device
         self._turns = 0
+        self._drawn = Uniforms(0)
         capacity = context + MAX_TOKENS + 1
         sampler = Sampler(config)
         self._lane = PlainLane(pair, self._ids[:1], config, capacity)
@@ -274,7 +275,7 @@ class _Column:
         return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 1)
 
     def _uniforms(self, count: int) -> torch.Tensor:
-        return torch.from_numpy(keyed_uniforms(0, 0, count)).to(self._device)
+        return torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
 
     def _time(self, work: Callable[[], object]) -> float:
         self._wait()

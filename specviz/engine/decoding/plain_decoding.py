@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from specviz.engine.decoding.endings import Endings, room_for
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
@@ -84,8 +84,8 @@ class PlainLane:
         self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
     ) -> None:
         self._device = pair.device
-        self._seed = config.seed
         self._sampler = Sampler(config)
+        self._uniforms = Uniforms(config.seed)
         self._target: Step = pair.target_step(capacity)
         if len(prompt_ids) > 1:
             self.read(prompt_ids[:-1])
@@ -97,8 +97,10 @@ class PlainLane:
     @torch.inference_mode()
     def step(self, token_id: int, index: int) -> int:
         fed = torch.tensor([token_id], device=self._target.device)
-        uniform = torch.from_numpy(keyed_uniforms(self._seed, index, 0)).to(self._device)
         logits = self._target.feed(fed, 1).to(self._device)
+        if self._sampler.greedy:
+            return int(logits.argmax(-1))
+        uniform = torch.from_numpy(self._uniforms.of_round(index, 0)).to(self._device)
         token, _ = self._sampler.choose(logits, uniform[EXTRA_SLOT : EXTRA_SLOT + 1])
         return int(token)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -34,11 +34,24 @@ def verdict_slot(position: int) -> int:
     return 2 + 2 * position
 
 
+class Uniforms:
+    """The uniforms of a seed. One generator is set to every round, since a new one takes longer."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Philox(key=seed)
+        self._state: Any = self._generator.state
+
+    def of_round(self, index: int, num_candidates: int) -> np.ndarray:
+        """In [0, 1) for the slots of one round, [2 * num_candidates + 1] float32."""
+        self._state["state"]["counter"][1] = index
+        self._generator.state = self._state
+        raw = self._generator.random_raw(2 * num_candidates + 1)
+        return ((raw >> np.uint64(64 - _UNIFORM_BITS)) * 2.0**-_UNIFORM_BITS).astype(np.float32)
+
+
 def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarray:
-    """Uniforms in [0, 1) for the slots of one round, [2 * num_candidates + 1] float32."""
-    generator = np.random.Philox(key=seed, counter=[0, round_index, 0, 0])
-    raw = generator.random_raw(2 * num_candidates + 1)
-    return ((raw >> np.uint64(64 - _UNIFORM_BITS)) * 2.0**-_UNIFORM_BITS).astype(np.float32)
+    """Those of one round alone."""
+    return Uniforms(seed).of_round(round_index, num_candidates)
 
 
 def unaided(function: Callable[Given, Found]) -> Callable[Given, Found]:

@@ -24,7 +24,7 @@ from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, Proposal, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
 from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, keyed_uniforms, verdict_slot
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms, verdict_slot
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult, Verdicts
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.chat import encode_prompt
@@ -69,6 +69,7 @@ class Speculation(Iterator[Round]):
         self._told = len(prompt_ids)  # tokens of the history that were handed out
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
+        self._uniforms = Uniforms(config.seed)
         self._rule = rule or make_rule(config)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
@@ -143,7 +144,7 @@ class Speculation(Iterator[Round]):
         room = self._limit - before
         count = min(self.config.gamma, room)
         # Drawn while the clock runs, as in a plain step; otherwise every speedup is too high.
-        uniforms = keyed_uniforms(self.config.seed, self._index, count)
+        uniforms = self._uniforms.of_round(self._index, count)
         verdicts, records, catch_up = self._draft_and_verify(count, uniforms)
         output = self._endings.judge(
             self._history, verdicts.token_ids, verdicts.num_accepted, verdicts.extra_id, room

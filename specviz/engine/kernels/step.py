@@ -64,6 +64,7 @@ _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
 _two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
 _one_by_one = make_dots(1, 1)
+_LONG = 1536  # entries of a float32 row that is read alone: memory is fastest along one row
 
 
 @compiled
@@ -91,7 +92,7 @@ def _product(
     while place < end:
         source = weights + place * width * size
         together = 4 if rows <= 2 else 2
-        if place + together > end:
+        if place + together > end or (rows == 1 and size == 4 and width >= _LONG):
             together = 1
         row = 0
         while row < rows:

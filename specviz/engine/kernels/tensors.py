@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ _STORED = {
     torch.bfloat16: torch.uint16,
     torch.float16: torch.int16,
 }
+_LINE = 16  # values
 _LIKE = {
     torch.float32: np.float32(0),
     torch.bfloat16: np.uint16(0),
@@ -41,4 +43,8 @@ def address(tensor: torch.Tensor | None) -> int:
 
 
 def scratch(*shape: int) -> np.ndarray:
-    return np.empty(shape, np.float32)
+    """Room for float32 values that begins where a line of the cache does, as weights do."""
+    size = math.prod(shape)
+    room = np.empty(size + _LINE, np.float32)
+    begin = -room.ctypes.data % (4 * _LINE) // 4
+    return room[begin : begin + size].reshape(shape)
