@@ -169,7 +169,7 @@ def meet(typing: Any, counter: Any, awaited: Any) -> Any:
     return types.void(types.int64, types.int64), make
 
 
-def make_dots(num_weights: int, num_rows: int) -> Any:
+def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
     """Dot products of neighbouring rows of a matrix with neighbouring rows of x.
 
     Each sum has eight lanes of its own, so its bits do not depend on how many others are taken
@@ -191,7 +191,7 @@ def make_dots(num_weights: int, num_rows: int) -> Any:
         """out[row, weight]; strides count float32 values."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _emit_dots(builder, like, (num_weights, num_rows), args[1:])
+            _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])
             return context.get_dummy_value()
 
         return types.void(like, *[types.int64] * 6), make
@@ -199,7 +199,7 @@ def make_dots(num_weights: int, num_rows: int) -> Any:
     return dots
 
 
-def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], args: Any) -> None:
+def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], fetched: int, args: Any) -> None:
     weights, x, width, x_stride, out, out_stride = args
     places = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
     long, size, stored = width.type, _size(kind), _stored(kind)
@@ -219,7 +219,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], args: Any) -> No
     multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
     fetch = _fetch(builder)
     group = builder.mul(width, long(shape[0]))
-    groups_ahead = builder.add(builder.udiv(long(_AHEAD // size), group), long(1))
+    groups_ahead = builder.add(builder.udiv(long(fetched // size), group), long(1))
     ahead = builder.mul(group, groups_ahead)
     groups = builder.udiv(width, long(_LANES))
     with cgutils.for_range(builder, groups) as loop:

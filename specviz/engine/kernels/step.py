@@ -63,8 +63,8 @@ LAYER_COLUMNS = (
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
 _two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
-_one_by_one = make_dots(1, 1)
-_LONG = 1536  # entries of a float32 row that is read alone: memory is fastest along one row
+_one_by_one = make_dots(1, 1, ahead=4096)
+_LONG = 768  # entries of a float32 row that is read alone: memory is fastest along one row
 
 
 @compiled
