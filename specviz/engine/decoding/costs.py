@@ -39,7 +39,8 @@ _LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a 
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
 _PARTS = 4  # of the plain steps, to see whether the machine held still
 _ROWS = (1, 3, 4)  # how often in a row a number is verified; the last is repeated
-_PLAIN_ROW = 2  # plain steps that count after a row; one before them does not
+_PLAIN_ROW = 2  # plain steps that count after a row
+_WARM_UP = 0.01  # seconds of plain steps before them; the first at any rate
 _FIRST_CHUNK = 32  # tokens of a context, read at once; twice as many after a quick one
 _QUICK = 0.1
 
@@ -194,7 +195,9 @@ class _Column:
 
         A run verifies the same number again and again, and so does a row. Its first turn does
         not count: the processor's caches still hold what verifying another number left there.
-        For the same reason the first plain step does not count.
+        For the same reason plain steps count only after some others: weights that fit in the
+        caches come back into them within about ten steps, and a run of the target alone goes on
+        from there.
         """
         for turn in range(turns + 1):
             self._turn(tokens, counts=turn > 0)
@@ -249,11 +252,20 @@ class _Column:
         self.verifications[tokens].add(self._verification(tokens), counts=counts)
 
     def _plain_row(self, steps: int) -> None:
-        for index in range(steps + 1):
+        self._pace.step()
+        warming = self._plain_step(counts=False)
+        while steps and warming < _WARM_UP:
+            self._pace.look()
+            warming += self._plain_step(counts=False)
+        for _ in range(steps):
             self._pace.step()
-            seconds = self._time(lambda: self._lane.step(self._ids[self.context], 0))
-            self._lane.forget(1)
-            self.plain.add(seconds, counts=index > 0)
+            self._plain_step(counts=True)
+
+    def _plain_step(self, *, counts: bool) -> float:
+        seconds = self._time(lambda: self._lane.step(self._ids[self.context], 0))
+        self._lane.forget(1)
+        self.plain.add(seconds, counts=counts)
+        return seconds
 
     def _draft_phase(self, tokens: int, count: int) -> float:
         if self._drafter is None:
