@@ -59,7 +59,7 @@ def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
     expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
     click_run(page)
     wait_for_state(page, "failed")
-    expect(page.get_by_text("the pair would take 521 GB").first).to_be_visible()
+    expect(page.get_by_test_id("player")).to_contain_text("the pair would take 521 GB")
     page.get_by_role("button", name="Without a body").click()
     body_is(page, "no body")
     expect(bodies).not_to_contain_text("does not fit")
