@@ -21,13 +21,18 @@ WHOLE = "&length=16&live=false"
 
 
 @pytest.fixture(scope="module")
-def slow(serve: Callable[..., Server], data_folder: Path) -> Server:
-    """A machine for which 30M is the largest body that steps fast enough."""
+def start_slow(serve: Callable[..., Server], data_folder: Path) -> Callable[[], Server]:
+    """Starts machines for which 30M is the largest body that steps fast enough."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(data_folder))
         spec = PairSpec(name="tinystories", threads=1, target_body="30M")
         place_step_costs(load_pair(spec))
-    return serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="slow")
+    return lambda: serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="slow")
+
+
+@pytest.fixture(scope="module")
+def slow(start_slow: Callable[[], Server]) -> Server:
+    return start_slow()
 
 
 def body_is(page: Any, body: str) -> None:
@@ -67,13 +72,13 @@ def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
 
 
 def test_run_while_the_target_grows_goes_without_a_body(
-    slow: Server, open_page: Callable[..., Any]
+    start_slow: Callable[[], Server], open_page: Callable[..., Any]
 ) -> None:
+    """On a server of its own, whose worker must start first: so the click comes in time."""
     from playwright.sync_api import expect
 
-    page = open_page(f"{slow.url}/?{WHOLE}")
+    page = open_page(f"{start_slow().url}/?{WHOLE}")
     until_pending(page, pending=True)
-    body_is(page, "30M")
     click_run(page)
     wait_for_state(page, "done")
     expect(page.get_by_text(EARLY_RUN)).to_be_visible()
