@@ -199,7 +199,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
     return dots
 
 
-def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], fetched: int, args: Any) -> None:
+def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, args: Any) -> None:
     weights, x, width, x_stride, out, out_stride = args
     places = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
     long, size, stored = width.type, _size(kind), _stored(kind)
@@ -219,7 +219,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], fetched: int, ar
     multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
     fetch = _fetch(builder)
     group = builder.mul(width, long(shape[0]))
-    groups_ahead = builder.add(builder.udiv(long(fetched // size), group), long(1))
+    groups_ahead = builder.add(builder.udiv(long(distance // size), group), long(1))
     ahead = builder.mul(group, groups_ahead)
     groups = builder.udiv(width, long(_LANES))
     with cgutils.for_range(builder, groups) as loop:

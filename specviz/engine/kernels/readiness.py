@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import torch
 
+from specviz.engine.kernels.product import multiply
 from specviz.engine.kernels.softmax import softmax
-from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, multiply, step
+from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
 from specviz.engine.kernels.survey import survey
 from specviz.engine.kernels.tensors import address, array, like, scratch
 

@@ -1,4 +1,4 @@
-"""A whole step of a Llama-shaped model, and a matrix product, for few rows at a time.
+"""A whole step of a Llama-shaped model, for few tokens at a time.
 
 Weights are read where the model holds them, each once for all rows. Several threads may run the
 same step together: each takes its own rows of every matrix, and they meet after each. Every
@@ -14,16 +14,8 @@ from typing import Any
 import numpy as np
 
 from specviz.engine.kernels.compiled import compiled, kernel
-from specviz.engine.kernels.lanes import (
-    at,
-    make_dots,
-    meet,
-    narrow,
-    put,
-    rounded,
-    size_of,
-    widen,
-)
+from specviz.engine.kernels.lanes import at, meet, narrow, rounded, size_of, widen
+from specviz.engine.kernels.product import product, share
 from specviz.engine.kernels.softmax import exp, soften
 
 MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one
@@ -59,80 +51,6 @@ LAYER_COLUMNS = (
     _DOWN_BIAS,
     _WINDOW,
 ) = range(len(LAYER_COLUMNS))
-
-_four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
-_two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
-_two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
-_one_by_one = make_dots(1, 1, ahead=4096)
-_LONG = 768  # entries of a float32 row that is read alone: memory is fastest along one row
-
-
-@compiled
-def _product(
-    like: Any,
-    weights: int,
-    bias: int,
-    begin: int,
-    end: int,
-    x: int,
-    rows: int,
-    width: int,
-    x_stride: int,
-    out: int,
-    stride: int,
-    rounds: int,
-) -> None:
-    """out[row, begin:end] = x[row] times the matrix's rows from begin to end, plus the bias.
-
-    Rounded where the library rounds. Rows of x are taken in groups of at most six, for which the
-    processor has registers; a weight is read once for all of them.
-    """
-    size = size_of(like)
-    place = begin
-    while place < end:
-        source = weights + place * width * size
-        together = 4 if rows <= 2 else 2
-        if place + together > end or (rows == 1 and size == 4 and width >= _LONG):
-            together = 1
-        row = 0
-        while row < rows:
-            left = rows - row
-            count = left // ((left + 5) // 6) if together > 1 else 1
-            here = x + 4 * row * x_stride
-            there = out + 4 * (row * stride + place)
-            if together == 1:
-                _one_by_one(like, source, here, width, x_stride, there, stride)
-            elif count == 1:
-                _four_by_one(like, source, here, width, x_stride, there, stride)
-            elif count == 2:
-                _four_by_two(like, source, here, width, x_stride, there, stride)
-            elif count == 3:
-                _two_by_three(like, source, here, width, x_stride, there, stride)
-            elif count == 4:
-                _two_by_four(like, source, here, width, x_stride, there, stride)
-            elif count == 5:
-                _two_by_five(like, source, here, width, x_stride, there, stride)
-            else:
-                _two_by_six(like, source, here, width, x_stride, there, stride)
-            row += count
-        place += together
-    if bias or (rounds and size < 4):
-        for row in range(rows):
-            line = out + 4 * row * stride
-            for place in range(begin, end):
-                value = at(np.float32(0.0), line, place)
-                if bias:
-                    value += at(like, bias, place)
-                put(line, place, rounded(like, value))
-
-
-@compiled
-def _share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """This thread's part of so many, in whole fours."""
-    fours = (total + 3) // 4
-    return min(total, fours * thread // threads * 4), min(
-        total, fours * (thread + 1) // threads * 4
-    )
 
 
 @compiled
@@ -200,7 +118,7 @@ def _attend(
     into, nothing, exact = np.int64(scores.ctypes.data), np.int64(0), np.int64(0)
     for head in range(first_head, last_head):
         queries = np.int64(qkv.ctypes.data) + 4 * head * width
-        _product(
+        product(
             like,
             address,
             nothing,
@@ -228,24 +146,6 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
     for row in range(rows):
         for i in range(first, last):
             x[row, i] = rounded(like, x[row, i] + added[row, i])
-
-
-@kernel
-def multiply(
-    like: Any,
-    thread: int,
-    threads: int,
-    weights: int,
-    bias: int,
-    x: Any,
-    out: Any,
-) -> None:
-    """out [row, place] = x [row, width] times a matrix [place, width], plus the bias."""
-    begin, end = _share(out.shape[1], thread, threads)
-    source = np.int64(x.ctypes.data)
-    rows, width = x.shape
-    into, stride = np.int64(out.ctypes.data), out.shape[1]
-    _product(like, weights, bias, begin, end, source, rows, width, width, into, stride, np.int64(1))
 
 
 @kernel
@@ -285,9 +185,9 @@ def step(
     mixed_place, inner_place = np.int64(mixed.ctypes.data), np.int64(inner.ctypes.data)
     added_place = np.int64(added.ctypes.data)
     counter, met, rounds = np.int64(meeting.ctypes.data), threads, np.int64(1)
-    first_column, last_column = _share(width, thread, threads)
-    first_joined, last_joined = _share(joined, thread, threads)
-    first_unit, last_unit = _share(feed_forward, thread, threads)
+    first_column, last_column = share(width, thread, threads)
+    first_joined, last_joined = share(joined, thread, threads)
+    first_unit, last_unit = share(feed_forward, thread, threads)
     first_group, last_group = key_heads * thread // threads, key_heads * (thread + 1) // threads
     for row in range(rows):
         for i in range(first_column, last_column):
@@ -297,7 +197,7 @@ def step(
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
-        _product(
+        product(
             like,
             entry[_QKV],
             entry[_QKV_BIAS],
@@ -345,7 +245,7 @@ def step(
             )
         met += threads
         meet(counter, met)
-        _product(
+        product(
             like,
             entry[_OUTPUT],
             entry[_OUTPUT_BIAS],
@@ -365,7 +265,7 @@ def step(
         for row in range(rows):
             _norm(like, x[row], entry[_FEED_FORWARD_NORM], eps[0], own[row])
         for half in range(0, 2 * feed_forward, feed_forward):
-            _product(
+            product(
                 like,
                 entry[_GATE_UP],
                 entry[_GATE_UP_BIAS],
@@ -386,7 +286,7 @@ def step(
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
         met += threads
         meet(counter, met)
-        _product(
+        product(
             like,
             entry[_DOWN],
             entry[_DOWN_BIAS],
@@ -410,9 +310,9 @@ def step(
             for i in range(width):
                 hidden[row, i] = own[row, i]
     if logits.shape[0]:
-        first, last = _share(logits.shape[1], thread, threads)
+        first, last = share(logits.shape[1], thread, threads)
         into = np.int64(logits.ctypes.data)
-        _product(
+        product(
             like,
             outer[2],
             outer[3],

@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
+from specviz.engine.kernels.product import multiply
 from specviz.engine.kernels.readiness import ready
-from specviz.engine.kernels.step import MOST_ROWS, multiply
+from specviz.engine.kernels.step import MOST_ROWS
 from specviz.engine.kernels.tensors import address, array, fits, like
 from specviz.engine.kernels.threads import together
 

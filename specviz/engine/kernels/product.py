@@ -1,0 +1,106 @@
+"""The product of a matrix and few rows.
+
+A weight is read once for up to six rows, and where the model holds it. Every number is summed in
+one order, so its bits depend neither on how many rows there are nor on who takes which part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from specviz.engine.kernels.compiled import compiled, kernel
+from specviz.engine.kernels.lanes import at, make_dots, put, rounded, size_of
+
+_four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
+_two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
+_two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
+_one_by_one = make_dots(1, 1, ahead=4096)  # one row comes in order: less far ahead is faster
+_LONG = 768  # entries of a float32 row that is read alone: memory is fastest along one row
+
+
+@compiled
+def product(
+    like: Any,
+    weights: int,
+    bias: int,
+    begin: int,
+    end: int,
+    x: int,
+    rows: int,
+    width: int,
+    x_stride: int,
+    out: int,
+    stride: int,
+    rounds: int,
+) -> None:
+    """out[row, begin:end] = x[row] times the matrix's rows from begin to end, plus the bias.
+
+    Rounded where the library rounds. Rows of x are taken in groups of at most six, for which the
+    processor has registers; a weight is read once for all of them.
+    """
+    size = size_of(like)
+    place = begin
+    while place < end:
+        source = weights + place * width * size
+        together = 4 if rows <= 2 else 2
+        if place + together > end or (rows == 1 and size == 4 and width >= _LONG):
+            together = 1
+        row = 0
+        while row < rows:
+            left = rows - row
+            count = left // ((left + 5) // 6) if together > 1 else 1
+            here = x + 4 * row * x_stride
+            there = out + 4 * (row * stride + place)
+            if together == 1:
+                _one_by_one(like, source, here, width, x_stride, there, stride)
+            elif count == 1:
+                _four_by_one(like, source, here, width, x_stride, there, stride)
+            elif count == 2:
+                _four_by_two(like, source, here, width, x_stride, there, stride)
+            elif count == 3:
+                _two_by_three(like, source, here, width, x_stride, there, stride)
+            elif count == 4:
+                _two_by_four(like, source, here, width, x_stride, there, stride)
+            elif count == 5:
+                _two_by_five(like, source, here, width, x_stride, there, stride)
+            else:
+                _two_by_six(like, source, here, width, x_stride, there, stride)
+            row += count
+        place += together
+    if bias or (rounds and size < 4):
+        for row in range(rows):
+            line = out + 4 * row * stride
+            for place in range(begin, end):
+                value = at(np.float32(0.0), line, place)
+                if bias:
+                    value += at(like, bias, place)
+                put(line, place, rounded(like, value))
+
+
+@compiled
+def share(total: int, thread: int, threads: int) -> tuple[int, int]:
+    """This thread's part of so many, in whole fours."""
+    fours = (total + 3) // 4
+    return min(total, fours * thread // threads * 4), min(
+        total, fours * (thread + 1) // threads * 4
+    )
+
+
+@kernel
+def multiply(
+    like: Any,
+    thread: int,
+    threads: int,
+    weights: int,
+    bias: int,
+    x: Any,
+    out: Any,
+) -> None:
+    """out [row, place] = x [row, width] times a matrix [place, width], plus the bias."""
+    begin, end = share(out.shape[1], thread, threads)
+    source = np.int64(x.ctypes.data)
+    rows, width = x.shape
+    into, stride = np.int64(out.ctypes.data), out.shape[1]
+    product(like, weights, bias, begin, end, source, rows, width, width, into, stride, np.int64(1))
