@@ -82,6 +82,7 @@ def test_run_while_the_target_grows_goes_without_a_body(
     click_run(page)
     wait_for_state(page, "done")
     expect(page.get_by_text(EARLY_RUN)).to_be_visible()
+    body_is(page, "30M")
     assert "target of" not in page.locator(STATUS).inner_text()
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # it has grown
     click_run(page)

@@ -15,6 +15,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from specviz.engine.decoding.sampling import (
     EXTRA_SLOT,
     Sampler,
+    Uniforms,
     draft_slot,
     inverse_cdf,
     keyed_uniforms,
@@ -153,6 +154,14 @@ def test_uniforms_are_multiples_of_two_to_the_minus_24(seed: int, index: int, co
     assert (scaled == np.floor(scaled)).all()
     assert (uniforms >= 0).all()
     assert (uniforms < 1).all()
+
+
+def test_a_round_has_its_uniforms_whatever_was_drawn_before() -> None:
+    uniforms = Uniforms(3)
+    for index, count in ((5, 4), (0, 1), (5, 4), (10**6, 16)):
+        fresh = np.random.Philox(key=3, counter=[0, index, 0, 0]).random_raw(2 * count + 1)
+        expected = (fresh >> np.uint64(40)) / 2**24
+        assert uniforms.of_round(index, count).tolist() == expected.tolist()
 
 
 def test_every_slot_has_its_own_place() -> None:

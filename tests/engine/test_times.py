@@ -13,8 +13,9 @@ import torch
 from specviz.engine.decoding import costs
 from specviz.engine.decoding.clock import EventClock
 from specviz.engine.decoding.costs import measure_step_costs
-from specviz.engine.decoding.plain_decoding import forced_seconds
+from specviz.engine.decoding.plain_decoding import PlainLane, forced_seconds
 from specviz.engine.decoding.sampling import Uniforms
+from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import RoundTimes
 from tests.engine.playing import PROMPT, config, llama_pair, play
@@ -51,6 +52,32 @@ def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyP
     assert table is not None
     assert all(row[0] >= SLOW for row in table.draft)
     assert max(table.draft_next[0], *(row[0] for row in table.target)) < SLOW
+
+
+def test_plain_steps_count_when_the_weights_are_back_in_the_caches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a verification the first three are slow; a run of the target alone is not."""
+    step, check = PlainLane.step, TargetPass.check
+    cold = 0
+
+    def verifying(*given: Any) -> Any:
+        nonlocal cold
+        cold = 3
+        return check(*given)
+
+    def stepping(*given: Any) -> int:
+        nonlocal cold
+        time.sleep(SLOW / 6 if cold > 0 else 0.0)
+        cold -= 1
+        return step(*given)
+
+    monkeypatch.setattr(TargetPass, "check", verifying)
+    monkeypatch.setattr(PlainLane, "step", stepping)
+    monkeypatch.setattr(costs, "MAX_TOKENS", 4)
+    table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
+    assert table is not None
+    assert table.target[0][0] < SLOW / 6
 
 
 @pytest.mark.parametrize("record", [True, False])

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 
-from specviz.engine.decoding.sampling import Sampler, draft_slot, one_hot, unaided
+from specviz.engine.decoding.sampling import Sampler, draft_slot, on_one_thread, one_hot
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError
@@ -95,7 +95,7 @@ class ModelDrafter:
         self._step.forget(max(0, self._step.length - valid))
 
 
-@unaided
+@on_one_thread
 def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(rows)
 
@@ -119,7 +119,7 @@ class PromptLookupDrafter:
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         self._index(prompt_ids)
 
-    @unaided
+    @on_one_thread
     def propose(
         self,
         history: Sequence[int],

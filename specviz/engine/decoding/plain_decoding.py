@@ -98,11 +98,11 @@ class PlainLane:
     def step(self, token_id: int, index: int) -> int:
         fed = torch.tensor([token_id], device=self._target.device)
         logits = self._target.feed(fed, 1).to(self._device)
-        if self._sampler.greedy:
-            return int(logits.argmax(-1))
-        uniform = torch.from_numpy(self._uniforms.of_round(index, 0)).to(self._device)
-        token, _ = self._sampler.choose(logits, uniform[EXTRA_SLOT : EXTRA_SLOT + 1])
-        return int(token)
+        return int(self._sampler.next_token(logits, lambda: self._uniform(index)))
+
+    def _uniform(self, index: int) -> torch.Tensor:
+        drawn = self._uniforms.of_round(index, 0)[EXTRA_SLOT : EXTRA_SLOT + 1]
+        return torch.from_numpy(drawn).to(self._device)
 
     def forget(self, count: int) -> None:
         self._target.forget(count)

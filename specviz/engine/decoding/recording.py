@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.sampling import on_one_thread
 from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.kernels.readiness import survey_ready
 from specviz.engine.kernels.softmax import softmax
@@ -77,6 +78,7 @@ class Recorder:
         self._temperature = temperature
         self._space: torch.Tensor | None = None
 
+    @on_one_thread
     @torch.inference_mode()
     def begin(
         self,

@@ -54,11 +54,11 @@ def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarr
     return Uniforms(seed).of_round(round_index, num_candidates)
 
 
-def unaided(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Its operations take one thread each.
+def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Its tensor operations wake none of torch's other threads.
 
-    Those of torch that they would wake keep their cores busy for milliseconds afterwards, and the
-    step's own threads would have to wait for them.
+    Those would keep their cores busy for milliseconds afterwards, and the step's own threads would
+    have to wait for them.
     """
 
     @wraps(function)
@@ -84,7 +84,7 @@ class Sampler:
         self._top_p = config.top_p
         self.greedy = config.greedy
 
-    @unaided
+    @on_one_thread
     def probs(self, logits: torch.Tensor) -> torch.Tensor:
         """Distributions [..., vocabulary] in float32."""
         if self.greedy:
@@ -96,7 +96,7 @@ class Sampler:
             probs = _keep_top_p(probs, self._top_p)
         return probs
 
-    @unaided
+    @on_one_thread
     def choose(
         self, logits: torch.Tensor, uniforms: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,7 +107,14 @@ class Sampler:
         probs = self.probs(logits)
         return inverse_cdf(probs, uniforms), probs
 
-    @unaided
+    @on_one_thread
+    def next_token(
+        self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
+    ) -> torch.Tensor:
+        """Tokens as ``choose`` draws them, for a caller that needs neither laws nor uniforms."""
+        return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
+
+    @on_one_thread
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         """Token ids [...] for distributions [..., vocabulary] and uniforms [...]."""
         return probs.argmax(-1) if self.greedy else inverse_cdf(probs, uniforms)

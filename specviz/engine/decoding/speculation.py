@@ -143,7 +143,7 @@ class Speculation(Iterator[Round]):
         self._clock.start()
         room = self._limit - before
         count = min(self.config.gamma, room)
-        # Drawn while the clock runs, as in a plain step; otherwise every speedup is too high.
+        # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
         uniforms = self._uniforms.of_round(self._index, count)
         verdicts, records, catch_up = self._draft_and_verify(count, uniforms)
         output = self._endings.judge(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.engine.decoding.drafting import Proposal
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, unaided, verdict_slot, wide
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, on_one_thread, verdict_slot, wide
 from specviz.engine.decoding.verify import Rule, verify
 from specviz.engine.model.steps import Step
 
@@ -52,7 +52,7 @@ class TargetPass:
         probs = self._sampler.probs(logits)
         return TargetPassResult(logits, probs, self._verdicts(proposal, probs, uniforms))
 
-    @unaided
+    @on_one_thread
     def _verdicts(
         self, proposal: Proposal, probs: torch.Tensor, uniforms: torch.Tensor
     ) -> Verdicts:
