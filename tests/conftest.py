@@ -1,7 +1,8 @@
 """What holds for every test: random examples are the same each time, and none is timed.
 
 Compiled kernels are kept beside the tests' other caches, whatever home a test gives itself. Watch
-begins without a body, as the tests of the small pair assume; those of bodies say otherwise.
+begins without a body, as the tests of the small pair assume; those of bodies say otherwise. Runs
+are timed for half a second only, which gives wide intervals; those of timing say otherwise.
 """
 
 from __future__ import annotations
@@ -16,5 +17,6 @@ def pytest_configure() -> None:
     kept = Path(__file__).parent.parent / ".pytest_cache" / "kernels"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
     os.environ.setdefault("SPECVIZ_FIRST_BODY", "none")
+    os.environ.setdefault("SPECVIZ_TIMING_SECONDS", "0.5")
     settings.register_profile("specviz", deadline=None, derandomize=True)
     settings.load_profile("specviz")

@@ -9,10 +9,11 @@ from typing import Any
 
 from specviz.record.trace import Trace
 from specviz.store import trace_to_json
-from tests.traces import full_trace, make_baseline, make_trace
+from tests.traces import Passes, full_trace, make_trace, timed
 
 SCRIPT = "<script>window.hurt = 1</script><img src=x onerror='window.hurt=1'>"
 MARKUP = "![x](http://example.invalid/x.png) [y](javascript:alert(1)) $\\href{x}{y}$ :red[z] `q`"
+SCHEMA = b'"schema":5'
 _HEAD = b'{"kind":"specviz.trace","schema":1,"x":'
 _TINIEST = 5e-324  # seconds: what is divided by it is infinite
 Edit = Callable[[dict[str, Any]], None]
@@ -61,10 +62,10 @@ def refused_files() -> dict[str, bytes]:
         "rubbish after": whole.strip() + b"]",
         "other kind": b'{"schema": 1, "kind": "specviz.suite"}',
         "kind alone": b'{"kind": "specviz.trace"}',
-        "newer": whole.replace(b'"schema":1', b'"schema":99'),
-        "schema as text": whole.replace(b'"schema":1', b'"schema":"1"'),
-        "schema huge": whole.replace(b'"schema":1', b'"schema":' + b"9" * 4000),
-        "schema nested": whole.replace(b'"schema":1', b'"schema":' + b"[" * 900 + b"]" * 900),
+        "newer": whole.replace(SCHEMA, b'"schema":99'),
+        "schema as text": whole.replace(SCHEMA, b'"schema":"1"'),
+        "schema huge": whole.replace(SCHEMA, b'"schema":' + b"9" * 4000),
+        "schema nested": whole.replace(SCHEMA, b'"schema":' + b"[" * 900 + b"]" * 900),
         "deep lists": b"[" * 500_000,
         "deep objects": b'{"a":' * 200_000,
         "deep inside": whole.replace(b'"notices":', b'"notices":' + b"[" * 50_000),
@@ -93,18 +94,18 @@ def refused_files() -> dict[str, bytes]:
         "candidates nested": _put([[[[]]]], "rounds", 0, "candidates"),
         "insight of nothing": _put({"draft_prob": 1}, *candidate, "insight"),
         "costs that do not fit": _put([[1.0]], "step_costs", "target"),
-        "baseline that does not fit": _put([0.1], "baseline", "blocks", 0, "seconds"),
+        "baseline that does not fit": _put(9, "baseline", "slices", 0, "last"),
         "a field missing": _edited(lambda record: record.pop("pair")),
         "config of another": _put({}, "config", "drafter"),
         "bool for a seed": _put(True, "config", "seed"),
     }  # fmt: skip
 
 
-def _timed(trace: Trace, *, rounds: float = 0.01, steps: float = 0.01) -> Trace:
-    """Held against the target alone, each block of it of one time throughout."""
+def _paced(trace: Trace, *, rounds: float = 0.01, steps: float = 0.01) -> Trace:
+    """Held against the target alone, each pass of it of one time throughout."""
     count, tokens = len(trace.rounds), len(trace.token_ids)
-    held = make_baseline(target=([steps] * tokens,) * 2, speculative=([rounds] * count,) * 2)
-    return replace(trace, baseline=held)
+    held = Passes(target=([steps] * tokens,) * 2, speculative=([rounds] * count,) * 2)
+    return timed(trace, held)
 
 
 def strange_traces() -> dict[str, Trace]:
@@ -132,8 +133,8 @@ def strange_traces() -> dict[str, Trace]:
         "hardly any time": replace(
             trace, rounds=tuple(replace(r, times=tiny) for r in trace.rounds)
         ),
-        "rounds in no time": _timed(trace, rounds=_TINIEST),
-        "steps in no time": _timed(trace, steps=_TINIEST),
+        "rounds in no time": _paced(trace, rounds=_TINIEST),
+        "steps in no time": _paced(trace, steps=_TINIEST),
         "no candidates": replace(trace, rounds=(replace(first, candidates=()),)),
         "no tokens": replace(trace, rounds=(replace(first, emitted=()),)),
         "the same round again": replace(trace, rounds=(first,) * 5),

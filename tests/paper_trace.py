@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import RunConfig, StepCosts, Trace
-from tests.traces import make_baseline, make_round, make_trace
+from tests.traces import Passes, make_round, make_trace
 
 LOOKUP = RunConfig(gamma=4, drafter="prompt-lookup")
 
@@ -26,7 +26,7 @@ COSTS = StepCosts(
     target=((0.010, 0.016), (0.5, 0.5), (0.5, 0.5), (0.012, 0.018), (0.5, 0.5)),
 )
 # Whole rounds: 80.0 and 81.6 ms; 46 and 47 ms. The cut round's times are absurd on purpose.
-BASELINE = make_baseline(
+BASELINE = Passes(
     target=([0.0100] * 8 + [9.0], [0.0102] * 8 + [7.0]),
     speculative=([0.015, 0.015, 0.016, 5.0], [0.016, 0.015, 0.016, 3.0]),
     prefill=0.02,

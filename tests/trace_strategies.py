@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -10,8 +10,8 @@ from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import (
     Alternatives,
     Baseline,
-    Block,
     Candidate,
+    Conditions,
     Environment,
     Extra,
     Forecast,
@@ -23,6 +23,7 @@ from specviz.record.trace import (
     Round,
     RoundTimes,
     RunConfig,
+    Slice,
     StepCosts,
     Trace,
 )
@@ -138,15 +139,28 @@ def costs(draw: st.DrawFn) -> StepCosts:
     )
 
 
+CONDITIONS = st.none() | st.builds(
+    Conditions,
+    others=st.none() | COSTS,
+    clock=st.none() | COSTS,
+    on_battery=st.none() | st.booleans(),
+)
+
+
+@st.composite
+def passes(draw: st.DrawFn) -> tuple[float, ...]:
+    return tuple(draw(st.lists(COSTS, min_size=1, max_size=2)))
+
+
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     rounds = draw(tuples(ROUNDS))
-    sizes = {"target": sum(len(entry.emitted) for entry in rounds), "speculative": len(rounds)}
-    names: tuple[Literal["target", "speculative"], ...] = ("target", "speculative")
-    blocks = tuple(
-        Block(lane=lane, seconds=tuple(draw(SECONDS) for _ in range(sizes[lane])))
-        for lane in draw(st.lists(st.sampled_from(names), max_size=4))
+    places = [i for i, entry in enumerate(rounds) if entry.whole and entry.emitted]
+    slices = tuple(
+        Slice(first=place, last=place + 1, target=draw(passes()), speculative=draw(passes()))
+        for place in (draw(st.lists(st.sampled_from(places), max_size=4)) if places else [])
     )
+    timings = st.builds(Baseline, slices=st.just(slices), prefill=SECONDS, conditions=CONDITIONS)
     forecast = st.builds(Forecast, speedup=COSTS, tau=COSTS, kind=TEXTS, num_texts=COUNTS)
     return Trace(
         config=draw(CONFIGS),
@@ -182,6 +196,6 @@ def traces(draw: st.DrawFn) -> Trace:
         created=draw(TEXTS),
         step_costs=draw(st.none() | costs()),
         forecast=draw(st.none() | forecast),
-        baseline=draw(st.none() | st.just(Baseline(blocks=blocks, prefill=draw(SECONDS)))),
+        baseline=draw(st.none() | timings),
         notices=draw(tuples(TEXTS)),
     )

@@ -8,14 +8,14 @@ caller says otherwise. Token ids count up within a run; texts are ``" w<id>"``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from specviz.record.bodies import BodyInfo
 from specviz.record.trace import (
     Baseline,
-    Block,
     Candidate,
     CutReason,
     Environment,
@@ -29,6 +29,7 @@ from specviz.record.trace import (
     Round,
     RoundTimes,
     RunConfig,
+    Slice,
     StepCosts,
     Trace,
     Verdict,
@@ -102,7 +103,10 @@ def make_trace(
     config: RunConfig | None = None,
     **fields: Any,
 ) -> Trace:
-    """Rounds may be spelt; they are numbered and their context lengths counted here."""
+    """Rounds may be spelt; they are numbered and their context lengths counted here.
+
+    A ``baseline`` may be given as passes.
+    """
     config = config or RunConfig(gamma=3)
     laid = _lay([make_round(entry) if isinstance(entry, str) else entry for entry in rounds])
     values: dict[str, Any] = {
@@ -114,7 +118,13 @@ def make_trace(
         "finish": (laid[-1].cut if laid else None) or "length",
         "created": "2026-01-02T03:04:05Z",
     }
-    return Trace(config=config, rounds=laid, **(values | fields))
+    baseline = fields.pop("baseline", None)
+    trace = Trace(config=config, rounds=laid, **(values | fields))
+    return (
+        timed(trace, baseline)
+        if isinstance(baseline, Passes)
+        else replace(trace, baseline=baseline)
+    )
 
 
 def full_trace() -> Trace:
@@ -125,7 +135,7 @@ def full_trace() -> Trace:
         rounds,
         step_costs=make_costs(),
         forecast=Forecast(speedup=1.4, tau=2.5, kind="story", num_texts=4),
-        baseline=make_baseline(target=times, speculative=([0.02] * 3, [0.021] * 3)),
+        baseline=Passes(target=times, speculative=([0.02] * 3, [0.021] * 3)),
         notices=("A notice.",),
     )
 
@@ -185,16 +195,24 @@ def make_costs(*, draft: float = 0.001, target: float = 0.01, extra: float = 0.0
     )
 
 
-def make_baseline(
-    *,
-    target: Sequence[Sequence[float]],
-    speculative: Sequence[Sequence[float]],
-    prefill: float = 0.02,
-) -> Baseline:
-    """Blocks in the order A B B A where there are two of each."""
-    plain = [Block(lane="target", seconds=tuple(entry)) for entry in target]
-    spec = [Block(lane="speculative", seconds=tuple(entry)) for entry in speculative]
-    return Baseline(blocks=(*plain[:1], *spec, *plain[1:]), prefill=prefill)
+@dataclass(frozen=True, kw_only=True)
+class Passes:
+    """Both lanes timed along a whole run: seconds a token, and a round, of every pass."""
+
+    target: Sequence[Sequence[float]]
+    speculative: Sequence[Sequence[float]]
+    prefill: float = 0.02
+
+
+def timed(trace: Trace, passes: Passes) -> Trace:
+    """The trace with these passes as its only slice, over its whole rounds."""
+    last = sum(entry.whole for entry in trace.rounds)
+    tokens = sum(len(entry.emitted) for entry in trace.rounds[:last])
+    target = tuple(math.fsum(each[:tokens]) for each in passes.target)
+    speculative = tuple(math.fsum(each[:last]) for each in passes.speculative)
+    known = last > 0 and min((*target, *speculative), default=0.0) > 0
+    slices = (Slice(first=0, last=last, target=target, speculative=speculative),)
+    return replace(trace, baseline=Baseline(slices=slices if known else (), prefill=passes.prefill))
 
 
 def _extra_kind(verdicts: str, cut: CutReason | None) -> ExtraKind | None:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specviz.measure.forecast import Profile, forecast, measure_profile
-from specviz.measure.measured_run import measured_run
+from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import step_costs
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.prompts import Preset, read_presets
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FORECAST_GAMMAS = (2, 4, 8)
 _STORY = "story"
+_TIMING_SECONDS = 5.0  # for each run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +79,7 @@ def measure_figures(
 
 
 def _measured(pair: Pair, preset: Preset, config: RunConfig) -> Metrics:
-    run = measured_run(pair, preset.text, config)
-    for _ in run:
-        pass
-    return metrics(run.trace())
+    return metrics(finish(measured_run(pair, preset.text, config, budget=_TIMING_SECONDS)))
 
 
 def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | None:

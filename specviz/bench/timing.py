@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.bench.divergence import Divergence, divergences, exact
 from specviz.bench.lanes import Lane, Written
 from specviz.errors import PairError
-from specviz.measure.measured_run import undisturbed
+from specviz.measure.slice_timing import undisturbed
 
 if TYPE_CHECKING:
     from specviz.engine import Pair

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
@@ -77,6 +77,7 @@ def _exit_code(options: argparse.Namespace) -> int:
 def plan_from(options: argparse.Namespace) -> Plan:
     """Raises ConfigError if the lanes or prompts cannot be compared; loads no model."""
     check_pair(options, needs_draft=False)
+    check_budget(options)
     default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = tuple(parse_lane(text, default) for text in options.lane or ())
     return Plan(
@@ -129,7 +130,7 @@ def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
     fresh: Reuse = "restarted" if options.restart else "unfinished"
     return ComparisonWork(
         plan,
-        InProcessMaker(tell_in_lines(_say)),
+        InProcessMaker(tell_in_lines(_say), budget=options.budget),
         Library(),
         title=options.title,
         reuse=fresh if options.restart or options.against else "any",

@@ -27,7 +27,6 @@ POSITIONS_SHOWN = 8
 NOT_MEASURED = "the target alone was not measured"
 NO_WHOLE_ROUND = "no whole round"
 NO_ROUND = "no round"
-TIMED_ONCE = "a lane was timed only once"
 NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
@@ -108,7 +107,6 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
         "speedup_end_to_end": unmeasured,
         "tokens_per_second": NO_WHOLE_ROUND,
         "baseline_tokens_per_second": unmeasured,
-        "drift": unmeasured if metrics.speedup_observed is None else TIMED_ONCE,
     }
     return _rows(metrics, reasons)
 

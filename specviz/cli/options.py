@@ -10,7 +10,7 @@ from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
-from specviz.record.limits import LIMITS
+from specviz.record.limits import COMPARED_TIMING_SECONDS, LIMITS, TIMING, TIMING_SECONDS
 from specviz.record.pairs import STEPS, PairSpec
 from specviz.record.trace import ResidualName, RuleName, RunConfig
 
@@ -63,6 +63,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not measure the target alone",
     )
+    _add_budget(parser, TIMING_SECONDS)
     parser.add_argument(
         "--measure-costs", action="store_true", help="measure the step costs again, even if stored"
     )
@@ -70,6 +71,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the run in the library"
+    )
+
+
+def _add_budget(parser: argparse.ArgumentParser, usual: float) -> None:
+    parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="the longest time for timing the target alone along a run; it ends sooner once the "
+        f"speedup is known to ± 5 %% (default: {usual:g})",
     )
 
 
@@ -124,6 +135,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not measure the target alone",
     )
+    _add_budget(parser, COMPARED_TIMING_SECONDS)
     parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
     parser.add_argument("--restart", action="store_true", help="measure kept runs again")
     _add_against(parser)
@@ -272,6 +284,11 @@ def config_from(options: argparse.Namespace) -> RunConfig:
             remedy="Add --rule over-accept, or leave them out.",
         )
     return config
+
+
+def check_budget(options: argparse.Namespace) -> None:
+    if options.budget is not None and options.budget not in TIMING:  # nor is what is no number
+        raise ConfigError(f"--budget is {options.budget}.", remedy=f"Give seconds, {TIMING}.")
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:

@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.output_files import check_output
 from specviz.cli.progress_lines import tell_in_lines, tell_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
-from specviz.record.trace import RunConfig, Trace
+from specviz.record.pairs import Tell
+from specviz.record.trace import Baseline, RunConfig, Trace
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -34,6 +35,10 @@ MEASURING = "measuring step costs: about 10 s at most, once for this pair and ki
 
 class Stoppable(Protocol):
     def stop(self) -> None: ...
+
+    def timed(self) -> Iterator[Baseline]: ...
+
+    def complete_costs(self, tell: Tell | None = None) -> None: ...
 
     def trace(self) -> Trace: ...
 
@@ -48,6 +53,7 @@ class Interrupts:
 
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
+    check_budget(options)
     check_pair(options, needs_draft=config.draft_method.needs_draft)
     prompt = prompt_from(options.prompt)
     if options.out is not None:
@@ -85,8 +91,9 @@ def _decode(
             prompt,
             config,
             baseline=options.baseline,
+            budget=options.budget,
             fresh_costs=options.measure_costs,
-            tell=tell_in_lines(say) if sys.stderr.isatty() else tell_once(MEASURING, _say),
+            tell=_tell_of_costs(say),
         )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
@@ -101,13 +108,13 @@ def _own_speedup(
 
     Ctrl-C leaves it unknown.
     """
-    from specviz.measure.measured_run import measured_run
+    if not trace.pair.has_bodies:
+        return None
+    from specviz.measure.measured_run import finish, measured_run
     from specviz.measure.own_speedup import kept_own_speedup
     from specviz.record.metrics import metrics
     from specviz.store import Library
 
-    if not trace.pair.has_bodies:
-        return None
     with contextlib.suppress(SpecvizError):
         if (kept := kept_own_speedup(Library(), trace)) is not None:
             return kept
@@ -115,10 +122,7 @@ def _own_speedup(
         from specviz.engine import load_pair
 
         pair = load_pair(spec_from(options).as_it_is, progress=tell_in_lines(say))
-        run = measured_run(pair, prompt, config, tell=tell_in_lines(say))
-        for _ in run:
-            pass
-        own = run.trace()
+        own = finish(measured_run(pair, prompt, config, budget=options.budget), tell_in_lines(say))
         if options.keep:
             _keep(own)
         return metrics(own, intervals=False).speedup_observed
@@ -167,15 +171,30 @@ def _keep(trace: Trace) -> None:
 
 
 def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
-    """The trace, with the target alone measured; Ctrl-C skips that and keeps the run."""
+    """The trace, with the target alone timed; Ctrl-C ends that and keeps what there is."""
     interrupts.at_once = True
     try:
-        with waiting("measuring the target alone"):
-            return run.trace()
+        with waiting("timing the target alone") as say:
+            for _ in run.timed():
+                say(_so_far(run.trace()))
+        with waiting("measuring step costs") as say:
+            run.complete_costs(_tell_of_costs(say))
     except KeyboardInterrupt:
         if interrupts.count > 1:
             raise
-        return run.trace()  # quick, because a stopped run is not measured
+    return run.trace()
+
+
+def _so_far(trace: Trace) -> str:
+    from specviz.record.metrics import metrics
+    from specviz.record.speedup_words import speedup_sentence
+
+    figures = metrics(trace, intervals=False)
+    return f"timing the target alone: {speedup_sentence(figures, trace, so_far=True)}"
+
+
+def _tell_of_costs(say: Callable[[str], None]) -> Tell:
+    return tell_in_lines(say) if sys.stderr.isatty() else tell_once(MEASURING, _say)
 
 
 @contextlib.contextmanager

@@ -54,12 +54,13 @@ def print_result(painter: Painter, trace: Trace, own_speedup: float | None = Non
     """The text and the figures of a finished run."""
     from specviz.record.body_words import body_sentences
     from specviz.record.metrics import metrics
-    from specviz.record.speedup_words import speedup_sentence
+    from specviz.record.speedup_words import speedup_sentence, timing_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")
     bodies = body_sentences(trace, figures, own_speedup)
-    print(render_figures(painter, trace, figures, speedup_sentence(figures, trace), bodies))
+    said = (speedup_sentence(figures, trace), timing_sentence(figures, trace))
+    print(render_figures(painter, trace, figures, " ".join(said).rstrip(), bodies))
 
 
 def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:

@@ -1,9 +1,10 @@
 """Lanes compared on the same prompts: a plan, its runs, their figures, a verdict in words.
 
-Rates are compared as paired log-ratios, so that what a prompt or a seed does to all lanes alike
-cancels out. The interval is Student's t: over the seeds of a single prompt, or over prompts, where
-a prompt counts by the mean of its seeds. One repeat of one prompt gives no interval and no
-verdict.
+Speeds are compared as paired log-ratios, so that what a prompt or a seed does to all lanes alike
+cancels out: the speedups over one target, each timed beside it, so that a machine that drifts from
+run to run does not matter; rates where the targets differ. The interval is Student's t: over the
+seeds of a single prompt, or over prompts, where a prompt counts by the mean of its seeds. One
+repeat of one prompt has the interval of its timing.
 """
 
 from specviz.comparison.lane_results import (

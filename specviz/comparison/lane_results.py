@@ -54,7 +54,6 @@ class LaneResult:
     label: str
     lane: Lane
     count: int
-    noisy: int  # runs during which the machine drifted by more than 5 %
     representative: LaneRun | None  # the run nearest the median rate
     environments: tuple[Environment, ...]
     alpha: Ratio | None
@@ -98,12 +97,11 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
         label=label,
         lane=lane,
         count=len(runs),
-        noisy=sum(each.figures.noisy is True for each in runs),
         representative=representative(runs),
         environments=_environments(runs),
         alpha=_share(values(runs, lambda figures: figures.alpha_observed)),
         expected=_share(values(runs, lambda figures: figures.alpha_expected)),
-        speedup_ratio=ratio_of(log_values(runs, lambda figures: figures.speedup_observed)),
+        speedup_ratio=speedup_of(runs),
         alpha_observed=over("alpha_observed"),
         alpha_expected=over("alpha_expected"),
         tau=over("tau"),
@@ -148,8 +146,32 @@ def log_values(
     return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
 
 
-def log_rates(runs: Sequence[LaneRun]) -> dict[PromptRepeat, float]:
-    return log_values(runs, lambda figures: figures.tokens_per_second)
+def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
+    """Over the target alone; of a single run with the interval of its timing."""
+    found = ratio_of(log_values(runs, lambda figures: figures.speedup_observed))
+    if found is None or found.low is not None:
+        return found
+    only = next(each.figures for each in runs if each.figures.speedup_observed is not None)
+    if only.speedup_low is None:
+        return found
+    pairs = only.speedup_pairs or 0
+    return replace(found, low=only.speedup_low, high=only.speedup_high, over="timing", count=pairs)
+
+
+def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
+    """Of every lane the logarithms of its speedups, if all were timed beside one target on one
+    machine; else of its tokens a second."""
+    runs = [run for own in by_lane for run in own]
+    targets = {(run.trace.pair.target, _machine(run.trace)) for run in runs}
+    beside = all(run.figures.speedup_observed is not None for run in runs)
+    if beside and len(targets) == 1:
+        return [log_values(own, lambda figures: figures.speedup_observed) for own in by_lane]
+    return [log_values(own, lambda figures: figures.tokens_per_second) for own in by_lane]
+
+
+def _machine(trace: Trace) -> tuple[object, ...]:
+    where = trace.environment
+    return where.device, where.device_name, where.cpu, where.dtype, where.threads
 
 
 def _share(known: Values) -> Ratio | None:

@@ -1,8 +1,9 @@
 """A comparison held against one that was saved: is a lane slower than it was?
 
 Speedups over the target alone are compared, because they carry over to another machine better than
-rates do; rates are compared on request. Lanes are matched by their labels, and must have had the
-same settings, models and prompts.
+rates do; rates are compared on request. A lane fails if the interval of the ratio lies below the
+limit; where no interval is known, as of rates, if the ratio itself does. Lanes are matched by their
+labels, and must have had the same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -99,13 +100,37 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
     now = lane["medians"][limit.figure]
     before = limit.saved[lane["label"]]["medians"][limit.figure]
     share = now / before if now is not None else 0.0
+    error = _joint_error(lane, limit) if now is not None else None
+    low, high = (None, None) if error is None else (share / error, share * error)
     return {
         "label": lane["label"],
         "now": now,
         "saved": before,
         "ratio": share,
-        "below": share < limit.share,
+        "low": low,
+        "high": high,
+        "below": (share if high is None else high) < limit.share,
     }
+
+
+def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
+    """The factor by which the ratio may be off either way; None where that is not known."""
+    both = (lane, limit.saved[lane["label"]])
+    errors = [_error(each) if limit.figure == "speedup" else None for each in both]
+    known = [each for each in errors if each is not None]
+    return math.exp(math.hypot(*known)) if len(known) == len(both) else None
+
+
+def _error(lane: dict[str, Any]) -> float | None:
+    """Half the interval of the speedup's logarithm."""
+    intervals = lane.get("intervals")
+    found = intervals.get("speedup") if isinstance(intervals, dict) else None
+    if not isinstance(found, dict):
+        return None
+    low, high = found.get("low"), found.get("high")
+    if low is None or high is None or not (_is_figure(low) and _is_figure(high) and low <= high):
+        return None
+    return math.log(high / low) / 2
 
 
 def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
@@ -113,7 +138,12 @@ def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
     now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
     # Three digits, as a limit may have.
     words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
-    return f"{words}: {'below' if row['below'] else 'at least'} {limit.share:g}"
+    if row["low"] is not None:
+        words += f" ({row['low']:.3f} to {row['high']:.3f})"
+    if row["below"]:
+        return f"{words}: below {limit.share:g}"
+    surely = row["low"] is None or row["low"] >= limit.share
+    return f"{words}: {'at least' if surely else 'too close to call at'} {limit.share:g}"
 
 
 def _machine(lane: dict[str, Any]) -> list[Any]:

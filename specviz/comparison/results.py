@@ -10,7 +10,7 @@ from specviz.comparison.lane_results import (
     LaneRun,
     TargetResult,
     lane_result,
-    log_rates,
+    log_speeds,
     target_result,
 )
 from specviz.comparison.plan import Plan
@@ -78,7 +78,7 @@ def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
         plan=plan,
         lanes=results,
         target=target_result([run for own in by_lane for run in own]),
-        verdict=verdict_of(results, [log_rates(own) for own in by_lane]),
+        verdict=verdict_of(results, log_speeds(by_lane)),
         kinds=_kinds(plan, by_lane),
     )
 
@@ -98,12 +98,13 @@ def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[LaneRun]]) ->
     own = [[run for run in runs if run.job.item in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)
     results = [lane_result(label, lane, runs) for label, lane, runs in lanes]
+    speeds = log_speeds(own)
     return KindResult(
         kind=kind,
         num_prompts=len({run.job.item for runs in own for run in runs}),
         lanes=tuple(
-            _kind_lane(result, ratio(log_rates(runs), log_rates(own[0])) if place else None)
-            for place, (result, runs) in enumerate(zip(results, own, strict=True))
+            _kind_lane(result, ratio(speeds[place], speeds[0]) if place else None)
+            for place, result in enumerate(results)
         ),
     )
 

@@ -2,19 +2,21 @@
 
 A figure of many runs is a mapping from (prompt, repeat) to its value. With one prompt the interval
 is over its seeds. With several it is over the prompts, where a prompt counts by the mean of its
-seeds: so it speaks of other prompts too, which is what a reader takes it for.
+seeds: so it speaks of other prompts too, which is what a reader takes it for. A single run has the
+interval of its own timing, which speaks of that text alone.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Literal
 
-Over = Literal["seeds", "prompts"]
+from specviz.theory.student import t_quantile
+
+Over = Literal["seeds", "prompts", "timing"]
 PromptRepeat = tuple[int, int]  # which prompt of the plan, which repeat
 Values = Mapping[PromptRepeat, float]
 
@@ -32,7 +34,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A ratio or a mean with its 95 % interval, which a single prompt and seed does not have."""
+    """A ratio or a mean with its interval: of ``count`` seeds or prompts; or of the timing of
+    single runs, with ``count`` timed pairs. None where there is neither."""
 
     value: float
     low: float | None
@@ -53,14 +56,15 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     return Spread(median=median(known), low=min(known), high=max(known))
 
 
-def ratio(first: Values, second: Values) -> Ratio | None:
+def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """First over second, from the logarithms of both, where both have a run."""
-    return ratio_of({key: first[key] - second[key] for key in first if key in second})
+    logs = {key: first[key] - second[key] for key in first if key in second}
+    return ratio_of(logs, confidence)
 
 
-def ratio_of(logs: Values) -> Ratio | None:
+def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """The mean ratio of these log-ratios."""
-    found = mean_of(logs)
+    found = mean_of(logs, confidence)
     if found is None:
         return None
     return Ratio(
@@ -72,7 +76,7 @@ def ratio_of(logs: Values) -> Ratio | None:
     )
 
 
-def mean_of(values: Values) -> Ratio | None:
+def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """The mean over the seeds or the prompts, with Student's interval."""
     over, units = _units(values)
     if not units:
@@ -80,7 +84,7 @@ def mean_of(values: Values) -> Ratio | None:
     middle, count = fmean(units), len(units)
     if count < 2:
         return Ratio(value=middle, low=None, high=None, over=over, count=count)
-    half = t_quantile(0.5 + CONFIDENCE / 2, count - 1) * stdev(units) / math.sqrt(count)
+    half = t_quantile(0.5 + confidence / 2, count - 1) * stdev(units) / math.sqrt(count)
     return Ratio(value=middle, low=middle - half, high=middle + half, over=over, count=count)
 
 
@@ -91,50 +95,3 @@ def _units(values: Values) -> tuple[Over, list[float]]:
     if len(by_item) == 1:
         return "seeds", next(iter(by_item.values()))
     return "prompts", [fmean(each) for each in by_item.values()]
-
-
-# Student's t
-
-
-@functools.cache
-def t_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution of ``freedom`` degrees reaches the probability, at least 0.5."""
-    assert 0.5 <= probability < 1
-    assert freedom >= 1
-    low, high = 0.0, 1.0
-    while _t_cdf(high, freedom) < probability:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if _t_cdf(middle, freedom) < probability else (low, middle)
-    return high
-
-
-def _t_cdf(t: float, freedom: int) -> float:
-    """For t of at least 0."""
-    return 1 - 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
-
-
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularized one, by its continued fraction on the side where it converges fast."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(b, a, 1 - x)
-    front = a * math.log(x) + b * math.log1p(-x)
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return math.exp(front + scale) / (a * _beta_fraction(a, b, x))
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Summed from the last term inwards; 300 terms are exact for all a up to 10^4."""
-    fraction = 1.0
-    for m in range(300, 0, -1):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        fraction = 1 + even / fraction
-        n = m - 1
-        odd = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1))
-        fraction = 1 + odd / fraction
-    return fraction

@@ -6,6 +6,7 @@ column.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -62,8 +63,8 @@ def legend(comparison: Comparison) -> str:
     )
     return (
         f"Speedup and α: mean {interval_words(means)}. The others: median, with the lowest and the "
-        f"highest run. {BEST} marks the best mean or median of a row; the verdict says whether a "
-        "difference can be relied on."
+        f"highest run. {BEST} marks a value that is better beyond the ranges of the others; of "
+        "the speeds, the lane that the verdict calls the fastest."
     )
 
 
@@ -83,6 +84,7 @@ class _Shown:
     target: Callable[[TargetResult], Spread | None] | None = None
     label: str = ""
     compared: bool = True
+    timed: bool = False  # the verdict says who is best
 
 
 def _row(shown: _Shown, comparison: Comparison) -> Row:
@@ -91,7 +93,7 @@ def _row(shown: _Shown, comparison: Comparison) -> Row:
     return Row(
         name=shown.label or shown.figure.label,
         texts=tuple(spread_text(shown.figure, each) for each in found),
-        best=_best([_middle(each) for each in found], shown),
+        best=_fastest(comparison) if shown.timed else _best(found, shown),
         target="" if alone is None else spread_text(shown.figure, alone),
     )
 
@@ -109,16 +111,31 @@ def _middle(found: Ratio | Spread | None) -> float | None:
     return found.median if isinstance(found, Spread) else found.value
 
 
-def _best(values: Sequence[float | None], shown: _Shown) -> tuple[int, ...]:
-    """Empty if all lanes show the same, or if more is neither better nor worse."""
+def _fastest(comparison: Comparison) -> tuple[int, ...]:
+    winner = comparison.verdict.winner
+    return () if winner is None else (winner,)
+
+
+def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
+    """The lanes that share the best value, if the ranges of all others lie apart from theirs."""
     known = {i: value for i, value in enumerate(values) if value is not None}
-    texts = {i: shown.figure.quantity.bare(value) for i, value in known.items()}
     better = shown.figure.better if shown.compared else None
-    if len(set(texts.values())) < 2 or better is None:
+    if better is None or len(known) < 2:
         return ()
-    pick = max if better == "higher" else min
-    winner = texts[pick(known, key=lambda i: known[i])]
-    return tuple(i for i, text in texts.items() if text == winner)
+    sign = 1 if better == "higher" else -1
+    worst = {i: min(sign * end for end in _ends(value)) for i, value in known.items()}
+    best = {i: max(sign * end for end in _ends(value)) for i, value in known.items()}
+    top = max(worst.values())
+    winners = tuple(i for i in known if worst[i] == top)
+    others = [best[i] for i in known if i not in winners]
+    return winners if others and top > max(others) else ()
+
+
+def _ends(found: Ratio | Spread) -> tuple[float, float]:
+    """Without an interval nothing is known of how far a value may be off."""
+    if found.low is None or found.high is None:
+        return -math.inf, math.inf
+    return found.low, found.high
 
 
 _FIGURES = (
@@ -126,8 +143,9 @@ _FIGURES = (
         figure=CATALOGUE["tokens_per_second"],
         of=lambda lane: lane.tokens_per_second,
         target=lambda target: target.tokens_per_second,
+        timed=True,
     ),
-    _Shown(figure=CATALOGUE["speedup_observed"], of=lambda lane: lane.speedup_ratio),
+    _Shown(figure=CATALOGUE["speedup_observed"], of=lambda lane: lane.speedup_ratio, timed=True),
     _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
     _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
     _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),

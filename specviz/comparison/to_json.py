@@ -44,7 +44,6 @@ def _lane(lane: LaneResult) -> dict[str, Any]:
         "settings": dataclasses.asdict(lane.lane.config),
         "environment": dataclasses.asdict(run.trace.environment) if run else None,
         "count": lane.count,
-        "noisy": lane.noisy,
         "medians": {name: _median(getattr(lane, name)) for name in _MEDIANS},
         "spreads": {name: _spread(getattr(lane, name)) for name in _MEDIANS},
         "intervals": {

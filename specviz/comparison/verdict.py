@@ -1,22 +1,24 @@
 """Which lane is faster, in words with their statistics, and why.
 
-A lane is called faster only if the 95 % interval of the paired ratio leaves out 1; of three or
-four lanes, the best is compared with the next. The reason comes from the runs themselves: the
+A lane is called faster only if the interval of the paired ratio leaves out 1. With three or four
+lanes, where the best is compared with the next, the intervals between lanes are so wide that all of
+them hold together with 95 % confidence (Bonferroni). The reason comes from the runs themselves: the
 tokens of a round, tau, against its cost in steps of the target, gamma c + v (Leviathan et al. 2023,
 with verification at its measured cost).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
-from specviz.comparison.statistics import PromptRepeat, Ratio, Values, ratio
+from specviz.comparison.statistics import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
 from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
-from specviz.record.trace import NOISE_LIMIT
+from specviz.record.speedup_words import is_wide, verdict_words
 
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
@@ -35,11 +37,11 @@ class ComparisonVerdict:
 
 
 def verdict_of(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
-    """``rates`` are the logarithms of tokens per second, a mapping for every lane."""
-    ranking, ratios = _ranking(rates), _ratios(rates)
+    """``rates`` are the logarithms of the lanes' speeds, a mapping for every lane."""
+    ranking, ratios = _ranking(rates), _ratios(results, rates)
     lead = _lead(ranking, ratios)
     winner = ranking[0] if lead is not None and lead.differs else None
-    notes = _notes(results)
+    notes = _notes(results, ratios)
     same = _same_target(results)
     main = _main_sentence(results, ranking, lead, winner)
     return ComparisonVerdict(
@@ -52,10 +54,37 @@ def verdict_of(results: Sequence[LaneResult], rates: Sequence[Values]) -> Compar
     )
 
 
-def _ratios(rates: Sequence[Values]) -> LaneRatios:
+def _ratios(results: Sequence[LaneResult], rates: Sequence[Values]) -> LaneRatios:
     lanes = range(len(rates))
-    found = {(i, j): ratio(rates[i], rates[j]) for i in lanes for j in lanes if i != j}
-    return {pair: value for pair, value in found.items() if value is not None}
+    confidence = 1 - (1 - CONFIDENCE) / _num_pairs(len(rates))
+    found = {(i, j): ratio(rates[i], rates[j], confidence) for i in lanes for j in lanes if i != j}
+    return {
+        (i, j): _of_timing(value, results[i], results[j]) if value.low is None else value
+        for (i, j), value in found.items()
+        if value is not None
+    }
+
+
+def _num_pairs(lanes: int) -> int:
+    return max(1, lanes * (lanes - 1) // 2)
+
+
+def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
+    """Of single runs over one target, from the intervals of their timing; as it is otherwise."""
+    one, other = first.speedup_ratio, second.speedup_ratio
+    if one is None or other is None or {one.over, other.over} != {"timing"}:
+        return found
+    if not _same_target([first, second]) or not (one.low and one.high and other.low and other.high):
+        return found
+    error = math.hypot(math.log(one.high / one.low), math.log(other.high / other.low)) / 2
+    value = one.value / other.value
+    return Ratio(
+        value=value,
+        low=value * math.exp(-error),
+        high=value * math.exp(error),
+        over="timing",
+        count=min(one.count, other.count),
+    )
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
@@ -92,11 +121,7 @@ def _main_sentence(
     if lead.low is None or lead.high is None:
         return f"{_without_interval(first, second)}{rest}"
     if winner is None:
-        range_ = f"{RATIO.span(lead.low, lead.high)}, {_over(lead)}"
-        return (
-            f"No difference that these runs can show: {first.label} ran {times(lead.value)} "
-            f"as fast as {second.label} ({range_}).{_narrowing(lead)}{rest}"
-        )
+        return f"{_said(first, lead, second.label)}{_narrowing(lead)}{rest}"
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
     why = why_faster(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
@@ -111,8 +136,9 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 def _narrowing(lead: Ratio) -> str:
     """With two seeds or prompts Student's interval is mostly wide, whatever the lanes do."""
-    what = "repeats" if lead.over == "seeds" else "prompts"
-    return f" More {what} would narrow this." if lead.count < 3 else ""
+    what = "prompts" if lead.over == "prompts" else "repeats"
+    few = lead.count < 3 or lead.over == "timing"
+    return f" More {what} would narrow this." if few else ""
 
 
 def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
@@ -122,8 +148,12 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
+    """What is known of the difference; no number in front where the interval is wide."""
     assert lead.low is not None
     assert lead.high is not None
+    if is_wide(lead.low, lead.high):
+        range_ = f"{RATIO.bare(lead.low)} to {RATIO.bare(lead.high)}"
+        return f"by a factor of at least {RATIO.bare(lead.low)} ({range_}, {_over(lead)})"
     if lead.value >= 2:
         range_ = RATIO.span(lead.low, lead.high)
         return f"by a factor of {RATIO.bare(lead.value)} ({range_}, {_over(lead)})"
@@ -132,6 +162,8 @@ def _by(lead: Ratio) -> str:
 
 
 def _over(found: Ratio) -> str:
+    if found.over == "timing":
+        return f"one text each, {found.count} timed pair{'s' * (found.count != 1)}"
     return f"over {found.count} {found.over}"
 
 
@@ -146,18 +178,23 @@ def _beside_target(result: LaneResult, speedup: Ratio) -> str:
     value = times(speedup.value)
     if speedup.low is None or speedup.high is None:
         return f"{result.label} ran at {value} the rate of the target alone."
-    value = f"{value}, {RATIO.span(speedup.low, speedup.high)}"
-    if not speedup.differs:
-        return f"{result.label} shows no difference from the target alone ({value})."
-    faster = "faster" if speedup.value > 1 else "slower"
-    return f"{result.label} is {faster} than the target alone ({value})."
+    return _said(result, speedup, "the target alone")
+
+
+def _said(result: LaneResult, found: Ratio, beside: str) -> str:
+    assert found.low is not None
+    assert found.high is not None
+    said = verdict_words(found.value, found.low, found.high, _over(found), beside)
+    return f"{result.label}: {said[:1].lower()}{said[1:]}."
 
 
 # What else a reader must know
 
 
-def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
+def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]:
     notes: list[str] = []
+    if (pairs := _num_pairs(len(results))) > 1 and ratios:
+        notes.append(f"Intervals between lanes are widened, since {pairs} of them are looked at.")
     if not _same_target(results):
         notes.append(
             "The lanes have different targets: that is a different question, because they do not "
@@ -169,13 +206,6 @@ def _notes(results: Sequence[LaneResult]) -> tuple[str, ...]:
         )
     if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
-    noisy, count = sum(each.noisy for each in results), sum(each.count for each in results)
-    if noisy:
-        limit = f"{100 * NOISE_LIMIT:g} %"
-        notes.append(
-            f"In {noisy} of {count} runs the machine was noisy: the same work drifted by more "
-            f"than {limit}."
-        )
     return tuple(notes)
 
 

@@ -52,6 +52,8 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
             return "with its 95 % interval over prompts"
         case ["seeds"]:
             return "with its 95 % interval over seeds"
+        case ["timing"]:
+            return "with the 95 % interval of its timing"
         case []:
             return "of too few runs for an interval"
         case _:

@@ -8,19 +8,24 @@ No forecast uses the run that it is for.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz import ASSETS
 from specviz.record.prompts import read_presets
 from specviz.record.throughput import GAMMAS, Outlook
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
+from specviz.store.dataclass_json import fit_to_type
 from specviz.theory.speed import rounds_along
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
+SHIPPED = ASSETS / "pairs" / "tinystories" / "acceptance.json"
 _KIND = "acceptance"
 _TEXT_LENGTH = 128
 
@@ -41,6 +46,19 @@ class Profile:
     texts: tuple[TextOdds, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedProfile:
+    key: str
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """What is shipped with the embedded pair: its acceptance on the presets."""
+
+    profiles: tuple[KeyedProfile, ...]
+
+
 def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     draft = pair.info.draft.weights_sha256 if pair.info.draft else "none"
     sampling = f"temperature {config.temperature:g} top-k {config.top_k} top-p {config.top_p:g}"
@@ -50,7 +68,16 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
 
 
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
-    return load_value(_KIND, profile_key(pair, config, kind), Profile)
+    """One that was measured here, else the one shipped with the pair: acceptance is the same on
+    every machine."""
+    key = profile_key(pair, config, kind)
+    return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
+
+
+@functools.cache
+def _shipped_profiles() -> dict[str, Profile]:
+    shipped = fit_to_type(json.loads(SHIPPED.read_text(encoding="utf-8")), Shipped)
+    return {each.key: each.profile for each in shipped.profiles}
 
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
@@ -73,6 +100,21 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
     return profile
 
 
+def measure_for_shipping(pair: Pair) -> Shipped:
+    """Acceptance on every kind of preset, greedy and at the first temperature of the page."""
+    usual = RunConfig()
+    configs = (usual, dataclasses.replace(usual, temperature=0.0))
+    kinds = dict.fromkeys(preset.kind for preset in read_presets())
+    made = [
+        KeyedProfile(
+            key=profile_key(pair, config, kind), profile=measure_profile(pair, config, kind)
+        )
+        for config in configs
+        for kind in kinds
+    ]
+    return Shipped(profiles=tuple(made))
+
+
 def forecast(
     profile: Profile | None,
     costs: StepCosts | None,
@@ -81,27 +123,37 @@ def forecast(
     num_prompt: int,
 ) -> Forecast | None:
     """The speedup to expect of this run; None without a profile or step costs to go by."""
-    if (
-        profile is None
-        or costs is None
-        or not config.draft_method.needs_draft
-        or not config.lossless
-    ):
+    walk = _expected_rounds(profile, config, prompt)
+    if profile is None or walk is None or costs is None:
+        return None
+    context = num_prompt + config.max_new_tokens / 2
+    seconds = costs.draft_phase(context, config.gamma, walk.bonus_share)
+    seconds += costs.verify(context, config.gamma + 1)
+    return Forecast(
+        speedup=walk.tau * costs.target_step(context) / seconds,
+        tau=walk.tau,
+        kind=profile.kind,
+        num_texts=walk.num_texts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rounds:
+    tau: float
+    bonus_share: float  # of the rounds
+    num_texts: int
+
+
+def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
+    """Along the profile's other texts; None where they say nothing of such a run."""
+    if profile is None or not config.draft_method.needs_draft or not config.lossless:
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]
     if not others:
         return None
-    context = num_prompt + config.max_new_tokens / 2
     tau, bonus_share = _rounds_on(others, config.gamma)
-    seconds = costs.draft_phase(context, config.gamma, bonus_share)
-    seconds += costs.verify(context, config.gamma + 1)
-    return Forecast(
-        speedup=tau * costs.target_step(context) / seconds,
-        tau=tau,
-        kind=profile.kind,
-        num_texts=len(others),
-    )
+    return _Rounds(tau=tau, bonus_share=bonus_share, num_texts=len(others))
 
 
 def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
@@ -122,27 +174,24 @@ def can_be_forecast(record: Trace) -> bool:
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """None if no profile is stored, or if its texts are too short."""
-    made = _forecasts(pair, record)
-    if not made:
-        return None
-    return Outlook(
-        gammas=tuple(made),
-        speedups=tuple(each.speedup for each in made.values()),
-        taus=tuple(each.tau for each in made.values()),
-        kind=made[1].kind,
-        num_texts=made[1].num_texts,
-    )
-
-
-def _forecasts(pair: Pair, record: Trace) -> dict[int, Forecast]:
-    config, prompt, costs = record.config, record.prompt, record.step_costs
+    """None if no profile is known, or if its texts are too short; no speedups without costs."""
+    config, prompt = record.config, record.prompt
     profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None
-    length = len(prompt.token_ids)
-    made = {
-        gamma: forecast(
-            profile, costs, dataclasses.replace(config, gamma=gamma), prompt.text, length
-        )
-        for gamma in GAMMAS
-    }
-    return {gamma: each for gamma, each in made.items() if each is not None}
+    known: dict[int, tuple[_Rounds, Forecast | None]] = {}
+    for gamma in GAMMAS:
+        asked = dataclasses.replace(config, gamma=gamma)
+        walk = _expected_rounds(profile, asked, prompt.text)
+        if walk is not None:
+            length = len(prompt.token_ids)
+            made = forecast(profile, record.step_costs, asked, prompt.text, length)
+            known[gamma] = walk, made
+    if profile is None or not known:
+        return None
+    forecasts = [made for _, made in known.values()]
+    return Outlook(
+        gammas=tuple(known),
+        speedups=tuple(made.speedup for made in forecasts if made is not None),
+        taus=tuple(walk.tau for walk, _ in known.values()),
+        kind=profile.kind,
+        num_texts=known[1][0].num_texts,
+    )

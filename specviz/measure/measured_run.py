@@ -1,26 +1,25 @@
 """A run with everything it is compared with: step costs, a forecast, the target alone.
 
-Step costs and the forecast come before the run. The target alone comes after it, in blocks A B B A:
-target alone, the run again, the run again, target alone. The run that was watched only gives the
-words; the times that are compared come from these blocks, which nobody watches.
+The forecast comes before the run, from step costs that are stored already; a run that begins
+without them has none. After the run the target alone is timed, in slices along its words, in which
+the run is timed again: the run that was watched only gives the words. Step costs that were missing
+are measured last.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from specviz.measure.forecast import forecast, stored_profile
-from specviz.measure.step_costs import step_costs
+from specviz.measure.slice_timing import timed_slices, timing_seconds
+from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.pairs import Tell
 from specviz.record.prompts import kind_of
 from specviz.record.trace import (
     Baseline,
-    Block,
     Forecast,
     Prompt,
     Round,
@@ -34,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """Iterate over it for the rounds; then ``trace`` measures the target alone and returns all."""
+    """Iterate over it for the rounds, then over ``timed``; then let it ``complete_costs``.
+
+    ``trace`` returns what there is at any time.
+    """
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class MeasuredRun(Iterator[Round]):
         baseline: bool,
         kind: str | None,
         fresh_costs: bool,
+        budget: float | None,
         tell: Tell | None,
     ) -> None:
         from specviz.engine import speculate
@@ -54,12 +57,18 @@ class MeasuredRun(Iterator[Round]):
         self._pair = pair
         self._config = config
         self._wants_baseline = baseline
+        self._budget = timing_seconds() if budget is None else budget
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
         # A prompt that cannot be continued is refused before anything is measured for it.
         room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
-        self._costs: StepCosts | None = step_costs(pair, config, fresh=fresh_costs, tell=tell)
+        self._costs: StepCosts | None = (
+            step_costs(pair, config, fresh=True, tell=tell)
+            if fresh_costs
+            else stored_costs(pair, config)
+        )
         self._run: Speculation = speculate(pair, prompt, config)
         self._rounds: list[Round] = []
+        self._timing: Baseline | None = None
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
@@ -72,14 +81,34 @@ class MeasuredRun(Iterator[Round]):
         return entry
 
     def stop(self) -> None:
-        """End after the present round, without measuring the target alone."""
+        """End after the present round; the target alone is not timed then."""
         self._wants_baseline = False
         self._run.stop()
 
+    def timed(self) -> Iterator[Baseline]:
+        """Time the target alone, and the run again; yields what is known after every slice.
+
+        Nothing for a run that was stopped. Whoever stops listening keeps what was timed.
+        """
+        if not self._wants_baseline or self._run.finish == "stopped" or not self._rounds:
+            return
+        run = self._run
+        for timing in timed_slices(
+            self._pair, run.prompt.token_ids, self._config, self._rounds, budget=self._budget
+        ):
+            self._timing = timing
+            yield timing
+
+    def complete_costs(self, tell: Tell | None = None) -> None:
+        """Measure the step costs, if they are not stored and the run was not stopped.
+
+        ``tell`` hears of it.
+        """
+        if self._costs is None and self._run.finish != "stopped":
+            self._costs = step_costs(self._pair, self._config, tell=tell)
+
     def trace(self) -> Trace:
-        """The whole record; for a stopped run without the target alone."""
-        finish = self._run.finish
-        measured = self._wants_baseline and finish != "stopped" and self._rounds
+        """All that is known so far."""
         return Trace(
             config=self._config,
             pair=self._pair.info,
@@ -88,11 +117,11 @@ class MeasuredRun(Iterator[Round]):
             prefill=self._run.prefill,
             rounds=tuple(self._rounds),
             text=self._run.text,
-            finish=finish,
+            finish=self._run.finish,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             step_costs=self._costs,
             forecast=self.forecast,
-            baseline=measure_baseline(self._pair, self._run) if measured else None,
+            baseline=self._timing,
             notices=self._pair.notices,
             pieces=self._pieces(),
         )
@@ -130,11 +159,13 @@ def measured_run(
     baseline: bool = True,
     kind: str | None = None,
     fresh_costs: bool = False,
+    budget: float | None = None,
     tell: Tell | None = None,
 ) -> MeasuredRun:
     """``kind`` is what the user calls the prompt's kind; forecasts know only those of the presets.
 
-    ``tell`` hears of the measuring of step costs.
+    ``budget``: seconds for timing the target alone, ``timing_seconds`` if None. ``fresh_costs``
+    measures step costs now, even if some are stored; ``tell`` hears of it.
     """
     return MeasuredRun(
         pair,
@@ -143,45 +174,16 @@ def measured_run(
         baseline=baseline,
         kind=kind,
         fresh_costs=fresh_costs,
+        budget=budget,
         tell=tell,
     )
 
 
-def measure_baseline(pair: Pair, run: Speculation) -> Baseline:
-    """Blocks A B B A along the words of a finished run."""
-    with undisturbed():
-        first_prefill, first = _target_block(pair, run)
-        repeats = (_repeat_block(pair, run), _repeat_block(pair, run))
-        last_prefill, last = _target_block(pair, run)
-    return Baseline(blocks=(first, *repeats, last), prefill=(first_prefill + last_prefill) / 2)
-
-
-def _target_block(pair: Pair, run: Speculation) -> tuple[float, Block]:
-    from specviz.engine.decoding.plain_decoding import forced_seconds
-
-    prefill, seconds = forced_seconds(pair, run.prompt.token_ids, run.emitted, run.config)
-    return prefill, Block(lane="target", seconds=seconds)
-
-
-def _repeat_block(pair: Pair, run: Speculation) -> Block:
-    """The same run again: the same seed gives the same rounds."""
-    from specviz.engine import speculate
-
-    settings = dataclasses.replace(run.config, record=False, chat=False)
-    again = speculate(pair, run.prompt.token_ids, settings)
-    seconds = tuple(entry.times.decode for entry in again)
-    assert again.emitted == run.emitted
-    return Block(lane="speculative", seconds=seconds)
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """No garbage collection inside a timed block."""
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def finish(run: MeasuredRun, tell: Tell | None = None) -> Trace:
+    """What is left of a run: all its rounds, the timing, the step costs."""
+    for _ in run:
+        pass
+    for _ in run.timed():
+        pass
+    run.complete_costs(tell)
+    return run.trace()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
+from specviz.measure.slice_timing import compared_seconds
 from specviz.record.pairs import PairCheck, PairSpec, Tell
 from specviz.record.trace import RunConfig, Trace
 
@@ -62,13 +64,15 @@ class RunMaker(Protocol):
 class InProcessMaker:
     """Makes runs here, with pairs that stay loaded while they fit.
 
-    ``tell`` hears of the loading and of the measuring of step costs.
+    ``tell`` hears of the loading and of the measuring of step costs. ``budget``: seconds for the
+    timing of a run.
     """
 
     doing = ""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, *, budget: float | None = None) -> None:
         self._tell = tell
+        self._budget = compared_seconds() if budget is None else budget
         self._pairs = LoadedPairs()
         self._stopped = False
 
@@ -86,15 +90,13 @@ class InProcessMaker:
             order.config,
             baseline=order.baseline,
             kind=order.kind,
-            tell=self._tell,
+            budget=self._budget,
         )
-        for _ in run:
+        for _ in chain(run, run.timed()):
             if self._stopped:
-                run.stop()
-        trace = run.trace()
-        if self._stopped:
-            raise StoppedError
-        return MadeRun(trace=trace, memory_bytes=memory.measured())
+                raise StoppedError
+        run.complete_costs(self._tell)
+        return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
 
     def stop(self) -> None:
         self._stopped = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
 _TIMING = 3  # raised when a step's time begins to include something else
+_MOST_TRIES = 3
 _MARGIN = 32  # tokens that the longest verification may add to the context
 
 
@@ -45,6 +47,29 @@ def step_costs(
         measured = dataclasses.replace(measured, bandwidth=bandwidth)
         save_value(_KIND, costs_key(pair, config), measured)
     return measured
+
+
+def mend_step_costs(
+    pair: Pair, config: RunConfig, tries: Counter[str], tell: Tell | None = None
+) -> None:
+    """Measure what is missing or was measured busy, and keep the better table.
+
+    On a machine that is always busy that is tried a few times only; ``tries`` counts them.
+    """
+    kept, key = stored_costs(pair, config), costs_key(pair, config)
+    if kept is not None and not (kept.noisy or kept.sparse):
+        return
+    if tries[key] >= _MOST_TRIES:
+        return
+    step_costs(pair, config, fresh=True, tell=tell)
+    tries[key] += 1  # one that was broken off does not count
+    made = stored_costs(pair, config)
+    if kept is not None and made is not None and _worth(made) < _worth(kept):
+        save_value(_KIND, key, kept)
+
+
+def _worth(costs: StepCosts) -> tuple[bool, float]:
+    return not costs.sparse, -costs.drift
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:

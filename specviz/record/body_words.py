@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo
 from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.metrics import Metrics
-from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS, times
+from specviz.record.numbers import COUNT, MILLISECONDS, RATIO, SIZE, STEPS, times
 from specviz.record.pairs import PairSpec, memory_margin
+from specviz.record.speedup_words import is_wide
 from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
@@ -99,8 +100,16 @@ def body_sentences(trace: Trace, metrics: Metrics, own: float | None = None) -> 
         return ()
     told = [*cost_sentences(trace.pair)]
     if metrics.speedup_observed is not None:
-        told.append(_speedups(trace.pair.target.body, metrics.speedup_observed, own))
+        told.append(_speedups(trace.pair.target.body, metrics, own))
     return (*told, *flattery(metrics))
+
+
+def _roughly(metrics: Metrics) -> str:
+    """The observed speedup; its interval where that is wide."""
+    low, high = metrics.speedup_low, metrics.speedup_high
+    if low is not None and high is not None and is_wide(low, high):
+        return f"{RATIO.bare(low)} to {times(high)}"
+    return times(metrics.speedup_observed or 0.0)
 
 
 def flattery(metrics: Metrics) -> tuple[str, ...]:
@@ -117,9 +126,9 @@ def is_flattered(metrics: Metrics) -> bool:
     return quick or idle
 
 
-def _speedups(target: BodyInfo | None, speedup: float, own: float | None) -> str:
+def _speedups(target: BodyInfo | None, metrics: Metrics, own: float | None) -> str:
     grown = "a draft in a body" if target is None else f"a body of {COUNT.shown(target.parameters)}"
-    words = f"With {grown}: {times(speedup)}."
+    words = f"With {grown}: {_roughly(metrics)}."
     if own is not None:
         words += f" The same pair as it is: {times(own)}."
     return f"{words} {_MEANING}"

@@ -20,11 +20,14 @@ from specviz.record.formulas import (
     draft_counts,
     forecast_numbers,
     forecast_origin,
+    give_or_take,
     lossy_odds,
     plus,
     put_in,
     quotient,
     sum_of,
+    timed_interval,
+    timed_pairs,
 )
 from specviz.record.numbers import (
     COST,
@@ -152,6 +155,17 @@ _SPEEDUPS = (
         formula="time of the target alone along the same words / time of the speculative run",
         remark="Prefill is left out",
         numbers=lambda m: quotient(m.parts.target_seconds, m.parts.seconds, "s"),
+        note=timed_interval,
+    ),
+    Figure(
+        id="speedup_interval",
+        label="speedup, interval",
+        quantity=RATIO,
+        formula="where the observed speedup lies with 95 % confidence",
+        remark="Of the timing alone, on this text and machine: Student's t over slices of the text "
+        "in which both lanes were timed in the order A B B A",
+        told=timed_pairs,
+        note=timed_pairs,
     ),
     Figure(
         id="speedup_forecast",
@@ -224,7 +238,7 @@ _COSTS = (
         remark="From step costs, measured before the run",
         numbers=lambda m: quotient(m.parts.draft_step, m.parts.target_step, "ms"),
         told=doubt,
-        note=lambda _: "in target steps",
+        note=lambda m: f"in target steps{give_or_take(m.c_error)}",
     ),
     Figure(
         id="v",
@@ -236,7 +250,11 @@ _COSTS = (
         remark="From step costs, measured before the run",
         numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
         told=doubt,
-        note=lambda m: "" if m.gamma is None else f"of {m.gamma + 1} tokens, in target steps",
+        note=lambda m: (
+            ""
+            if m.gamma is None
+            else f"of {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
+        ),
     ),
 )
 _TIMES = (
@@ -255,7 +273,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="the same tokens / time of plain decoding along the same words",
-        remark="In blocks before and after the timed repeats of the run",
+        remark="In slices before and after the timed repeats of the run",
         numbers=lambda m: quotient(m.parts.tokens, m.parts.target_seconds, "s"),
     ),
     Figure(
@@ -281,16 +299,6 @@ _TIMES = (
         remark="Of each round, its drafting times (1 − accepted / drafted)",
         numbers=lambda m: quotient(m.parts.wasted, m.parts.decoding or None, "s"),
         note=lambda _: "of the decoding time",
-    ),
-    Figure(
-        id="drift",
-        label="drift",
-        quantity=PERCENT,
-        better="lower",
-        formula="slowest block of a lane / its fastest − 1",
-        remark="The worse lane's. Above 5 % the machine is noisy and there is no verdict",
-        numbers=lambda m: "" if m.drift is None else f" = {1 + m.drift:.4g} − 1",
-        note=lambda m: "noisy machine" if m.noisy else "between equal blocks",
     ),
     Figure(
         id="ms_a_token",

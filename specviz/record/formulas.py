@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from specviz.record.numbers import SIZE
+from specviz.record.numbers import PERCENT, RATIO, SIZE
 from specviz.record.step_cost_warnings import step_cost_warning
 
 if TYPE_CHECKING:
@@ -89,3 +89,21 @@ def bytes_shared(m: Metrics) -> str:
 
 def _amount(seconds: float, unit: str) -> str:
     return f"{_PER_SECOND[unit] * seconds:.4g}{unit and f' {unit}'}"
+
+
+def timed_interval(m: Metrics) -> str:
+    if m.speedup_low is None or m.speedup_high is None:
+        return "" if m.speedup_observed is None else "timed once: no interval"
+    return f"{RATIO.span(m.speedup_low, m.speedup_high)}, {timed_pairs(m)}"
+
+
+def timed_pairs(m: Metrics) -> str:
+    """How many slices both lanes were timed along."""
+    if m.speedup_pairs is None:
+        return ""
+    return f"{m.speedup_pairs} timed pair{'s' * (m.speedup_pairs != 1)}"
+
+
+def give_or_take(error: float | None) -> str:
+    """Half an interval as a share; empty where it is unknown or as wide as the value."""
+    return "" if error is None or error >= 1 else f", ± {PERCENT.shown(error)}"

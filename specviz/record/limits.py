@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_GAMMA = 64
+TIMING_SECONDS = 20.0  # at most, for timing the target alone along a run
+COMPARED_TIMING_SECONDS = 5.0  # the same for each run of a comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ LIMITS = {
     "seed": Range(0, 2**63 - 1),
     "epsilon": Range(0.0, 1.0),
 }
+TIMING = Range(0.0, 3600.0)  # seconds for timing
 CONTROLS = LIMITS | {
     "gamma": Range(1, 16),
     "temperature": Range(0.0, 2.0),

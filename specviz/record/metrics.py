@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from specviz.record.acceptance import expected_alpha, tested_in
 from specviz.record.intervals import (
     Interval,
@@ -23,9 +21,8 @@ from specviz.record.intervals import (
     kind_interval,
     prompt_interval,
 )
+from specviz.record.timing import Timing, timing_of
 from specviz.record.trace import (
-    NOISE_LIMIT,
-    Baseline,
     Forecast,
     Round,
     StepCosts,
@@ -98,8 +95,16 @@ class Metrics:
     speedup_forecast: float | None
     ttft_ms: float | None
     baseline_ttft_ms: float | None
-    noisy: bool | None
-    drift: float | None  # slowest block of a lane over its fastest, less 1; the worse lane
+    # The interval of the observed speedup, which is of the timing alone; the pairs that were timed,
+    # and how many the aim asks for, as far as that was found out.
+    speedup_low: float | None
+    speedup_high: float | None
+    speedup_pairs: int | None
+    speedup_pairs_needed: int | None
+    # Half the 95 % intervals of c, of v and of a round's cost, as shares of them.
+    c_error: float | None
+    v_error: float | None
+    round_cost_error: float | None
     wasted_share: float | None  # decode time spent drafting what was then thrown away
     # Of the target in its body; None without one.
     parameters: int | None
@@ -120,6 +125,28 @@ class Metrics:
         """What no run at these step costs can exceed: every candidate accepted."""
         return None if self.gamma is None else _ratio(self.gamma + 1, self.round_cost)
 
+    @property
+    def speedup_error(self) -> float | None:
+        """Half the interval of the observed speedup's logarithm."""
+        if self.speedup_low is None or self.speedup_high is None:
+            return None
+        return math.log(self.speedup_high / self.speedup_low) / 2
+
+    @property
+    def limit_interval(self) -> tuple[float, float] | None:
+        return self._at_round_costs(self.speedup_limit)
+
+    @property
+    def accounted_interval(self) -> tuple[float, float] | None:
+        return self._at_round_costs(self.speedup_accounted)
+
+    def _at_round_costs(self, value: float | None) -> tuple[float, float] | None:
+        """A value over the cost of a round, as uncertain as that is; None where nobody knows."""
+        error = self.round_cost_error
+        if value is None or error is None:
+            return None
+        return value * math.exp(-error), value * math.exp(error)
+
     def as_dict(self) -> dict[str, Any]:
         """Values that JSON can hold, without the parts."""
         figures = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
@@ -136,6 +163,29 @@ class _StepTimes:
     draft: float | None = None
     target: float | None = None
     verification: float | None = None
+    # Half the 95 % intervals, as shares; None where the table does not have them.
+    draft_error: float | None = None
+    target_error: float | None = None
+    verification_error: float | None = None
+
+    @property
+    def c_error(self) -> float | None:
+        return None if self.draft is None else _joint_error(self.draft_error, self.target_error)
+
+    @property
+    def v_error(self) -> float | None:
+        return _joint_error(self.verification_error, self.target_error)
+
+    @property
+    def round_cost_error(self) -> float | None:
+        """Drafting and verifying weigh by what they cost; the target's step divides both."""
+        if self.gamma is None or self.draft is None or self.verification is None:
+            return None
+        if self.draft_error is None or self.verification_error is None:
+            return None
+        drafting, verifying = self.gamma * self.draft, self.verification
+        parts = (drafting * self.draft_error, verifying * self.verification_error)
+        return _joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
 
     @property
     def c(self) -> float | None:
@@ -152,16 +202,6 @@ class _StepTimes:
         return self.gamma * self.c + self.v
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LaneTimes:
-    """Both lanes timed over the whole rounds: seconds, prefills, first tokens, drift."""
-
-    target: float | None = None
-    speculative: float | None = None
-    target_ttft: float | None = None
-    drift: float | None = None
-
-
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     """Every figure of the run. The intervals take most of the time and can be left out."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
@@ -169,8 +209,8 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
     observed, expected = _ratio(accepted, len(tested)), expected_alpha(tested)
     tau = _ratio(_tokens(whole), len(whole))
-    steps, lanes = _step_times(trace, whole), _lane_times(trace.baseline, rounds)
-    parts, body = _parts(trace, whole, steps, lanes), trace.pair.target.body
+    steps, timing = _step_times(trace, whole), timing_of(trace.baseline, rounds)
+    parts, body = _parts(trace, whole, steps, timing), trace.pair.target.body
     return Metrics(
         num_rounds=len(rounds),
         num_whole_rounds=len(whole),
@@ -189,15 +229,20 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         v=steps.v,
         tokens_per_second=_ratio(parts.tokens, parts.seconds),
         baseline_tokens_per_second=_ratio(parts.tokens, parts.target_seconds),
-        speedup_observed=_ratio(lanes.target, lanes.speculative),
-        speedup_end_to_end=_end_to_end(trace, lanes),
+        speedup_observed=timing.speedup if timing else None,
+        speedup_end_to_end=_end_to_end(trace, timing),
         speedup_ideal=_ideal(observed if expected is None else expected, steps),
         speedup_accounted=_ratio(tau, steps.round_cost),
         speedup_forecast=trace.forecast.speedup if trace.forecast else None,
         ttft_ms=_first_token_ms(trace),
-        baseline_ttft_ms=None if lanes.target_ttft is None else 1000 * lanes.target_ttft,
-        noisy=None if lanes.drift is None else lanes.drift > NOISE_LIMIT,
-        drift=lanes.drift,
+        baseline_ttft_ms=_first_token_alone_ms(trace, parts),
+        speedup_low=timing.low if timing else None,
+        speedup_high=timing.high if timing else None,
+        speedup_pairs=timing.pairs if timing else None,
+        speedup_pairs_needed=timing.needed if timing else None,
+        c_error=steps.c_error,
+        v_error=steps.v_error,
+        round_cost_error=steps.round_cost_error,
         wasted_share=_ratio(parts.wasted, parts.decoding),
         parameters=body.parameters if body else None,
         step_bytes=body.step_bytes if body else None,
@@ -216,15 +261,15 @@ def _intervals(trace: Trace) -> Intervals:
     return Intervals(coins=coins_interval(trace), prompt=prompt_interval(trace))
 
 
-def _parts(trace: Trace, whole: Sequence[Round], steps: _StepTimes, lanes: _LaneTimes) -> Parts:
+def _parts(trace: Trace, whole: Sequence[Round], steps: _StepTimes, timing: Timing | None) -> Parts:
     decoding = math.fsum(entry.times.decode for entry in whole)
     return Parts(
         lossless=trace.config.lossless,
         possible=trace.config.gamma + 1,
         tokens=_tokens(whole),
         expected_accepted=math.fsum(each.expected_acceptance for each in tested_in(trace.rounds)),
-        seconds=lanes.speculative or decoding or None,
-        target_seconds=lanes.target,
+        seconds=timing.speculative_seconds if timing else decoding or None,
+        target_seconds=timing.target_seconds if timing else None,
         decoding=decoding,
         wasted=_wasted(whole),
         prefill=trace.prefill.target + trace.prefill.draft,
@@ -286,7 +331,29 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> _StepTimes:
         draft=draft,
         target=costs.target_step(context),
         verification=_verification(costs, context, gamma),
+        draft_error=_draft_error(costs, trace.config.draft_method.fills_rounds),
+        target_error=costs.target_errors[0] if costs.target_errors else None,
+        verification_error=_verification_error(costs, gamma),
     )
+
+
+def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
+    """The worse one, of first steps and of later ones; none where no model drafts."""
+    if not drafts:
+        return 0.0
+    return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
+
+
+def _verification_error(costs: StepCosts, gamma: int) -> float | None:
+    """Beyond the table, that of its last row."""
+    errors = costs.target_errors
+    return errors[min(gamma, len(errors) - 1)] if errors else None
+
+
+def _joint_error(*errors: float | None) -> float | None:
+    """Of a product or a quotient of what was measured independently."""
+    known = [each for each in errors if each is not None]
+    return math.hypot(*known) if len(known) == len(errors) else None
 
 
 def _summed_meanwhile(trace: Trace, steps: _StepTimes) -> float | None:
@@ -309,41 +376,13 @@ def _forecast_v(trace: Trace) -> float | None:
     return _ratio(_verification(costs, context, gamma), costs.target_step(context))
 
 
-def _lane_times(baseline: Baseline | None, rounds: Sequence[Round]) -> _LaneTimes:
-    if baseline is None or not any(entry.whole for entry in rounds):
-        return _LaneTimes()
-    by_round = np.array([entry.whole for entry in rounds])
-    by_token = np.repeat(by_round, [len(entry.emitted) for entry in rounds])
-    blocks = [(block.lane, np.array(block.seconds)) for block in baseline.blocks]
-    target = [seconds for lane, seconds in blocks if lane == "target"]
-    plain = [float(seconds[by_token].sum()) for seconds in target]
-    spec = [float(seconds[by_round].sum()) for lane, seconds in blocks if lane == "speculative"]
-    firsts = [float(seconds[0]) for seconds in target if len(seconds)]
-    first = _mean(firsts)
-    return _LaneTimes(
-        target=_mean(plain),
-        speculative=_mean(spec),
-        target_ttft=None if first is None else baseline.prefill + first,
-        drift=_drift(plain, spec),
-    )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _drift(*lanes: Sequence[float]) -> float | None:
-    """None unless every lane has two blocks to compare."""
-    if any(len(lane) < 2 or min(lane) <= 0 for lane in lanes):
-        return None
-    return max(max(lane) / min(lane) - 1 for lane in lanes)
-
-
-def _end_to_end(trace: Trace, lanes: _LaneTimes) -> float | None:
-    if trace.baseline is None or lanes.target is None or lanes.speculative is None:
+def _end_to_end(trace: Trace, timing: Timing | None) -> float | None:
+    if trace.baseline is None or timing is None:
         return None
     prefill = trace.prefill.target + trace.prefill.draft
-    return _ratio(trace.baseline.prefill + lanes.target, prefill + lanes.speculative)
+    return _ratio(
+        trace.baseline.prefill + timing.target_seconds, prefill + timing.speculative_seconds
+    )
 
 
 def _ideal(alpha: float | None, steps: _StepTimes) -> float | None:
@@ -357,6 +396,13 @@ def _first_token_ms(trace: Trace) -> float | None:
     if not trace.rounds:
         return None
     return 1000 * (trace.prefill.target + trace.prefill.draft + trace.rounds[0].times.decode)
+
+
+def _first_token_alone_ms(trace: Trace, parts: Parts) -> float | None:
+    token = _ratio(parts.target_seconds, parts.tokens)
+    if trace.baseline is None or token is None:
+        return None
+    return 1000 * (trace.baseline.prefill + token)
 
 
 def _wasted(whole: Sequence[Round]) -> float:

@@ -1,22 +1,122 @@
-"""Whether speculation paid, and why, in sentences made of a run's figures."""
+"""Whether speculation paid, and why, in sentences made of a run's figures.
+
+There is always an answer, as wide as the timing leaves it. A narrow interval has the number in
+front; a wide one says only what it leaves certain; one on both sides of 1 says that it is too close
+to call, and what disturbed the machine, where that could be seen.
+"""
 
 from __future__ import annotations
 
+import math
+
 from specviz.record.metrics import Metrics
 from specviz.record.numbers import PERCENT, RATIO, STEPS, TOKENS, times
-from specviz.record.trace import Trace
+from specviz.record.timing import AIM
+from specviz.record.trace import Conditions, Trace
+
+WIDE = 1.35  # high over low: from here on a number in front would claim more than is known
+_EVEN = 1.05  # within this of 1 on both sides there is no difference worth a word
+_BUSY = 0.15  # of the processors' time for others, worth a word
+_SLOW_CLOCK = 0.75
+WHERE = "on this text, on this machine"
 
 
-def speedup_sentence(metrics: Metrics, trace: Trace) -> str:
-    """Whether speculation paid, in a sentence; without a sound measurement, why there is none."""
-    speed, unsound = metrics.speedup_observed, _unsound(metrics, trace)
-    if unsound or speed is None:
-        return unsound or "No whole round was timed, so no verdict."
-    if RATIO.bare(speed) == RATIO.bare(1):
-        return "As fast as the target alone."
-    if speed > 1:
-        return f"{times(speed)} as fast as the target alone."
-    return f"Slower than the target alone ({times(speed)}){_reason(metrics)}."
+def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
+    """The answer with its interval; why there is none if the target alone was not timed."""
+    if trace.baseline is None:
+        return "The target alone was not measured."
+    speed = metrics.speedup_observed
+    if speed is None:
+        return "No whole round was timed, so no speedup is known."
+    low, high = metrics.speedup_low, metrics.speedup_high
+    if low is None or high is None:
+        return f"{_bare(speed)} (timed once, so how sure that is cannot be said)."
+    where = "on this text" if is_open(low, high) else WHERE
+    sentence = verdict_words(speed, low, high, f"{where}, so far" if so_far else where)
+    if high < 1:
+        sentence += _reason(metrics)
+    return f"{sentence}."
+
+
+def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
+    """Why the answer is no surer: what disturbed the machine, or that the time was over."""
+    low, high = metrics.speedup_low, metrics.speedup_high
+    if trace.baseline is None or low is None or high is None:
+        return ""
+    told = [disturbance(trace.baseline.conditions)] if is_open(low, high) else []
+    told += [] if so_far else [_shortage(metrics)]
+    return " ".join(each for each in told if each)
+
+
+def verdict_words(
+    speed: float, low: float, high: float, where: str, over: str = "the target alone"
+) -> str:
+    """What an interval of a ratio says, without a full stop. ``where``: what it is of."""
+    span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
+    if is_open(low, high):
+        between = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
+        return f"{between}: too close to call on this machine now ({where})"
+    if low >= 1 / _EVEN and high <= _EVEN:
+        return f"As fast as {over} ({span} times, {where})"
+    if low > 1 and high / low < WIDE:
+        return f"{times(speed)} as fast as {over} ({span}, {where})"
+    if low > 1:
+        return f"At least {times(low)} as fast as {over} ({span}, {where})"
+    if high / low < WIDE:
+        return f"Slower than {over}: {RATIO.bare(speed)} ({span}, {where})"
+    return f"Slower than {over}: at most {RATIO.bare(high)} ({span}, {where})"
+
+
+def is_open(low: float, high: float) -> bool:
+    """Whether an interval leaves open which is faster, and by more than a little."""
+    return low <= 1 <= high and not (low >= 1 / _EVEN and high <= _EVEN)
+
+
+def is_undecided(metrics: Metrics) -> bool:
+    """Whether the run's own interval leaves that open; so does a lane that was timed only once."""
+    low, high = metrics.speedup_low, metrics.speedup_high
+    return low is None or high is None or is_open(low, high)
+
+
+def is_wide(low: float | None, high: float | None) -> bool:
+    """Whether a number would say too much without its interval."""
+    return low is not None and high is not None and high / low >= WIDE
+
+
+def disturbance(seen: Conditions | None) -> str:
+    """What disturbed the machine, as far as it could be seen; empty where nothing could."""
+    if seen is None:
+        return ""
+    told: list[str] = []
+    if seen.others is not None and seen.others >= _BUSY:
+        share = PERCENT.shown(seen.others)
+        told.append(f"other processes took {share} of the processors' time")
+    if seen.clock is not None and seen.clock < _SLOW_CLOCK:
+        told.append(f"the processor ran at {PERCENT.shown(seen.clock)} of its highest clock")
+    if seen.on_battery:
+        told.append("the machine ran on its battery")
+    return f"Meanwhile {' and '.join(told)}." if told else ""
+
+
+def alarm(metrics: Metrics) -> str:
+    """Where observation and step costs cannot both be right; empty where they can."""
+    low, high = metrics.speedup_low, metrics.speedup_high
+    if low is None or high is None:
+        return ""
+    again = "they or the run were disturbed. Measure the step costs again (The pair)."
+    limit = metrics.limit_interval
+    if limit is not None and low > limit[1]:
+        return (
+            f"Measured {RATIO.bare(low)} to {RATIO.bare(high)} times, but no more than "
+            f"{times(limit[1])} is possible at these step costs: {again}"
+        )
+    accounted = metrics.accounted_interval
+    if accounted is None or not (accounted[1] < 1 < low or high < 1 < accounted[0]):
+        return ""
+    return (
+        f"By the step costs it should be {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} "
+        f"times, which contradicts what was measured: {again}"
+    )
 
 
 def why_sentence(metrics: Metrics) -> str:
@@ -35,15 +135,17 @@ def why_sentence(metrics: Metrics) -> str:
     return f"{costs}; {TOKENS.bare(tau)} tokens came out of each round."
 
 
-def _unsound(metrics: Metrics, trace: Trace) -> str | None:
-    if trace.baseline is None:
-        return "The target alone was not measured."
-    if metrics.speedup_observed is not None and metrics.noisy is None:
-        return "A lane was timed only once, so no verdict."
-    if metrics.noisy and metrics.drift is not None:
-        drift = PERCENT.shown(metrics.drift)
-        return f"Noisy machine: blocks of the same work drift by {drift}, so no verdict."
-    return None
+def _bare(speed: float) -> str:
+    return f"{times(speed)} as fast as the target alone"
+
+
+def _shortage(metrics: Metrics) -> str:
+    """Said where the time for timing was over before the aim was reached."""
+    pairs, needed = metrics.speedup_pairs, metrics.speedup_pairs_needed
+    if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
+        return ""
+    aim = PERCENT.shown(math.exp(AIM) - 1)
+    return f"The time for timing was over before ± {aim} was reached: {pairs} pairs."
 
 
 def _reason(metrics: Metrics) -> str:

@@ -19,13 +19,24 @@ GAMMAS = tuple(range(1, 17))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Speedups forecast for one prompt from other texts of its kind, by gamma."""
+    """What is expected on one prompt from other texts of its kind, by gamma.
+
+    Without step costs there are no speedups.
+    """
 
     gammas: tuple[int, ...]
     speedups: tuple[float, ...]
     taus: tuple[float, ...]
     kind: str
     num_texts: int
+
+    @property
+    def alpha(self) -> float:
+        """At gamma 1 a round gives 1 + alpha tokens."""
+        return min(1.0, self.taus[0] - 1.0)
+
+    def tau(self, gamma: int) -> float | None:
+        return dict(zip(self.gammas, self.taus, strict=True)).get(gamma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,10 @@ RuleName = Literal["lossless", "over-accept"]
 ResidualName = Literal["leftover", "target", "draft"]
 
 TOP_ALTERNATIVES = 10
+MAX_SLICES = 10_000  # timed in one run
+MAX_PASSES = 2  # of a lane along a slice
 ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
-NOISE_LIMIT = 0.05  # a machine on which the same work drifts by more is called noisy
+NOISE_LIMIT = 0.05  # step costs whose steps drift by more are measured again at the next rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +281,10 @@ class StepCosts:
     interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
     # Bytes a second that a bare sum read just before; measured only where a model has a body.
     bandwidth: float | None = None
+    # Half the 95 % interval of each cost, as a share of it, at the context where it is widest: of
+    # first steps fed one and two tokens and of later ones; of the target by tokens fed.
+    draft_errors: tuple[float, ...] = ()
+    target_errors: tuple[float, ...] = ()
 
     @property
     def noisy(self) -> bool:
@@ -329,19 +335,32 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One timed pass over the run: target alone, seconds a token; or speculative, a round."""
+class Slice:
+    """Both lanes timed along the same rounds, from ``first`` to before ``last``, in the order
+    target alone, speculative, speculative, target alone: the seconds of each pass."""
 
-    lane: Literal["target", "speculative"]
-    seconds: tuple[float, ...]
+    first: int
+    last: int
+    target: tuple[float, ...]
+    speculative: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What could be seen of the machine while it timed. None where it does not tell."""
+
+    others: float | None = None  # of all its processors' time, what other processes took
+    clock: float | None = None  # mean clock over the highest
+    on_battery: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The target alone along the same words, in blocks A B B A with the run repeated."""
+    """The target alone and the run again, along slices of the same words, in the order timed."""
 
-    blocks: tuple[Block, ...]
+    slices: tuple[Slice, ...]
     prefill: float  # of the target alone
+    conditions: Conditions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,9 @@ class RunSummary:
     tau: float | None
     tokens_per_second: float | None
     speedup: float | None  # observed
+    # Its interval; None also for a run that was kept before there was one.
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

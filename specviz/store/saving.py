@@ -31,6 +31,8 @@ def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
         tau=figures.tau,
         tokens_per_second=figures.tokens_per_second,
         speedup=figures.speedup_observed,
+        speedup_low=figures.speedup_low,
+        speedup_high=figures.speedup_high,
     )
 
 

@@ -69,7 +69,16 @@ ALTER TABLE runs ADD COLUMN memory_bytes INTEGER;
 CREATE INDEX runs_by_comparison ON runs (comparison) WHERE comparison IS NOT NULL;
 """
 
-MIGRATIONS = (_FIRST, _COMPARISONS)  # the schema's version is how many of them were made
+_INTERVALS = """
+ALTER TABLE runs ADD COLUMN speedup_low REAL;
+ALTER TABLE runs ADD COLUMN speedup_high REAL
+"""
+
+MIGRATIONS = (
+    _FIRST,
+    _COMPARISONS,
+    _INTERVALS,
+)  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 
 

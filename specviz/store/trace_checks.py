@@ -10,12 +10,15 @@ from typing import Any, cast
 from specviz.record.bodies import BodyInfo
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.trace import (
+    MAX_PASSES,
+    MAX_SLICES,
     TOP_ALTERNATIVES,
     Alternatives,
     Baseline,
     Candidate,
     Round,
     RoundTimes,
+    Slice,
     StepCosts,
     Trace,
 )
@@ -81,16 +84,21 @@ def _body(made: BodyInfo) -> str | None:
     return None if all(size > 0 for size in sizes) else "has a size not above 0"
 
 
-def _baseline(made: Baseline) -> str | None:
-    seconds = (each for block in made.blocks for each in block.seconds)
-    return "has a time below 0" if any(each < 0 for each in seconds) else None
+def _slice(made: Slice) -> str | None:
+    if not made.target or not made.speculative:
+        return "has a lane that was not timed"
+    if not all(each > 0 for each in (*made.target, *made.speculative)):
+        return "has a time not above 0"
+    return None if 0 <= made.first < made.last else "has no rounds"
 
 
 def _trace(made: Trace) -> str | None:
-    sizes = {"target": len(made.token_ids), "speculative": len(made.rounds)}
-    blocks = made.baseline.blocks if made.baseline else ()
-    if any(len(block.seconds) != sizes[block.lane] for block in blocks):
-        return "has a timed block that does not fit its rounds"
+    for each in made.baseline.slices if made.baseline else ():
+        timed = made.rounds[each.first : each.last]
+        if len(timed) < each.last - each.first or not all(entry.whole for entry in timed):
+            return "has a timed slice that does not fit its rounds"
+        if not any(entry.emitted for entry in timed):
+            return "has a timed slice without tokens"
     if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
         return "has pieces that are not bytes in hex"
     return None
@@ -99,6 +107,8 @@ def _trace(made: Trace) -> str | None:
 _LONGEST: dict[type, dict[str, int]] = {
     Alternatives: dict.fromkeys(("token_ids", "texts", "probs"), TOP_ALTERNATIVES),
     Round: {"candidates": MAX_GAMMA, "emitted": MAX_GAMMA + 1},
+    Baseline: {"slices": MAX_SLICES},
+    Slice: dict.fromkeys(("target", "speculative"), MAX_PASSES),
 }
 
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
@@ -107,6 +117,6 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     RoundTimes: _times,
     StepCosts: _step_costs,
     BodyInfo: _body,
-    Baseline: _baseline,
+    Slice: _slice,
     Trace: _trace,
 }

@@ -7,6 +7,8 @@ nothing skipped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,29 +16,46 @@ from specviz.errors import TraceError
 from specviz.record.trace import ModelInfo, PairInfo, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
+from specviz.store.old_blocks import baseline_of_blocks
 
-# 1 had no pieces, 2 no step costs cut short, 3 no bodies; the lowest that will do is written.
-SCHEMA = 4
+# 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
+# step costs; the lowest that will do is written.
+SCHEMA = 5
+_PIECES, _CUT_SHORT, _BODIES = 2, 3, 4
 KIND = "specviz.trace"
 
 
 def trace_to_json(trace: Trace) -> str:
-    """A part that a trace does without is left out, as before there was such a part."""
-    fields, schema = fields_of(trace), 1
-    if trace.pieces:
-        schema = 2
-    else:
+    """What a schema had no place for is left out, which a trace of that schema does without."""
+    fields, schema, costs = fields_of(trace), _lowest_schema(trace), trace.step_costs
+    if not trace.pieces:
         del fields["pieces"]
-    costs, pair = trace.step_costs, trace.pair
-    if costs is None or costs.whole:
-        fields["step_costs"] = costs and _older(costs, "samples", "interpolated", "bandwidth")
-    else:
-        fields["step_costs"], schema = _older(costs, "bandwidth"), 3
-    if pair.has_bodies or (costs is not None and costs.bandwidth is not None):
-        fields["step_costs"], schema = costs, SCHEMA
-    else:
-        fields["pair"] = _without_bodies(pair)
+    if schema < _BODIES:
+        fields["pair"] = _without_bodies(trace.pair)
+    if costs is not None:
+        fields["step_costs"] = _older(costs, *_costs_after(schema))
     return to_json({"schema": schema, "kind": KIND, **fields})
+
+
+def _lowest_schema(trace: Trace) -> int:
+    costs = trace.step_costs
+    if trace.baseline is not None or (costs is not None and costs.target_errors):
+        return SCHEMA
+    if trace.pair.has_bodies or (costs is not None and costs.bandwidth is not None):
+        return _BODIES
+    if costs is not None and not costs.whole:
+        return _CUT_SHORT
+    return _PIECES if trace.pieces else 1
+
+
+def _costs_after(schema: int) -> Iterator[str]:
+    """Fields of step costs that the schema did not know."""
+    if schema < _CUT_SHORT:
+        yield from ("samples", "interpolated")
+    if schema < _BODIES:
+        yield "bandwidth"
+    if schema < SCHEMA:
+        yield from ("draft_errors", "target_errors")
 
 
 def _without_bodies(pair: PairInfo) -> dict[str, object]:
@@ -63,12 +82,19 @@ def trace_from_record(record: object, source: str = "The trace") -> Trace:
         refuse(f"{source} is not a specviz trace.")
     fields = cast("dict[str, object]", record)
     _check_schema(fields.get("schema"), source)
+    values = {name: fields[name] for name in fields.keys() - {"schema", "kind"}}
     try:
-        return fit_to_type(
-            {name: fields[name] for name in fields.keys() - {"schema", "kind"}}, Trace
-        )
+        return _fitted(values)
     except MisfitError as misfit:
         raise damaged(source, str(misfit)) from None
+
+
+def _fitted(values: dict[str, object]) -> Trace:
+    timed = values.get("baseline")
+    if not isinstance(timed, dict) or "blocks" not in timed:
+        return fit_to_type(values, Trace)
+    trace = fit_to_type(values | {"baseline": None}, Trace)
+    return replace(trace, baseline=baseline_of_blocks(cast("object", timed), trace))
 
 
 def save_trace(trace: Trace, path: str | Path) -> None:

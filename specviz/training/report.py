@@ -16,7 +16,8 @@ from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from specviz.engine import Pair, load_pair, speculate
-from specviz.measure.measured_run import measured_run
+from specviz.measure.measured_run import finish, measured_run
+from specviz.measure.step_costs import step_costs
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
@@ -80,10 +81,8 @@ def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
 
 def record_first_trace(pair: Pair) -> Any:
     """The run that the dashboard shows before a model is loaded: default settings, seed 0."""
-    run = measured_run(pair, read_presets()[0].text, RunConfig())
-    for _ in run:
-        pass
-    return run.trace()
+    step_costs(pair, RunConfig())  # a forecast needs them before the run
+    return finish(measured_run(pair, read_presets()[0].text, RunConfig()))
 
 
 def _by_source(folder: Path, sources: dict[str, Source]) -> tuple[SourceFigures, ...]:
@@ -133,10 +132,8 @@ def _runs_of(pair: Pair, kind: str, config: RunConfig) -> list[Metrics]:
     settings = replace(config, ignore_eos=True)
     results: list[Metrics] = []
     for prompt in prompts:
-        run = measured_run(pair, prompt, settings, baseline=False)
-        for _ in run:
-            pass
-        results.append(metrics(run.trace()))
+        run = finish(measured_run(pair, prompt, settings, baseline=False))
+        results.append(metrics(run))
     return results
 
 

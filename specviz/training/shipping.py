@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from specviz import ASSETS
-from specviz.engine import load_pair
+from specviz.engine import Pair, load_pair
+from specviz.measure.forecast import SHIPPED as ACCEPTANCE
+from specviz.measure.forecast import measure_for_shipping
 from specviz.record.pairs import PairSpec
 from specviz.store import save_trace
+from specviz.store.files import to_json
 from specviz.training.card import draft_card, target_card
 from specviz.training.corpus import Source
 from specviz.training.recipe import Recipe
@@ -36,4 +40,11 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
     report = measure_report(SHIPPED, sources)
     (SHIPPED / "target" / "README.md").write_text(target_card(recipe, report), encoding="utf-8")
     (SHIPPED / "draft" / "README.md").write_text(draft_card(recipe, report), encoding="utf-8")
-    save_trace(record_first_trace(load_pair(PairSpec())), FIRST_TRACE)
+    pair = load_pair(PairSpec())
+    ship_acceptance(pair)
+    save_trace(record_first_trace(pair), FIRST_TRACE)
+
+
+def ship_acceptance(pair: Pair) -> None:
+    """Write down the pair's acceptance on the presets, which forecasts rest on."""
+    ACCEPTANCE.write_text(to_json(asdict(measure_for_shipping(pair))) + "\n", encoding="utf-8")

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from specviz.record.pairs import PairSpec, Progress, Tell
-from specviz.record.trace import Prompt, Round, Trace
-from tests.traces import make_baseline, make_trace
+from specviz.record.trace import Baseline, Prompt, Round, Trace
+from tests.traces import Passes, make_trace, timed
 
 
 class FakeRun:
     """Yields the rounds of a given trace, and notes what it was asked for."""
 
-    def __init__(self, ready: Trace, *, baseline: bool) -> None:
+    def __init__(self, ready: Trace, *, baseline: bool, measures: bool) -> None:
         self.ready = ready
         self.baseline = baseline
+        self.measures = measures
+        self.timing: Baseline | None = None
         self.stopped = False
         self.seen: list[Round] = []
         self.before_round: Callable[[int], None] = lambda _index: None
@@ -46,14 +48,22 @@ class FakeRun:
         text = "".join(f" w{token}" for entry in rounds for token in entry.emitted)
         finish = "stopped" if self.stopped else self.ready.finish
         bare = replace(self.ready, rounds=rounds, text=text, finish=finish)
+        return replace(bare, baseline=self.timing)
+
+    def timed(self) -> Iterator[Baseline]:
         if self.stopped or not self.baseline:
-            return bare
+            return
         self.before_baseline()
-        tokens = [0.01] * len(bare.token_ids)
-        return replace(
-            bare,
-            baseline=make_baseline(target=[tokens] * 2, speculative=[[0.02] * len(rounds)] * 2),
-        )
+        tokens = [0.01] * len(self.ready.token_ids)
+        passes = Passes(target=[tokens] * 2, speculative=[[0.02] * len(self.seen)] * 2)
+        self.timing = timed(self.ready, passes).baseline
+        assert self.timing is not None
+        yield self.timing
+
+    def complete_costs(self, tell: Tell | None = None) -> None:
+        for tenth in range(3 * self.measures):
+            assert tell is not None
+            tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))
 
 
 class FakeEngine:
@@ -62,7 +72,7 @@ class FakeEngine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: dict[str, Any] = {}
         self.fails: Exception | None = None
-        self.measures = False  # step costs, before the run
+        self.measures = False  # step costs, after the run
         self.prepare: Callable[[FakeRun], None] = lambda _run: None
         engine, measured = ModuleType("specviz.engine"), ModuleType("specviz.measure.measured_run")
         engine.__dict__["load_pair"] = self.load_pair
@@ -84,15 +94,15 @@ class FakeEngine:
         config: Any,
         *,
         baseline: bool,
+        budget: float | None,
         fresh_costs: bool,
         tell: Tell,
     ) -> FakeRun:
-        for tenth in range(3 * self.measures):
-            tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))
+        del tell
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
-        self.asked |= {"fresh_costs": fresh_costs}
+        self.asked |= {"fresh_costs": fresh_costs, "budget": budget}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)
-        run = FakeRun(ready, baseline=baseline)
+        run = FakeRun(ready, baseline=baseline, measures=self.measures)
         self.prepare(run)
         return run
 

@@ -71,6 +71,25 @@ def test_a_lane_fails_below_its_share_of_what_was_saved(
     assert (passing.failed, passing.record["fail_below"]) == (False, 0.9)
 
 
+@pytest.mark.parametrize(
+    ("high", "failed", "words"),
+    [
+        (1.0, True, "ratio 0.909 (0.909 to 0.909): below 0.95"),
+        (1.2, False, "ratio 0.909 (0.758 to 1.091): too close to call at 0.95"),
+    ],
+)
+def test_a_lane_fails_only_if_its_interval_lies_below(
+    record: Record, save: Callable[[object], str], high: float, failed: bool, words: str
+) -> None:
+    """Here the saved comparison was certain, and the present one knows its ratio by this factor."""
+    before, now = deepcopy(record), deepcopy(record)
+    before["lanes"][0]["medians"]["speedup"] *= 1.1
+    now["lanes"][0]["intervals"]["speedup"] |= {"low": 1 / high, "high": high}
+    checked = check_regression(now, allowed("--against", save(before)))
+    assert checked.failed is failed
+    assert words in checked.lines[0]
+
+
 def test_another_machine_is_told(record: Record, save: Callable[[object], str]) -> None:
     before = deepcopy(record)
     before["lanes"][1]["environment"]["cpu"] = "another"

@@ -30,7 +30,6 @@ METRICS = {
     "alpha_expected", "draft_acceptance_rate", "tau", "alpha_by_position", "c", "v",
     "tokens_per_second", "baseline_tokens_per_second", "speedup_observed",
     "speedup_end_to_end", "speedup_ideal", "speedup_accounted", "speedup_forecast", "ttft_ms",
-    "noisy",
 }  # fmt: skip
 
 Record = dict[str, Any]

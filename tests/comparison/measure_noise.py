@@ -39,7 +39,6 @@ def measure() -> dict[str, Any]:
         "environment": dataclasses.asdict(runs[0].trace.environment),
         "cores": os.cpu_count(),
         "load_average": {"before": load, "after": os.getloadavg()},
-        "noisy_runs": sum(metrics(run.trace).noisy is True for run in runs),
         "residuals": [
             [[residuals[lane, item, seed] for lane in (0, 1)] for seed in range(SEEDS)]
             for item in range(len(plan.items))

@@ -10,7 +10,7 @@ from specviz.comparison import LaneRun
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, StepCosts, Trace
-from tests.traces import make_baseline, make_trace
+from tests.traces import Passes, make_trace, timed
 
 STEP = 0.01  # seconds of the target alone a token
 
@@ -27,17 +27,20 @@ def run_of(
     *,
     rounds: Sequence[str] = ("aa", "ar", "rd"),
     seconds: float = 0.02,
+    step: float = STEP,
     drift: float = 0.0,
+    wobble: float = 0.0,
     memory: int | None = 100,
     **fields: Any,
 ) -> LaneRun:
-    """``seconds`` is the time of a round; of the two blocks of a lane the second drifts."""
+    """``seconds`` is the time of a round; of the two passes of a lane the second drifts, and of the
+    speculative one also by the wobble."""
     trace = make_trace(rounds, config=job.config(plan), **fields)
-    blocks = make_baseline(
-        target=([STEP] * len(trace.token_ids), [STEP * (1 + drift)] * len(trace.token_ids)),
-        speculative=([seconds] * len(rounds), [seconds * (1 + drift)] * len(rounds)),
+    passes = Passes(
+        target=([step] * len(trace.token_ids), [step * (1 + drift)] * len(trace.token_ids)),
+        speculative=([seconds] * len(rounds), [seconds * (1 + drift + wobble)] * len(rounds)),
     )
-    whole = replace(trace, baseline=blocks if plan.baseline else None)
+    whole = timed(trace, passes) if plan.baseline else trace
     return LaneRun(job=job, trace=whole, memory_bytes=memory)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from specviz.comparison import Comparison, LaneRun, compare, comparison_to_json,
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
+from specviz.theory.student import t_quantile
 from tests.comparison.synthetic import costs, make_plan, run_of, runs_of, with_target
 
 WOBBLE = (1.0, 1.01, 0.99)
@@ -31,7 +33,7 @@ def compared(*seconds: float, **settings: Any) -> Comparison:
 def test_every_figure_has_its_median_and_spread() -> None:
     found = compared(0.02, 0.03)
     lane = found.lanes[0]
-    assert (lane.label, lane.count, lane.noisy) == ("γ 2", 3, 0)
+    assert (lane.label, lane.count) == ("γ 2", 3)
     assert lane.tokens_per_second is not None
     # Six tokens in three rounds: 2 accepted and a bonus, 1 and 0 accepted and a recovered one.
     assert lane.tokens_per_second.median == pytest.approx(6 / 0.06)
@@ -57,27 +59,57 @@ def test_the_faster_lane_is_named_with_its_interval() -> None:
     assert verdict.text.startswith("γ 3 is faster by 50.0 % (")
     assert "over 3 seeds" in verdict.text
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
-    assert "γ 2 is slower than the target alone (0.67 times, 0.65–0.68)." in verdict.text
+    said = "γ 2: slower than the target alone: 0.67 (0.65 to 0.68, over 3 seeds)."
+    assert said in verdict.text
 
 
 def test_lanes_alike_show_no_difference() -> None:
     verdict = compared(0.02, 0.02).verdict
     assert verdict.winner is None
-    assert verdict.text.startswith("No difference that these runs can show: ")
-    assert "no difference from the target alone" in verdict.text
+    assert verdict.text.startswith("γ 2: as fast as γ 3 (0.96 to 1.04 times, over 3 seeds).")
+    assert "γ 3: as fast as the target alone (" in verdict.text
     assert "would narrow this" not in verdict.text
     few = compared(0.02, 0.02, repeats=2).verdict
     assert ". More repeats would narrow this. " in few.text
     assert "over 2 seeds" in few.text
 
 
-def test_one_repeat_gives_no_interval_and_no_verdict() -> None:
-    found = compared(0.03, 0.02, repeats=1)
-    assert found.verdict.winner is None
-    assert found.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")
-    assert found.verdict.ratios[1, 0].low is None
-    assert found.lanes[0].speedup_ratio is not None
-    assert found.lanes[0].speedup_ratio.low is None
+def test_one_repeat_has_the_interval_of_its_timing() -> None:
+    plan = make_plan(2, 3, repeats=1)
+    found = compare(
+        plan, runs_of(plan, lambda job: {"seconds": (0.03, 0.02)[job.lane], "wobble": 0.01})
+    )
+    own = found.lanes[0].speedup_ratio
+    assert own is not None
+    assert own.low is not None
+    assert own.high is not None
+    assert (own.over, own.count) == ("timing", 1)
+    lead = found.verdict.ratios[1, 0]
+    assert lead.low is not None
+    assert lead.over == "timing"
+    error = math.log(own.high / own.low) / 2
+    assert math.log(lead.value / lead.low) == pytest.approx(math.hypot(error, error))
+    assert found.verdict.winner == 1
+    assert found.verdict.text.startswith("γ 3 is faster by ")
+    assert "one text each, 1 timed pair)" in found.verdict.text
+    bare = compared(0.03, 0.02, repeats=1, baseline=False)
+    assert bare.verdict.winner is None
+    assert bare.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")
+
+
+def test_of_three_lanes_every_interval_is_widened() -> None:
+    """So that all three hold together with 95 % confidence."""
+    two, three = compared(0.03, 0.02), compared(0.03, 0.02, 0.04)
+    one, other = two.ratios[1, 0], three.ratios[1, 0]
+    assert one.low is not None
+    assert other.low is not None
+    assert other.low < one.low
+    quantiles = t_quantile(1 - 0.025 / 3, 2) / t_quantile(0.975, 2)
+    assert math.log(other.value / other.low) == pytest.approx(
+        quantiles * math.log(one.value / one.low)
+    )
+    assert "Intervals between lanes are widened, since 3 of them" in three.verdict.text
+    assert "widened" not in two.verdict.text
 
 
 def test_one_pair_of_runs_is_not_one_run_of_each_lane() -> None:
@@ -115,11 +147,22 @@ def test_of_two_runs_for_one_job_the_last_counts() -> None:
     assert found.lanes[0].tokens_per_second.low == pytest.approx(100)
 
 
-def test_noisy_runs_are_counted_and_said() -> None:
+def test_a_machine_that_drifts_from_run_to_run_does_not_matter() -> None:
+    """Each run is held against its own target alone: here all of them take longer and longer."""
     plan = make_plan(2, 8)
-    found = compare(plan, runs_of(plan, lambda job: {"drift": 0.1 if job.repeat else 0.0}))
-    assert [lane.noisy for lane in found.lanes] == [2, 2]
-    assert "In 4 of 6 runs the machine was noisy" in found.verdict.text
+    found = compare(
+        plan,
+        runs_of(
+            plan,
+            lambda job: {
+                "seconds": (0.02, 0.0202)[job.lane] * (1 + job.repeat + job.lane),
+                "step": 0.01 * (1 + job.repeat + job.lane),
+            },
+        ),
+    )
+    lead = found.ratios[0, 1]
+    assert (lead.low, lead.value, lead.high) == pytest.approx((1.01, 1.01, 1.01))
+    assert found.verdict.winner == 0
 
 
 def test_without_the_target_alone_that_is_said() -> None:

@@ -11,11 +11,9 @@ import torch
 from scipy import stats
 
 from specviz.engine import Pair, decode_plainly
-from specviz.engine.decoding.plain_decoding import forced_seconds
 from specviz.engine.model.steps import LibraryStep
 from specviz.record.trace import RunConfig
 from tests.engine.models import pair_of, tiny_model
-from tests.engine.spies import watch
 
 PROMPT = (5, 17, 101, 42, 9)
 
@@ -70,33 +68,6 @@ def test_plain_sampling_has_the_law_of_the_target() -> None:
         law = pair.target(torch.tensor([[3, 1, 4]])).logits[0, -1].double().softmax(-1).numpy()
     counts = np.bincount(first, minlength=7)
     assert stats.chisquare(counts, law * 2_000).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("prompt", [PROMPT, (7,)])
-@pytest.mark.parametrize("count", [1, 2, 30])
-def test_forced_decoding_takes_a_step_for_each_token(
-    pair: Pair, prompt: tuple[int, ...], count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    emitted = list(decode_plainly(pair, prompt, config(temperature=1.0, max_new_tokens=count)))
-    notes = watch(monkeypatch)
-    prefill, seconds = forced_seconds(pair, prompt, emitted, config(temperature=1.0))
-    assert len(seconds) == count
-    assert all(0.0 < step < 1.0 for step in (prefill, *seconds))
-    (target,) = notes.targets
-    assert target.held == [*prompt, *emitted[:-1]]
-    assert [feed.fed for feed in target.feeds[-count:]] == [
-        (token,) for token in (prompt[-1], *emitted[:-1])
-    ]
-
-
-def test_forced_decoding_at_the_end_of_the_context() -> None:
-    """Learned positions: a warm-up step beyond the last one would be an error."""
-    short = pair_of(tiny_model("gpt2", n_positions=16), None, max_context=16)
-    for length in (13, 14, 15):
-        prompt = tuple(range(1, length + 1))
-        emitted = list(decode_plainly(short, prompt, config()))
-        _, seconds = forced_seconds(short, prompt, emitted, config())
-        assert len(seconds) == len(emitted) == 16 - length
 
 
 def test_a_step_broken_off_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

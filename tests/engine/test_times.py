@@ -13,7 +13,8 @@ import torch
 from specviz.engine.decoding import costs
 from specviz.engine.decoding.clock import EventClock
 from specviz.engine.decoding.costs import measure_step_costs
-from specviz.engine.decoding.plain_decoding import PlainLane, forced_seconds
+from specviz.engine.decoding.plain_decoding import PlainLane
+from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import Uniforms
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.text import TokenTable
@@ -39,9 +40,9 @@ def times(*, record: bool = False) -> list[RoundTimes]:
 def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Uniforms, "of_round", slowed(Uniforms.of_round))
     assert all(each.draft >= SLOW > each.verify for each in times())
-    pair = llama_pair("lean")
-    _, alone = forced_seconds(pair, PROMPT, (1, 2, 3), config())
-    assert all(step >= SLOW for step in alone)
+    pair, settings = llama_pair("lean"), config(gamma=2, max_new_tokens=8)
+    retracing = Retracing(pair, PROMPT, settings, play(pair, settings))
+    assert all(step >= SLOW for step in retracing.alone(0, 2))
 
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:

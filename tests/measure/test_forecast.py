@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.engine import decode_plainly
+from specviz.engine import decode_plainly, load_pair
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import (
     Profile,
     TextOdds,
     forecast,
+    make_outlook,
     measure_profile,
     profile_key,
     stored_profile,
 )
+from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig, StepCosts
-from tests.traces import make_costs
+from specviz.store import save_value
+from tests.traces import make_costs, make_prompt, make_trace
 
 GAMMA_2 = RunConfig(gamma=2, max_new_tokens=64)
 # Draft 1 ms for a token and 2 ms for two; target 10 ms, and 1 ms for each token more.
@@ -172,3 +175,36 @@ def test_the_key_tells_apart_what_is_accepted_differently(pair: Pair) -> None:
         *(profile_key(replace(pair, info=info), config, "story") for info in others),
     ]
     assert len(set(keys)) == len(keys)
+
+
+def test_the_shipped_pair_comes_with_its_acceptance_on_the_presets(empty_home: Path) -> None:
+    """On an empty data folder; measured anew, one of them is the same."""
+    embedded = load_pair(PairSpec(threads=1))
+    for kind in {preset.kind for preset in read_presets()}:
+        for temperature in (0.0, RunConfig().temperature):
+            config = RunConfig(temperature=temperature)
+            shipped = stored_profile(embedded, config, kind)
+            assert shipped is not None, (kind, temperature)
+            assert shipped.kind == kind
+            assert all(0 <= odds <= 1 + 1e-6 for text in shipped.texts for odds in text.odds)
+    greedy = RunConfig(temperature=0.0)
+    shipped = stored_profile(embedded, greedy, "dialogue")
+    measured = measure_profile(embedded, greedy, "dialogue")
+    assert shipped is not None
+    for one, other in zip(shipped.texts, measured.texts, strict=True):
+        assert one.prompt == other.prompt
+        assert one.odds == pytest.approx(other.odds, abs=1e-3)
+
+
+def test_without_step_costs_an_outlook_has_no_speedups(pair: Pair, empty_home: Path) -> None:
+    record = make_trace(prompt=replace(make_prompt(), text="mine"), config=GAMMA_2)
+    made = profile(("a", [0.5] * 40))
+    assert save_value("acceptance", profile_key(pair, GAMMA_2, "story"), made)
+    bare, whole = make_outlook(pair, record), make_outlook(pair, replace(record, step_costs=FLAT))
+    assert bare is not None
+    assert whole is not None
+    assert (bare.speedups, len(whole.speedups)) == ((), 16)
+    assert bare.taus == whole.taus
+    assert bare.alpha == pytest.approx(0.5, abs=0.02)
+    assert bare.tau(2) == bare.taus[1]
+    assert bare.tau(99) is None

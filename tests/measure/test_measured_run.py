@@ -11,7 +11,8 @@ import pytest
 
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import measure_profile
-from specviz.measure.measured_run import measured_run, undisturbed
+from specviz.measure.measured_run import finish, measured_run
+from specviz.measure.slice_timing import undisturbed
 from specviz.measure.step_costs import step_costs
 from specviz.record.metrics import metrics
 from specviz.record.prompts import read_presets
@@ -24,26 +25,43 @@ STORIES = [preset.text for preset in read_presets() if preset.kind == "story"]
 
 
 def run_through(pair: Pair, prompt: str, config: RunConfig, *, baseline: bool = True) -> Trace:
-    run = measured_run(pair, prompt, config, baseline=baseline)
-    for _ in run:
-        pass
-    return run.trace()
+    return finish(measured_run(pair, prompt, config, baseline=baseline))
 
 
-def test_step_costs_are_measured_again_only_if_asked(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+def test_step_costs_are_measured_after_the_run_or_before_it_if_asked(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[bool] = []
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    done: list[str] = []
 
-    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool, tell: object) -> StepCosts:
-        asked.append(fresh)
+    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool = False, tell: object) -> StepCosts:
+        done.append("fresh" if fresh else "missing")
         return make_costs()
 
     monkeypatch.setattr("specviz.measure.measured_run.step_costs", noted)
-    for wanted in (False, True):
-        measured_run(pair, STORIES[0], CONFIG, fresh_costs=wanted)
-    measured_run(pair, STORIES[0], CONFIG)
-    assert asked == [False, True, False]
+    run = measured_run(pair, STORIES[0], CONFIG)
+    tuple(run)
+    assert (done, run.trace().step_costs) == ([], None)
+    run.complete_costs()
+    run.complete_costs()
+    assert (done, run.trace().step_costs) == (["missing"], make_costs())
+    measured_run(pair, STORIES[0], CONFIG, fresh_costs=True)
+    assert done == ["missing", "fresh"]
+    stopped = measured_run(pair, STORIES[0], CONFIG)
+    next(stopped)
+    stopped.stop()
+    assert finish(stopped).step_costs is None
+
+
+def test_a_run_begun_without_a_forecast_keeps_none(pair: Pair, empty_home: Path) -> None:
+    """Costs that come after it, and acceptance that is known by then, do not make one."""
+    greedy = replace(CONFIG, temperature=0.0)
+    run = measured_run(pair, STORIES[0], greedy, baseline=False)
+    measure_profile(pair, greedy, "story")
+    trace = finish(run)
+    assert trace.step_costs is not None
+    assert trace.forecast is None
+    assert finish(measured_run(pair, STORIES[0], greedy, baseline=False)).forecast is not None
 
 
 @pytest.mark.parametrize("step", ["lean", "library"])
@@ -54,19 +72,19 @@ def test_the_target_alone_stands_round_the_run_repeated(
     assert chosen.info.target.step == step
     trace = run_through(chosen, STORIES[0], CONFIG)
     assert trace.baseline is not None
-    blocks = trace.baseline.blocks
-    assert [block.lane for block in blocks] == ["target", "speculative", "speculative", "target"]
-    sizes = {"target": 24, "speculative": len(trace.rounds)}
     assert len(trace.token_ids) == 24
-    for block in blocks:
-        assert len(block.seconds) == sizes[block.lane]
-        assert all(seconds > 0 for seconds in block.seconds)
+    assert len(trace.baseline.slices) >= 2
+    for each in trace.baseline.slices:
+        assert 0 <= each.first < each.last <= len(trace.rounds)
+        assert len(each.target) == len(each.speculative) == 2
+        assert all(seconds > 0 for seconds in (*each.target, *each.speculative))
     assert trace.baseline.prefill > 0
 
 
 def test_the_trace_is_what_was_yielded(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     yielded = tuple(run)
+    run.complete_costs()
     trace = run.trace()
     assert trace.rounds == yielded
     assert len(yielded) > 3
@@ -121,6 +139,7 @@ def test_the_target_alone_can_be_left_out(pair: Pair) -> None:
 
 def test_a_forecast_is_made_before_the_run_from_other_texts(pair: Pair, empty_home: Path) -> None:
     greedy = replace(CONFIG, temperature=0.0)
+    step_costs(pair, greedy)
     profile = measure_profile(pair, greedy, "story")
     long = [text for text in profile.texts if len(text.odds) > greedy.gamma]
     run = measured_run(pair, STORIES[0], greedy)
@@ -164,7 +183,7 @@ def test_every_figure_is_there_and_the_file_reads_back_equal(
     assert all(value is not None and math.isfinite(value) and value > 0 for value in known)
     assert figures.c is not None
     assert (figures.c > 0) == (drafter == "model")
-    assert figures.noisy is not None
+    assert figures.speedup_low is not None
     save_trace(trace, tmp_path / "trace.json")
     assert load_trace(tmp_path / "trace.json") == trace
 

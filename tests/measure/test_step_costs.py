@@ -6,6 +6,8 @@ Two measurements never agree to the last bit, so an equal table is one that was 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -16,7 +18,7 @@ import pytest
 from specviz.engine.decoding.costs import MAX_TOKENS, measure_step_costs
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import profile_key
-from specviz.measure.step_costs import costs_key, step_costs
+from specviz.measure.step_costs import costs_key, mend_step_costs, step_costs, stored_costs
 from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import load_value, save_value
@@ -197,3 +199,35 @@ def test_a_table_remembers_that_its_machine_was_noisy() -> None:
     assert (quiet.noisy, noisy.noisy) == (False, True)
     assert save_value("step-costs", "some key", noisy)
     assert load_value("step-costs", "some key", StepCosts) == noisy
+
+
+def test_costs_measured_busy_are_mended_and_the_better_table_is_kept(
+    pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most three times; one that was broken off does not count."""
+    config, key = RunConfig(), costs_key(pair, RunConfig())
+    made: list[float] = []
+    drifts = [0.4, 0.2, 0.3]
+
+    def measured(*_: object, **__: object) -> StepCosts:
+        if len(made) == 1 and not broken:
+            broken.append(True)
+            raise KeyboardInterrupt
+        made.append(drifts[len(made)])
+        return replace(make_costs(), drift=made[-1])
+
+    broken: list[bool] = []
+    monkeypatch.setattr("specviz.engine.decoding.costs.measure_step_costs", measured)
+    tries = Counter[str]()
+    kept: list[float] = []
+    for _ in range(6):
+        with suppress(KeyboardInterrupt):
+            mend_step_costs(pair, config, tries)
+        found = stored_costs(pair, config)
+        assert found is not None
+        kept.append(found.drift)
+    assert made == drifts
+    assert kept == [0.4, 0.4, 0.2, 0.2, 0.2, 0.2]
+    assert save_value("step-costs", key, make_costs())
+    mend_step_costs(pair, config, Counter())
+    assert made == drifts  # nothing to mend

@@ -37,7 +37,10 @@ BODY = BodyInfo(
 
 def judged(*, v: float | None = 1.1, share: float | None = 0.8) -> tuple[Trace, Metrics]:
     trace = with_bodies(full_trace(), target=BODY)
-    figures = replace(metrics(trace), speedup_observed=3.1, v=v, bandwidth_share=share)
+    figures = replace(
+        metrics(trace), speedup_observed=3.1, speedup_low=3.0, speedup_high=3.2, v=v,
+        bandwidth_share=share,
+    )  # fmt: skip
     return trace, figures
 
 
@@ -55,6 +58,12 @@ def test_both_speedups_stand_side_by_side() -> None:
         "cost; the acceptance is the small pair's. A really larger target usually agrees less with "
         "such a draft."
     )
+
+
+def test_a_speedup_known_only_roughly_is_told_as_its_interval() -> None:
+    trace, figures = judged()
+    _, told = body_sentences(trace, replace(figures, speedup_low=2.0, speedup_high=4.8), None)
+    assert told.startswith("With a body of 88 M: 2.00 to 4.80 times. ")
 
 
 def test_what_was_not_measured_is_not_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,13 @@ import pytest
 
 from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.speedup_words import speedup_sentence
-from specviz.record.trace import Baseline, Block, Forecast, RunConfig
+from specviz.record.trace import Baseline, Forecast, RunConfig
 from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
-from tests.traces import make_baseline, make_costs, make_round, make_trace
+from tests.traces import Passes, make_costs, make_round, make_trace
 
 NEEDS_BASELINE = (
     "baseline_tokens_per_second", "speedup_observed", "speedup_end_to_end", "baseline_ttft_ms",
-    "noisy", "drift",
+    "speedup_low", "speedup_high",
 )  # fmt: skip
 NEEDS_COSTS = ("gamma", "c", "v", "speedup_ideal", "speedup_accounted")
 
@@ -73,9 +74,13 @@ def test_wasted_share(figures: Metrics) -> None:
     assert figures.wasted_share == close((1 + 0 + 3) / (15 + 15 + 15))
 
 
-def test_drift_is_that_of_the_worse_lane(figures: Metrics) -> None:
-    assert figures.drift == close(47 / 46 - 1)
-    assert figures.noisy is False
+def test_the_interval_of_a_single_slice_is_that_of_its_halves(figures: Metrics) -> None:
+    low, high = figures.speedup_low, figures.speedup_high
+    assert low is not None
+    assert high is not None
+    apart = math.log((0.0800 / 0.046) / (0.0816 / 0.047))
+    assert math.log(high / low) == pytest.approx(12.706 * apart, rel=1e-3)
+    assert (figures.speedup_pairs, figures.speedup_pairs_needed) == (1, None)
 
 
 def test_forecast_is_only_passed_on() -> None:
@@ -113,8 +118,8 @@ def test_a_table_too_short_for_gamma_gives_no_v() -> None:
 @pytest.mark.parametrize("config", [RunConfig(gamma=3), LOOKUP], ids=["model", "lookup"])
 def test_nothing_is_known_of_no_whole_round(rounds: tuple[Any, ...], config: RunConfig) -> None:
     count = len(rounds)
-    blocks = make_baseline(target=([0.1] * count,) * 2, speculative=([0.1] * count,) * 2)
-    trace = make_trace(rounds, config=config, step_costs=make_costs(), baseline=blocks)
+    passes = Passes(target=([0.1] * count,) * 2, speculative=([0.1] * count,) * 2)
+    trace = make_trace(rounds, config=config, step_costs=make_costs(), baseline=passes)
     figures = metrics(trace)
     unknown = ("tau", "tokens_per_second", "wasted_share", *NEEDS_COSTS, *NEEDS_BASELINE)
     assert {name: getattr(figures, name) for name in unknown} == dict.fromkeys(unknown)
@@ -122,7 +127,7 @@ def test_nothing_is_known_of_no_whole_round(rounds: tuple[Any, ...], config: Run
     assert (figures.alpha_observed is None) == (count == 0)
     assert (figures.ttft_ms is None) == (count == 0)
     assert figures.intervals.prompt is None
-    assert speedup_sentence(figures, trace) == "No whole round was timed, so no verdict."
+    assert speedup_sentence(figures, trace) == "No whole round was timed, so no speedup is known."
     json.dumps(figures.as_dict(), allow_nan=False)
 
 
@@ -170,54 +175,35 @@ def test_prompt_lookup_that_never_drafted() -> None:
     assert (figures.speedup_accounted, figures.wasted_share) == (1.0, 0.0)
 
 
-# Noise
+# Timing
 
 
-def timed(plain: tuple[float, ...], spec: tuple[float, ...]) -> Metrics:
-    """One round of three tokens; seconds a token, and a round, of every block."""
-    baseline = make_baseline(
-        target=[[seconds] * 3 for seconds in plain], speculative=[[each] for each in spec]
-    )
-    return metrics(make_trace(["aar"], baseline=baseline))
-
-
-def test_noise_in_either_lane() -> None:
-    for figures in (timed((0.01, 0.0109), (0.02, 0.02)), timed((0.01, 0.01), (0.0218, 0.02))):
-        assert figures.drift == close(0.09)
-        assert figures.noisy is True
-        assert figures.speedup_observed is not None
-
-
-def test_noise_up_to_the_limit_is_none() -> None:
-    assert timed((0.01, 0.010499), (0.02, 0.02)).noisy is False
-    assert timed((0.01, 0.010501), (0.02, 0.02)).noisy is True
-
-
-@pytest.mark.parametrize(
-    ("plain", "spec"), [((0.01,), (0.02, 0.02)), ((0.01, 0.01), ()), ((0.0, 0.0), (0.0, 0.0))]
-)
-def test_noise_is_unknown_without_two_blocks_a_lane(
+@pytest.mark.parametrize(("plain", "spec"), [((0.01,), (0.02,)), ((0.0, 0.0), (0.0, 0.0))])
+def test_no_interval_without_two_passes_a_lane(
     plain: tuple[float, ...], spec: tuple[float, ...]
 ) -> None:
-    figures = timed(plain, spec)
-    assert (figures.drift, figures.noisy) == (None, None)
+    passes = Passes(target=[[each] * 3 for each in plain], speculative=[[each] for each in spec])
+    figures = metrics(make_trace(["aar"], baseline=passes))
+    assert (figures.speedup_low, figures.speedup_high) == (None, None)
+    assert (figures.speedup_observed is not None) == (len(plain) == len(spec) == 1)
 
 
-def test_a_baseline_without_blocks() -> None:
-    trace = make_trace(baseline=Baseline(blocks=(), prefill=0.1))
+def test_a_baseline_without_slices() -> None:
+    trace = make_trace(baseline=Baseline(slices=(), prefill=0.1))
     figures = metrics(trace)
     assert [getattr(figures, name) for name in NEEDS_BASELINE] == [None] * 6
     assert figures.tokens_per_second is not None
 
 
-def test_lanes_are_told_by_name_not_by_order() -> None:
-    spec, plain = (
-        Block(lane="speculative", seconds=(0.02,)),
-        Block(lane="target", seconds=(0.01,) * 3),
-    )
-    blocks = (spec, spec, plain, plain)
-    figures = metrics(make_trace(["aar"], baseline=Baseline(blocks=blocks, prefill=0.0)))
-    assert figures.speedup_observed == close(1.5)
+def test_a_figure_of_costs_is_as_uncertain_as_they_are() -> None:
+    known = replace(make_costs(), draft_errors=(0.03, 0.5, 0.03), target_errors=(0.04,) * 17)
+    figures = metrics(make_trace(step_costs=known))
+    assert figures.c_error == close(0.05)
+    assert figures.v_error == close(math.hypot(0.04, 0.04))
+    drafting, verifying = 3 * 0.001, 0.013
+    round_error = math.hypot(drafting * 0.03, verifying * 0.04) / (drafting + verifying)
+    assert figures.round_cost_error == close(math.hypot(round_error, 0.04))
+    assert metrics(make_trace(step_costs=make_costs())).v_error is None
 
 
 def test_the_parts_are_those_that_the_figures_were_made_of(figures: Metrics) -> None:

@@ -1,14 +1,15 @@
-"""The speedup in words: faster, as fast, slower and why, or no verdict at all."""
+"""The speedup in words: as sure as its interval, slower and why, and alarms."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from specviz.record.metrics import Metrics, metrics
-from specviz.record.speedup_words import speedup_sentence
-from specviz.record.trace import Trace
+from specviz.record.speedup_words import alarm, speedup_sentence, timing_sentence
+from specviz.record.trace import Conditions, Trace
 from tests.paper_trace import paper_trace
 
 
@@ -18,27 +19,98 @@ def figures() -> Metrics:
 
 
 def said(figures: Metrics, trace: Trace | None = None) -> str:
-    return speedup_sentence(figures, trace or paper_trace())
+    """The answer, and why it is no surer."""
+    run = trace or paper_trace()
+    return " ".join([speedup_sentence(figures, run), timing_sentence(figures, run)]).rstrip()
 
 
-def test_sentences(figures: Metrics) -> None:
-    assert said(figures) == "1.74 times as fast as the target alone."
-    assert said(replace(figures, speedup_observed=1.04)) == (
-        "1.04 times as fast as the target alone."
-    )
-    assert said(replace(figures, speedup_observed=1.004)) == "As fast as the target alone."
-    noisy = replace(figures, noisy=True, drift=0.09)
-    assert said(noisy) == ("Noisy machine: blocks of the same work drift by 9.0 %, so no verdict.")
-    assert said(replace(figures, noisy=None, drift=None)) == (
-        "A lane was timed only once, so no verdict."
-    )
+def ranged(figures: Metrics, speed: float, low: float, high: float, **more: Any) -> Metrics:
+    return replace(
+        figures, speedup_observed=speed, speedup_low=low, speedup_high=high,
+        speedup_pairs=12, speedup_pairs_needed=12, **more,
+    )  # fmt: skip
+
+
+HERE = "on this text, on this machine"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ((1.43, 1.36, 1.5), f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE})."),
+        (
+            (1.9, 1.2, 3.0),
+            f"At least 1.20 times as fast as the target alone (1.20 to 3.00, {HERE}).",
+        ),
+        ((1.0, 0.97, 1.03), f"As fast as the target alone (0.97 to 1.03 times, {HERE})."),
+        (
+            (1.1, 0.9, 1.3),
+            "Between 0.90 and 1.30 times the speed of the target alone: too close to call on this "
+            "machine now (on this text).",
+        ),
+        ((1.02, 1.01, 1.03), f"As fast as the target alone (1.01 to 1.03 times, {HERE})."),
+    ],
+)
+def test_noise_widens_an_answer_and_never_withholds_it(
+    figures: Metrics, numbers: tuple[float, float, float], sentence: str
+) -> None:
+    assert said(ranged(figures, *numbers)) == sentence
+
+
+def test_what_is_not_known_is_said() -> None:
     alone = paper_trace(baseline=None)
     assert said(metrics(alone), alone) == "The target alone was not measured."
+    once = replace(metrics(paper_trace()), speedup_low=None, speedup_high=None)
+    assert said(once) == (
+        "1.74 times as fast as the target alone (timed once, so how sure that is cannot be said)."
+    )
+
+
+def test_so_far_and_when_the_time_was_over(figures: Metrics) -> None:
+    known = ranged(figures, 1.43, 1.36, 1.5)
+    short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
+    live = speedup_sentence(short, paper_trace(), so_far=True)
+    assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
+    over = "The time for timing was over before ± 5.0 % was reached: 9 pairs."
+    assert said(short).endswith(over)
+    assert said(replace(short, speedup_pairs_needed=None)).endswith(over)
+    assert over not in said(known)
+
+
+def test_a_close_call_names_what_could_be_seen_of_the_machine(figures: Metrics) -> None:
+    close_call = ranged(figures, 1.1, 0.9, 1.3)
+    baseline = paper_trace().baseline
+    assert baseline is not None
+
+    def cause(**seen: Any) -> str:
+        held = replace(baseline, conditions=Conditions(**seen))
+        return said(close_call, paper_trace(baseline=held)).partition("(on this text). ")[2]
+
+    assert cause(others=0.84, clock=0.5, on_battery=True) == (
+        "Meanwhile other processes took 84.0 % of the processors' time and the processor ran at "
+        "50.0 % of its highest clock and the machine ran on its battery."
+    )
+    assert cause(others=0.02, clock=0.99, on_battery=False) == ""
+    busy = replace(baseline, conditions=Conditions(others=0.84))
+    assert "Meanwhile" not in said(ranged(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
+
+
+def test_an_alarm_where_both_cannot_be_right(figures: Metrics) -> None:
+    sure = replace(figures, gamma=3, c=0.2, v=1.4, round_cost_error=0.05, speedup_accounted=1.3)
+    assert sure.speedup_limit == pytest.approx(2.0)
+    assert alarm(ranged(sure, 2.05, 2.0, 2.1)) == ""
+    assert alarm(ranged(sure, 2.3, 2.2, 2.4)).startswith(
+        "Measured 2.20 to 2.40 times, but no more than 2.10 times is possible at these step costs"
+    )
+    assert alarm(ranged(sure, 2.3, 1.9, 2.8)) == ""
+    assert "contradicts what was measured" in alarm(ranged(sure, 0.8, 0.7, 0.9))
+    assert alarm(ranged(sure, 0.95, 0.85, 1.05)) == ""
+    assert alarm(ranged(replace(sure, round_cost_error=None), 2.3, 2.2, 2.4)) == ""
 
 
 def test_sentences_when_slower(figures: Metrics) -> None:
-    slow = replace(figures, speedup_observed=0.82, gamma=8, c=0.15, v=1.05, tau=1.9)
-    start = "Slower than the target alone (0.82 times)"
+    slow = ranged(figures, 0.82, 0.75, 0.9, gamma=8, c=0.15, v=1.05, tau=1.9)
+    start = f"Slower than the target alone: 0.82 (0.75 to 0.90, {HERE})"
     assert said(slow) == (
         f"{start}, because drafting 8 tokens costs 1.20 target steps "
         "and only 1.90 tokens come out of a round."
@@ -55,3 +127,5 @@ def test_sentences_when_slower(figures: Metrics) -> None:
         f"{start}, though by their step costs the two models should gain: the rest is overhead."
     )
     assert said(replace(slow, c=None)) == f"{start}."
+    wide = ranged(slow, 0.7, 0.5, 0.9, c=None)
+    assert said(wide) == f"Slower than the target alone: at most 0.90 (0.50 to 0.90, {HERE})."

@@ -59,7 +59,7 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "a list": (b"[]", "is not a specviz trace"),
     "another object": (b'{"schema": 1}', "is not a specviz trace"),
     "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
-    "newer": (b'{"schema": 5, "kind": "specviz.trace"}', "written by a newer specviz"),
+    "newer": (b'{"schema": 6, "kind": "specviz.trace"}', "written by a newer specviz"),
     "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "no schema that specviz ever wrote"),
     "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "no schema"),
     "no schema": (b'{"kind": "specviz.trace"}', "no schema"),
@@ -150,9 +150,11 @@ BAD_FIELDS: dict[str, tuple[object, str]] = {
     "step_costs.target": ([], "step_costs is not a full table"),
     "step_costs.draft": ([[0.1]], "step_costs is not a full table"),
     "step_costs.target.0.0": (0, "step_costs has a cost not above 0"),
-    "baseline.blocks.1.seconds.0": (-0.1, "baseline has a time below 0"),
-    "baseline.blocks.0.seconds": ([0.1], "a timed block that does not fit its rounds"),
-    "baseline.blocks.1.lane": ("target", "a timed block that does not fit its rounds"),
+    "baseline.slices.0.target.1": (0, "baseline.slices[0] has a time not above 0"),
+    "baseline.slices.0.speculative": ([], "baseline.slices[0] has a lane that was not timed"),
+    "baseline.slices.0.target": ([0.1] * 3, "baseline.slices[0].target is too long a list"),
+    "baseline.slices.0.first": (2, "baseline.slices[0] has no rounds"),
+    "baseline.slices.0.last": (9, "a timed slice that does not fit its rounds"),
 }
 
 

@@ -48,16 +48,20 @@ def test_a_different_trace_is_not_equal() -> None:
 def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     store.save_trace(full_trace(), tmp_path / "run.json")
     record = json.loads((tmp_path / "run.json").read_bytes())
-    assert (record["schema"], record["kind"]) == (1, "specviz.trace")
+    assert (record["schema"], record["kind"]) == (5, "specviz.trace")
     assert record["rounds"][0]["candidates"][2]["verdict"] == "rejected"
     assert store.load_trace(tmp_path / "run.json") == full_trace()
 
 
+def untimed() -> Trace:
+    return replace(full_trace(), baseline=None)
+
+
 def test_pieces_of_characters_are_the_second_schema() -> None:
-    trace = replace(full_trace(), pieces={"128": "c3", "121": "bc"})
+    trace = replace(untimed(), pieces={"128": "c3", "121": "bc"})
     text = store.trace_to_json(trace)
     assert (json.loads(text)["schema"], store.trace_from_json(text)) == (2, trace)
-    assert "pieces" not in json.loads(store.trace_to_json(full_trace()))
+    assert "pieces" not in json.loads(store.trace_to_json(untimed()))
     with pytest.raises(TraceError, match="not bytes in hex"):
         store.trace_from_json(text.replace('"c3"', '"c"'))
 
@@ -65,7 +69,7 @@ def test_pieces_of_characters_are_the_second_schema() -> None:
 def test_step_costs_cut_short_are_the_third_schema() -> None:
     costs = make_costs()
     for pieces in ({}, {"128": "c3"}):
-        whole = replace(full_trace(), pieces=pieces, step_costs=costs)
+        whole = replace(untimed(), pieces=pieces, step_costs=costs)
         short = replace(whole, step_costs=replace(costs, samples=2, interpolated=(3, 4)))
         record = json.loads(store.trace_to_json(whole))
         assert record["schema"] == 1 + bool(pieces)
@@ -86,14 +90,46 @@ def test_bodies_are_the_fourth_schema() -> None:
         step_bytes=352_000_000,
     )
     for bandwidth in (None, 2e10):
-        trace = with_bodies(full_trace(), target=body, bandwidth=bandwidth)
+        trace = with_bodies(untimed(), target=body, bandwidth=bandwidth)
         text = store.trace_to_json(trace)
         assert (json.loads(text)["schema"], store.trace_from_json(text)) == (4, trace)
         with pytest.raises(TraceError, match="size not above 0"):
             store.trace_from_json(text.replace('"step_bytes":352000000', '"step_bytes":0'))
-    plain = json.loads(store.trace_to_json(full_trace()))
+    plain = json.loads(store.trace_to_json(untimed()))
     assert "body" not in plain["pair"]["target"].keys() | plain["pair"]["draft"].keys()
     assert "bandwidth" not in plain["step_costs"]
+
+
+def test_timing_in_slices_and_errors_of_costs_are_the_fifth_schema() -> None:
+    costs = replace(make_costs(), draft_errors=(0.1, 0.2, 0.1), target_errors=(0.1,) * 17)
+    for trace in (full_trace(), replace(untimed(), step_costs=costs)):
+        text = store.trace_to_json(trace)
+        assert (json.loads(text)["schema"], store.trace_from_json(text)) == (5, trace)
+    assert "target_errors" not in json.loads(store.trace_to_json(untimed()))["step_costs"]
+
+
+def test_blocks_of_before_become_a_slice() -> None:
+    """The last round is cut: what it took counts in neither lane."""
+    record = json.loads(store.trace_to_json(untimed()))
+    record["baseline"] = {
+        "prefill": 0.02,
+        "blocks": [
+            {"lane": lane, "seconds": [seconds] * count}
+            for lane, seconds, count in (
+                ("target", 0.010, 8), ("speculative", 0.020, 3),
+                ("speculative", 0.021, 3), ("target", 0.011, 8),
+            )
+        ],
+    }  # fmt: skip
+    assert store.trace_from_json(json.dumps(record)) == full_trace()
+    for wrong in ([0.01], [-0.01] * 8, "x"):
+        record["baseline"]["blocks"][0]["seconds"] = wrong
+        with pytest.raises(TraceError, match=r"baseline|blocks"):
+            store.trace_from_json(json.dumps(record))
+    record["baseline"]["blocks"] = []
+    held = store.trace_from_json(json.dumps(record)).baseline
+    assert held is not None
+    assert held.slices == ()
 
 
 def test_an_older_file_may_lack_what_has_a_default() -> None:

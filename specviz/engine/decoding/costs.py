@@ -15,8 +15,9 @@ end of the column is missing is left out.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
@@ -31,7 +32,7 @@ from specviz.engine.decoding.verify import make_rule
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.record.pairs import Progress, Tell
-from specviz.record.trace import RunConfig, StepCosts
+from specviz.record.trace import ENOUGH_SAMPLES, RunConfig, StepCosts
 
 MAX_TOKENS = 17
 SECONDS = 10.0  # for a whole table
@@ -152,6 +153,19 @@ class _Cell:
         assert found is not None
         return found
 
+    @property
+    def error(self) -> float:
+        """Half the 95 % interval of the median, as a share of it; 1 where nobody can tell.
+
+        The ends are those of the sorted times between which the median lies so often: that
+        asks for no law of the times. With fewer than six, no two of them are far enough apart.
+        """
+        ranked, count = sorted(self.counted), len(self.counted)
+        if count < ENOUGH_SAMPLES:
+            return 1.0
+        outside = max(0, math.floor(count / 2 - 0.98 * math.sqrt(count)))
+        return (ranked[-1 - outside] - ranked[outside]) / 2 / self.seconds
+
 
 class _Column:
     """Both models with caches of a given length, stepping without getting longer."""
@@ -226,6 +240,17 @@ class _Column:
             return []
         one, two, longer = (cell.seconds for cell in self.phases)
         return [one, two, max(1e-9, (longer - one) / _LATER_STEPS)]
+
+    @property
+    def draft_errors(self) -> list[float]:
+        """As ``draft_costs``. A later step's is that of the longer phases, which hold three."""
+        return [] if self._drafter is None else [cell.error for cell in self.phases]
+
+    @property
+    def target_errors(self) -> list[float]:
+        """Of what was not timed it is that of the worse neighbour."""
+        found = {n: cell.error for n, cell in self.verifications.items() if cell.known}
+        return [self.plain.error, *(_worse_neighbour(found, n) for n in self.verifications)]
 
     @property
     def target_costs(self) -> list[float]:
@@ -314,7 +339,21 @@ def _table(columns: Sequence[_Column], *, cut_short: bool) -> StepCosts | None:
         drift=max(_drift(each.plain.counted) for each in columns),
         samples=least if cut_short else None,
         interpolated=tuple(sorted({tokens for each in columns for tokens in each.unknown})),
+        draft_errors=_worst(each.draft_errors for each in columns),
+        target_errors=_worst(each.target_errors for each in columns),
     )
+
+
+def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(max(errors) for errors in zip(*columns, strict=True))
+
+
+def _worse_neighbour(known: dict[int, float], tokens: int) -> float:
+    if tokens in known:
+        return known[tokens]
+    left = max(each for each in known if each < tokens)
+    right = min(each for each in known if each > tokens)
+    return max(known[left], known[right])
 
 
 def _between(known: dict[int, float], tokens: int) -> float:

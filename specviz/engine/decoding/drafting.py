@@ -7,6 +7,7 @@ states, so that heads which read them (EAGLE, Medusa) can be drafters too.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -104,7 +105,8 @@ class PromptLookupDrafter:
     """Copies what followed the latest earlier occurrence of the last words.
 
     Certain of itself: its distributions are one-hots, so the lossless rule accepts with the
-    target's own probability. Often it finds nothing and proposes nothing.
+    target's own probability. Often it finds nothing and proposes nothing. A run may go back and
+    along the same words again: what comes later in them is not looked at.
     """
 
     wants_hidden = False
@@ -113,7 +115,7 @@ class PromptLookupDrafter:
     def __init__(self, vocabulary: int, device: torch.device) -> None:
         self._vocabulary = vocabulary
         self._device = device
-        self._seen: dict[tuple[int, ...], int] = {}
+        self._seen: dict[tuple[int, ...], list[int]] = {}  # the places after them, ascending
         self._indexed = 0
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -140,13 +142,15 @@ class PromptLookupDrafter:
         """Remember where each short run of tokens was last followed by something."""
         for end in range(max(1, self._indexed), len(history)):
             for size in range(1, min(self.longest, end) + 1):
-                self._seen[tuple(history[end - size : end])] = end
-        self._indexed = len(history)
+                self._seen.setdefault(tuple(history[end - size : end]), []).append(end)
+        self._indexed = max(self._indexed, len(history))
 
     def _continuation(self, history: Sequence[int], count: int) -> list[int]:
         for size in range(min(self.longest, len(history)), 0, -1):
-            start = self._seen.get(tuple(history[-size:]))
-            if start is not None:
+            ends = self._seen.get(tuple(history[-size:]), [])
+            earlier = bisect_left(ends, len(history))
+            if earlier:
+                start = ends[earlier - 1]
                 return list(history[start : start + count])
         return []
 

@@ -1,8 +1,7 @@
-"""Plain decoding by the target: free, or forced along known words as the baseline."""
+"""Plain decoding by the target."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -14,8 +13,6 @@ from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.record.trace import RunConfig
-
-_WARM_UP_STEPS = 3
 
 
 class PlainRun(Iterator[int]):
@@ -53,30 +50,6 @@ def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -
     return PlainRun(pair, prompt, config)
 
 
-def forced_seconds(
-    pair: Pair, prompt_ids: Sequence[int], emitted: Sequence[int], config: RunConfig
-) -> tuple[float, tuple[float, ...]]:
-    """Seconds of the prefill, then of each step along the emitted tokens.
-
-    Each step is what plain decoding does, its draw and the wait for it included; the token
-    drawn is thrown away and the known one is fed instead.
-    """
-    capacity = len(prompt_ids) + len(emitted) + 1
-    with memory_errors(pair.device):
-        began = time.perf_counter()
-        lane = PlainLane(pair, prompt_ids, config, capacity)
-        lane.settle()
-        prefill = time.perf_counter() - began
-        for index in range(_WARM_UP_STEPS):
-            lane.step(prompt_ids[-1], index)
-            lane.forget(1)  # one at a time: the context may have room for no more
-        seconds = tuple(
-            _timed_step(lane, token, index)
-            for index, token in enumerate((prompt_ids[-1], *emitted[:-1]))
-        )
-    return prefill, seconds
-
-
 class PlainLane:
     """The target with its cache, one token at a time."""
 
@@ -90,8 +63,14 @@ class PlainLane:
         if len(prompt_ids) > 1:
             self.read(prompt_ids[:-1])
 
+    @property
+    def length(self) -> int:
+        return self._target.length
+
     def read(self, token_ids: Sequence[int]) -> None:
         """Append to the context without a draw."""
+        if not token_ids:
+            return
         self._target.feed(torch.tensor(token_ids, device=self._target.device), 0)
 
     @torch.inference_mode()
@@ -110,9 +89,3 @@ class PlainLane:
     def settle(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
-
-
-def _timed_step(lane: PlainLane, token_id: int, index: int) -> float:
-    began = time.perf_counter()
-    lane.step(token_id, index)
-    return time.perf_counter() - began

@@ -97,9 +97,27 @@ class Speculation(Iterator[Round]):
         """Why the text ended; "stopped" as long as it goes on."""
         return "stopped" if self._played else self._finish
 
+    @property
+    def index(self) -> int:
+        """Of the round to be played next."""
+        return self._index
+
     def stop(self) -> None:
         """End after the round that is under way."""
         self._done = True
+
+    def go_back(self, entry: Round) -> None:
+        """To the moment before a round that was handed out; the next one is this round again.
+
+        Only with the record off, where no round is played ahead.
+        """
+        assert not self._played
+        assert entry.context_length <= len(self._history)
+        del self._history[entry.context_length :]
+        self._target.forget(self._target.length - entry.context_length + 1)
+        self._drafter.settle(entry.context_length - entry.draft_catch_up)
+        self._index, self._told = entry.index, entry.context_length
+        self._finish, self._done = "stopped", False
 
     def __iter__(self) -> Speculation:
         return self

@@ -1,0 +1,61 @@
+"""What can be seen of the machine while it times: other processes, the clock, a battery."""
+
+from __future__ import annotations
+
+import psutil
+
+from specviz.record.trace import Conditions
+
+
+class MachineWatch:
+    """Looks from the moment when it is made."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._busy, self._all = _processor_seconds()
+        self._own = self._own_seconds()
+        self._clocks: list[float] = []
+
+    def conditions(self) -> Conditions:
+        """So far; the clock is looked at whenever this is called."""
+        busy, everything = _processor_seconds()
+        passed = everything - self._all
+        others = busy - self._busy - (self._own_seconds() - self._own)
+        if (clock := _clock_share()) is not None:
+            self._clocks.append(clock)
+        return Conditions(
+            others=min(1.0, max(0.0, others / passed)) if passed > 0 else None,
+            clock=sum(self._clocks) / len(self._clocks) if self._clocks else None,
+            on_battery=_on_battery(),
+        )
+
+    def _own_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+
+def _processor_seconds() -> tuple[float, float]:
+    """Of all processors since the machine was started: busy, and altogether."""
+    times = psutil.cpu_times()
+    # What guests take is counted in ``user`` and ``nice`` too.
+    everything = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return everything - times.idle - getattr(times, "iowait", 0.0), everything
+
+
+def _clock_share() -> float | None:
+    """Of the highest clock; None where the system does not tell both."""
+    try:
+        clock = psutil.cpu_freq()
+    except (AttributeError, NotImplementedError, OSError):
+        return None
+    if clock is None or not clock.max or not clock.current:
+        return None
+    return min(1.0, clock.current / clock.max)
+
+
+def _on_battery() -> bool | None:
+    try:
+        battery = psutil.sensors_battery()
+    except (AttributeError, NotImplementedError, OSError):
+        return None
+    return None if battery is None else battery.power_plugged is False

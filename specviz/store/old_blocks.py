@@ -1,0 +1,51 @@
+"""The timing of traces before schema 5: whole blocks A B B A, which become one slice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.record.trace import MAX_PASSES, Baseline, Round, Slice, Trace
+from specviz.store.dataclass_json import MisfitError, fit_to_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """One timed pass over the run: target alone, seconds a token; or speculative, a round."""
+
+    lane: Literal["target", "speculative"]
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blocks:
+    blocks: tuple[_Block, ...]
+    prefill: float
+
+
+def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
+    """``trace`` has the rounds that were timed; raises MisfitError."""
+    old = fit_to_type(value, _Blocks)
+    sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
+    if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
+        raise MisfitError("baseline", "has a timed block that does not fit its rounds")
+    if any(each < 0 for block in old.blocks for each in block.seconds):
+        raise MisfitError("baseline", "has a time below 0")
+    return Baseline(slices=_slices(old, trace.rounds), prefill=old.prefill)
+
+
+def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
+    """None unless both lanes were timed along a whole round."""
+    last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
+    tokens = sum(len(entry.emitted) for entry in rounds[:last])
+    passes = {
+        lane: tuple(
+            math.fsum(block.seconds[:end]) for block in old.blocks if block.lane == lane
+        )[:MAX_PASSES]
+        for lane, end in (("target", tokens), ("speculative", last))
+    }  # fmt: skip
+    if not tokens or not all(each and min(each) > 0 for each in passes.values()):
+        return ()
+    return (Slice(first=0, last=last, **passes),)

@@ -1,0 +1,102 @@
+"""A finished run gone along again: the same rounds and words, from any of them on."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from specviz.engine import Pair
+from specviz.engine.decoding.retracing import Retracing
+from specviz.record.trace import Round, RunConfig
+from tests.engine.models import pair_of, tiny_model
+from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play
+from tests.engine.spies import watch
+
+
+@pytest.fixture(params=STEPS)
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return llama_pair(request.param)
+
+
+def spans(count: int) -> list[tuple[int, int]]:
+    """To and fro over all rounds, and some of them twice."""
+    chance = random.Random(2)
+    drawn = [sorted(chance.sample(range(count + 1), 2)) for _ in range(12)]
+    return [(0, count), *((first, last) for first, last in drawn), (count - 1, count)]
+
+
+@pytest.mark.parametrize("drafter", ["model", "prompt-lookup"])
+@pytest.mark.parametrize("prompt", [PROMPT, (7,)])
+def test_every_span_of_rounds_plays_as_it_did(
+    pair: Pair, prompt: tuple[int, ...], drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(gamma=3, max_new_tokens=40, drafter=drafter, temperature=0.9)
+    rounds = play(pair, settings, prompt)
+    assert any(entry.extra_kind == "bonus" for entry in rounds)
+    retracing = Retracing(pair, prompt, settings, rounds)
+    played = played_rounds(retracing, monkeypatch)
+    for first, last in spans(len(rounds)):
+        played.clear()
+        seconds = retracing.speculative(first, last)
+        assert len(seconds) == last - first
+        assert all(each > 0 for each in seconds)
+        again = played[first - last :]
+        assert [told(entry) for entry in again] == [told(entry) for entry in rounds[first:last]]
+
+
+def told(entry: Round) -> tuple[object, ...]:
+    """All but the times and what is only recorded; uniforms and probabilities too."""
+    drafted = [
+        (each.token_id, each.verdict, each.draft_prob, each.target_prob, each.uniform)
+        for each in entry.candidates
+    ]
+    return entry.index, entry.context_length, entry.emitted, entry.draft_catch_up, drafted
+
+
+def played_rounds(retracing: Retracing, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
+    played: list[Round] = []
+    run = type(retracing._run)
+    ordinary = run.__next__
+
+    def noted(self: object) -> Round:
+        played.append(ordinary(self))  # type: ignore[arg-type]
+        return played[-1]
+
+    monkeypatch.setattr(run, "__next__", noted)
+    return played
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, (7,)])
+def test_the_target_alone_takes_a_step_for_each_token(
+    pair: Pair, prompt: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(gamma=3, max_new_tokens=30)
+    rounds = play(pair, settings, prompt)
+    text = [*prompt, *(token for entry in rounds for token in entry.emitted)]
+    notes = watch(monkeypatch)
+    retracing = Retracing(pair, prompt, settings, rounds)
+    _, target = notes.targets  # that of the run made again, then that of the target alone
+    for first, last in spans(len(rounds)):
+        seconds = retracing.alone(first, last)
+        start = rounds[first].context_length
+        end = start + sum(len(entry.emitted) for entry in rounds[first:last])
+        assert len(seconds) == end - start
+        assert target.held == text[: end - 1]
+        steps = target.feeds[start - end :]
+        assert [feed.fed for feed in steps] == [(token,) for token in text[start - 1 : end - 1]]
+
+
+def test_at_the_end_of_the_context() -> None:
+    """Learned positions: a step beyond the last one would be an error."""
+    short = pair_of(
+        tiny_model("gpt2", n_positions=16), tiny_model("gpt2", n_positions=16, seed=1),
+        max_context=16,
+    )  # fmt: skip
+    for length in (13, 14, 15):
+        prompt, settings = tuple(range(1, length + 1)), RunConfig(gamma=2)
+        rounds = play(short, settings, prompt)
+        retracing = Retracing(short, prompt, settings, rounds)
+        count = len(rounds)
+        assert len(retracing.alone(0, count)) == 16 - length
+        assert len(retracing.speculative(0, count)) == count
