@@ -13,6 +13,7 @@ from specviz.ui.watch.library_run import open_linked, show_library_run
 from specviz.ui.watch.own_run import leave_own_run
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
+from specviz.ui.watch.time_again import show_time_again
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
@@ -72,6 +73,7 @@ with head:
     show_share(choices.prompt)
     run = history.current
     running = run is not None and not run.finished
+    timed_again = show_time_again(worker, tab.id, history)
     stop = st.button("Stop", key="stop", disabled=not running)
     shown, label = (
         shown_pair(),
@@ -97,6 +99,10 @@ elif choices.restart:
     )
 elif stop and run is not None:
     run.stop()
+elif timed_again is not None:
+    leave_own_run(history)
+    history.add(timed_again)
+    st.rerun()
 
 with st.container(horizontal=True, key="downloads"):
     show_downloads(history)

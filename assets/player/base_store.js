@@ -60,6 +60,16 @@ export class BaseStore {
     return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
   }
 
+  /** How it is shown, as the reader chooses it. */
+  get pace() {
+    return this.live ? "now" : this.speed;
+  }
+
+  /** Whether the last round is there. */
+  get decoded() {
+    return !this.underWay;
+  }
+
   /** Whether it plays too fast for animations. */
   get hasty() {
     return this.playing && !(Number(this.speed) <= 2);
@@ -110,7 +120,7 @@ export class BaseStore {
   }
 
   play() {
-    if (this.over && !this.live) this.seek(0);
+    if (this.over && !this.live && !this.underWay) this.seek(0);
     this.live = false;
     this.playing = true;
     this.changed();
@@ -159,6 +169,11 @@ export class BaseStore {
     this.speed = speed;
     this.due = 0;
     this.changed();
+  }
+
+  /** The reader chooses a speed. @param {string} pace */
+  choosePace(pace) {
+    this.setSpeed(pace);
   }
 
   /** @param {Spot|null} spot */

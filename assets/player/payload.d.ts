@@ -12,6 +12,8 @@ export interface RunPayload {
   rounds: SentRounds;
   /** Null where the target alone was not timed. */
   lanes: Lanes | null;
+  /** Seconds of a step of the target alone by step costs; null where they were not measured. */
+  target_step: number | null;
   summary: Summary;
   charts: Charts;
   /** Tokens that stand for the end of a text. */
@@ -42,6 +44,8 @@ export interface Run {
   label: string;
   detail: string;
   remedy: string;
+  /** The last round has been made; the target alone may still be timed. */
+  decoded: boolean;
   /** The run before is still shown. */
   waiting: boolean;
   /** The rule changes what the target would say. */
@@ -134,8 +138,8 @@ export interface Lanes {
   speculative: Parts[];
   /** The seconds of each token of the target alone. */
   target: number[];
-  /** Timed on a busy machine, so that no winner is named. */
-  noisy: boolean;
+  /** The interval of the speedup leaves open which is faster. */
+  open: boolean;
 }
 
 /** What stands above the player. */
@@ -207,8 +211,8 @@ export interface SentRace {
   /** One to four. */
   lanes: SentLane[];
   targets: SentTarget[];
-  /** One of the lanes was timed on a busy machine, so that no winner is named. */
-  noisy: boolean;
+  /** These recordings cannot tell who is fastest. */
+  open: boolean;
   /** The lane that is shown at first. */
   chosen: number;
 }

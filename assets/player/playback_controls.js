@@ -1,6 +1,6 @@
 // This file draws the controls of playback: buttons, seek bar, speed.
 
-import { make, makeButton } from "./elements.js";
+import { make, makeButton, setTextOrHide } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -11,14 +11,25 @@ const SPEED_WORDS = {
   0.5: "½ ×",
   1: "1 ×",
   2: "2 ×",
+  readable: "3 rounds a second",
   4: "4 ×",
   true: "as it really ran",
   instant: "instant",
+  now: "now: as it comes",
   "1/2": "2 × slower",
   "1/5": "5 × slower",
   "1/10": "10 × slower",
   "1/25": "25 × slower",
 };
+
+/** How far the decoder is ahead of what is shown. @param {Store} store */
+function aheadWords(store) {
+  const { behind } = store;
+  if (behind === null) return "";
+  const rounds = `${behind} ${behind === 1 ? "round" : "rounds"}`;
+  if (store.decoded) return `the decoder has finished, ${rounds} ahead`;
+  return behind ? `the decoder is ${rounds} ahead` : "level with the decoder";
+}
 
 export class PlaybackControls {
   /** @param {Store} store */
@@ -37,13 +48,17 @@ export class PlaybackControls {
     });
     this.seek.addEventListener("input", () => store.seekTo(Number(this.seek.value)));
     this.where = make("span", "where");
-    this.live = makeButton("live", "Live", () => store.follow(), { "aria-label": "Follow the run" });
+    this.ahead = make("span", "ahead", { "data-testid": "ahead" });
+    this.live = makeButton("live", "now", () => store.choosePace("now"), {
+      "aria-label": "now: to the newest round",
+      "data-testid": "now",
+    });
     this.speed = this.makeSpeed();
     this.keys = makeKeys();
     this.element = make("div", "controls", { role: "group", "aria-label": "Playback" }, [
       this.makeButtons(),
       this.seek,
-      make("div", "how", {}, [this.where, this.live, this.speed, this.keys]),
+      make("div", "how", {}, [this.where, this.ahead, this.live, this.speed, this.keys]),
     ]);
   }
 
@@ -66,7 +81,7 @@ export class PlaybackControls {
 
   makeSpeed() {
     const select = make("select", "speed", { "aria-label": "Speed", "data-testid": "speed" });
-    select.addEventListener("change", () => this.store.setSpeed(select.value));
+    select.addEventListener("change", () => this.store.choosePace(select.value));
     return select;
   }
 
@@ -77,7 +92,7 @@ export class PlaybackControls {
       this.speed.replaceChildren(...options);
       this.offered = speeds;
     }
-    if (this.speed.value !== this.store.speed) this.speed.value = this.store.speed;
+    if (this.speed.value !== this.store.pace) this.speed.value = this.store.pace;
   }
 
   toggle() {
@@ -89,24 +104,25 @@ export class PlaybackControls {
   /** @param {1|-1} by */
   shiftSpeed(by) {
     const { speeds } = this.store;
-    const next = speeds.indexOf(this.store.speed) + by;
-    if (next >= 0 && next < speeds.length) this.store.setSpeed(speeds[next]);
+    const next = speeds.indexOf(this.store.pace) + by;
+    if (next >= 0 && next < speeds.length) this.store.choosePace(speeds[next]);
   }
 
   draw() {
     const { store } = this;
     const { recording, seekBar } = store;
     const total = recording.rounds.length;
-    const left = store.underWay && !store.live && total > 0;
+    const ahead = aheadWords(store);
     const where = this.placeWords();
-    const state = [where, seekBar.at, seekBar.end, store.cursor, this.playWord(), store.speed, left].join();
+    const state = [where, seekBar.at, seekBar.end, store.cursor, this.playWord(), store.pace, store.speeds.length, ahead].join();
     if (state === this.shown) return;
     this.shown = state;
     this.where.textContent = where;
     this.play.textContent = this.playWord();
     this.play.disabled = total === 0;
     this.drawSeek(where);
-    this.live.hidden = !left;
+    setTextOrHide(this.ahead, ahead);
+    this.live.hidden = !ahead;
     this.drawSpeed();
   }
 

@@ -95,7 +95,7 @@ export class Player {
    */
   showRecording(store, recording, state) {
     if (recording.rounds.length === 0 && state !== "running") return store.changed();
-    if (store.underWay) return store.show(recording, { live: true, playing: false });
+    if (store.underWay) return store.enter(recording);
     store.show(recording, { live: false, playing: state === "recorded" });
     if (state !== "recorded") store.seek(recording.end);
   }

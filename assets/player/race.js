@@ -81,13 +81,13 @@ export function withRounding(seconds) {
 export class Race {
   /**
    * @param {string} id @param {Racer[]} racers @param {TargetAlone[]} targets
-   * @param {{noisy: boolean, chosen: number}} how
+   * @param {{open: boolean, chosen: number}} how
    */
-  constructor(id, racers, targets, { noisy, chosen }) {
+  constructor(id, racers, targets, { open, chosen }) {
     this.id = id;
     this.racers = racers;
     this.targets = targets;
-    this.noisy = noisy;
+    this.open = open;
     this.chosen = chosen;
     this.now = 0;
     /** @type {Contestant[]} */
@@ -136,9 +136,9 @@ export class Race {
     return this.all.every((each) => each.tokens === this.all[0].tokens);
   }
 
-  /** Who has most tokens a second; nobody on a noisy machine. */
+  /** Who has most tokens a second; nobody if that cannot be told. */
   get winner() {
-    if (this.noisy) return null;
+    if (this.open) return null;
     const rate = (/** @type {Contestant} */ each) => each.tokens / each.total;
     return this.all.reduce((best, each) => (rate(each) > rate(best) ? each : best));
   }

@@ -192,7 +192,7 @@ class RaceLanes {
   /** @param {Race} race */
   tellResult(race) {
     setText(this.result, race.over ? resultOf(race) : "");
-    this.result.classList.toggle("unsure", race.noisy);
+    this.result.classList.toggle("unsure", race.open);
   }
 
   /** Announce who has finished since the last time. @param {Race} race */
@@ -243,7 +243,7 @@ class RaceLanes {
  */
 function resultOf(race) {
   const { winner } = race;
-  if (!winner) return "Timed on a noisy machine, so no winner is named.";
+  if (!winner) return "These recordings are too close to call.";
   const how = race.alike ? "" : ", by tokens a second: the lanes differ in length";
   return `In these recordings ${visibleText(winner.label)} is the fastest${how}.`;
 }

@@ -30,6 +30,11 @@ export class RaceStore extends BaseStore {
     return this.playing;
   }
 
+  /** A race is never ahead of what is shown. @returns {number|null} */
+  get behind() {
+    return null;
+  }
+
   /** @returns {SeekBar} */
   get seekBar() {
     return { at: this.race.now, end: this.race.total, step: "any" };

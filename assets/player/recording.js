@@ -1,7 +1,7 @@
 // A recording is one run as the player keeps it: its rounds, and where they begin, counted in events,
 // tokens and seconds. The page remembers the recordings of the last few runs. It draws nothing itself.
 
-import { emittedBy, eventKind, eventsOf, PACE, trueWait } from "./round_events.js";
+import { emittedBy, eventKind, eventsOf, PACE, READABLE_ROUND, trueWait } from "./round_events.js";
 
 /** @import { Round } from "./payload.d.ts" */
 
@@ -72,6 +72,7 @@ export class Recording {
     const passed = next.step === round.candidates.length + 2; // the event that ends the target's pass
     const kind = passed ? "pass" : eventKind(round, next.step);
     if (speed === "true") return 1000 * trueWait(round, kind);
+    if (speed === "readable") return READABLE_ROUND / eventsOf(round);
     const rest = next.step === 1 && next.round > 0 ? PACE.rest : 0;
     return (PACE[kind] + rest) / Number(speed);
   }

@@ -13,6 +13,9 @@
 /** Milliseconds of each kind of event at speed 1. */
 export const PACE = { draft: 170, check: 120, pass: 420, verdict: 190, discard: 160, land: 300, rest: 260 };
 
+/** Milliseconds of a round at the readable pace: about what eyes can follow. */
+export const READABLE_ROUND = 333;
+
 /** @param {Round} round */
 function testedOf(round) {
   return round.candidates.filter((each) => each.verdict !== "discarded").length;

@@ -24,6 +24,7 @@ import { themeOf } from "./theme.js";
 /** @import { ClockWindow } from "./lane_painting.js" */
 /** @import { RunStore } from "./run_store.js" */
 
+const FROM_STEP_COSTS = "target alone: from step costs, not measured yet";
 const LEAST_STEP = 4.5; // pixels for one token of the target alone
 
 class RunLane {
@@ -69,7 +70,9 @@ class RunLanes {
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
-    this.noisy = false;
+    this.open = false;
+    /** Seconds of its step by step costs, until it is timed. @type {number|null} */
+    this.step = null;
     this.sums = [0];
     this.drawn = "";
     this.spoken = "";
@@ -94,7 +97,7 @@ class RunLanes {
     this.updateClock();
     const { length } = this.sums;
     const seen = [recording.id, recording.end, this.clock.total, length, cursor, width].join();
-    const state = [seen, themeOf(this.element), this.noisy, underWay, this.missing()].join();
+    const state = [seen, themeOf(this.element), this.open, underWay, this.missing()].join();
     if (width === 0 || state === this.drawn) return;
     this.drawn = state;
     this.paint(this.windowNow(width));
@@ -107,10 +110,24 @@ class RunLanes {
     const timed = lanes?.speculative?.length === recording.rounds.length ? lanes.speculative : null;
     if (!this.clock.fits(recording, timed)) this.clock = new LaneClock(recording, timed);
     const alone = lanes?.target ?? null;
-    this.noisy = Boolean(lanes?.noisy);
-    if (alone === this.alone) return;
+    this.open = Boolean(lanes?.open);
+    const step = alone ? null : this.stepUntilTimed();
+    const tokens = step ? recording.tokens[recording.rounds.length] : 0;
+    if (alone === this.alone && step === this.step && (!step || tokens === this.sums.length - 1)) return;
     this.alone = alone;
-    this.sums = sumsOf(alone ?? []);
+    this.step = step;
+    this.sums = sumsOf(alone ?? Array(tokens).fill(step));
+  }
+
+  /** While the run is under way, the target alone runs at the pace of its step costs. */
+  stepUntilTimed() {
+    const { recording, data, underWay } = this.store;
+    return underWay && recording.id === data.run?.id ? (data.target_step ?? null) : null;
+  }
+
+  /** Whether the target alone runs at all. */
+  get runs() {
+    return Boolean(this.alone || this.step);
   }
 
   get total() {
@@ -148,7 +165,7 @@ class RunLanes {
     const plain = penFor(this.plain.canvas, view, LANE_HEIGHT);
     paintTarget(plain, view, this.sums);
     paintFinish(plain, view, this.sums[this.sums.length - 1]);
-    if (this.alone) paintPresent(plain, view, LANE_HEIGHT - 4);
+    if (this.runs) paintPresent(plain, view, LANE_HEIGHT - 4);
     paintScale(penFor(this.scale, view, 18), view);
     paintStrip(this.strip, view, this.total);
     this.showCounts(view);
@@ -161,8 +178,8 @@ class RunLanes {
     const whole = recording.rounds[round];
     const over = whole && step >= eventsOf(whole) ? 1 : 0;
     this.fast.showCount(recording.tokens[round + over] ?? 0);
-    this.plain.count.hidden = !this.alone;
-    if (this.alone) this.plain.showCount(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
+    this.plain.count.hidden = !this.runs;
+    if (this.runs) this.plain.showCount(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
     const note = this.missing();
     if (this.plain.note.textContent !== note) this.plain.note.textContent = note;
   }
@@ -170,7 +187,7 @@ class RunLanes {
   /** Words in place of the target alone while it has no times. */
   missing() {
     const { recording, data } = this.store;
-    if (this.alone || !recording.rounds.length) return "";
+    if (this.runs || !recording.rounds.length) return "";
     const state = recording.id === data.run?.id ? data.run.state : "";
     if (UNDER_WAY.includes(state)) return "measured after the run";
     const broken = ["stopped", "failed"].includes(state);
@@ -181,21 +198,21 @@ class RunLanes {
   showOutcome() {
     const { recording, cursor, underWay } = this.store;
     const over = cursor >= recording.end && recording.end > 0 && !underWay && this.alone;
-    const words = over ? this.outcome() : "";
+    const words = over ? this.outcome() : this.step ? FROM_STEP_COSTS : "";
     if (this.result.textContent !== words) this.result.textContent = words;
-    this.result.classList.toggle("unsure", this.noisy);
+    this.result.classList.toggle("unsure", this.open);
     const spoken = `Two lanes on one clock. ${words || "Speculative decoding above, the target alone below."}`;
     if (spoken !== this.spoken) this.picture.setAttribute("aria-label", spoken);
     this.spoken = spoken;
   }
 
-  /** Both times in one unit; on a noisy machine no winner. */
+  /** Both times in one unit; no winner where that is open. */
   outcome() {
     const fast = this.clock.total;
     const plain = this.sums[this.sums.length - 1];
     const unit = unitFor(this.total);
     const both = `speculative ${timeIn(fast, unit)}, target alone ${timeIn(plain, unit)}`;
-    if (this.noisy) return `${both} (noisy machine)`;
+    if (this.open) return `${both} (too close to call)`;
     const apart = timeIn(Math.abs(plain - fast), unit);
     return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: no speedup`}`;
   }

@@ -2,11 +2,15 @@
 // nothing itself.
 
 import { BaseStore } from "./base_store.js";
+import { recall, remember } from "./browser_memory.js";
 
 /** @import { SeekBar } from "./base_store.js" */
 /** @import { Recording } from "./recording.js" */
 
-const SPEEDS = ["0.25", "0.5", "1", "2", "4", "true", "instant"];
+const SPEEDS = ["0.25", "0.5", "1", "2", "readable", "4", "true", "instant"];
+const LIVE_SPEEDS = [...SPEEDS, "now"];
+const PACE_KEY = "specviz.pace"; // a speed, or "now", for the runs to come
+const SLOW_ROUND = 0.25; // seconds; rounds that take longer can be read as they come
 
 export class RunStore extends BaseStore {
   constructor() {
@@ -14,10 +18,21 @@ export class RunStore extends BaseStore {
     /** Playing stops here, once. @type {number|null} */
     this.halt = null;
     this.wait = 0; // milliseconds from the last event to the next
+    /** Whether a run that was shown while it was made has not been shown to its end yet. */
+    this.trailing = false;
+    /** Whether it must still be seen if the rounds come slowly enough to be read. */
+    this.unsure = false;
   }
 
   get speeds() {
-    return SPEEDS;
+    return this.trailing ? LIVE_SPEEDS : SPEEDS;
+  }
+
+  /** How many rounds are made that are not shown yet; null unless the run is shown as it is made. @returns {number|null} */
+  get behind() {
+    const { recording, cursor } = this;
+    if (!this.trailing || this.live || !recording.rounds.length) return null;
+    return recording.rounds.length - (cursor > 0 ? recording.place(cursor).round + 1 : 0);
   }
 
   /** How much of the time to the next event has passed, from 0 to 1. */
@@ -44,10 +59,58 @@ export class RunStore extends BaseStore {
   show(recording, how) {
     super.show(recording, how);
     this.halt = null;
+    this.trailing = this.unsure = false;
+  }
+
+  /** Show a run under way, at the pace that the reader chose. @param {Recording} recording */
+  enter(recording) {
+    const chosen = recall(PACE_KEY);
+    const live = chosen === "now";
+    this.speed = chosen && SPEEDS.includes(chosen) ? chosen : "readable";
+    this.show(recording, { live, playing: !live });
+    this.cursor = live ? recording.end : 0;
+    this.trailing = true;
+    this.unsure = !live && this.speed !== chosen;
+    this.followIfSlow();
+  }
+
+  /** Without a choice of the reader, rounds that can be read as they come are followed. */
+  followIfSlow() {
+    const { rounds, seconds } = this.recording;
+    if (!this.unsure || !rounds.length) return;
+    this.unsure = false;
+    if (this.playing && seconds[rounds.length] / rounds.length >= SLOW_ROUND) this.follow();
+  }
+
+  /** The reader chooses a pace, for this run and the next ones. @param {string} pace */
+  choosePace(pace) {
+    remember(PACE_KEY, pace);
+    this.unsure = false;
+    if (pace === "now") return this.follow();
+    if (this.live) this.play();
+    this.setSpeed(pace);
+  }
+
+  /** To the newest event; a run under way is followed from there. */
+  follow() {
+    if (this.underWay) super.follow();
+    else this.seekEnd();
+  }
+
+  /** Whether the last round is there; the target alone may still be timed. */
+  get decoded() {
+    return !this.underWay || Boolean(this.data.run?.decoded);
+  }
+
+  /** Once all is shown that will come, the run is like any other. */
+  changed() {
+    if (this.trailing && this.over && this.decoded && this.recording.rounds.length >= (this.data.rounds?.total ?? 0)) this.trailing = false;
+    super.changed();
   }
 
   /** Rounds have arrived, or the run has ended; missing rounds may still come after that. */
   grown() {
+    this.followIfSlow();
     if (this.live) this.cursor = this.recording.end;
     const whole = this.recording.rounds.length >= (this.data.rounds?.total ?? 0);
     if (!this.underWay && whole) this.live = false;

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.player.round_values import lanes, prompt_texts, round_items
+from specviz.player.round_values import lanes, prompt_texts, round_items, target_step
 from specviz.player.summary import summary
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.speedup_words import is_undecided
 from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.throughput import (
     Outlook,
@@ -35,6 +36,7 @@ class RunStatus:
     detail: str = ""
     remedy: str = ""
     sentence: str | None = None  # shown while there is no verdict
+    decoded: bool = True  # the last round is there
     waiting: bool = False  # the stage still shows the run before
 
 
@@ -69,12 +71,14 @@ def payload(
     chosen: RunChoice | None = None,
     figures: Metrics | None = None,
     growing: bool = False,
+    so_far: bool = False,
     tour: Tour = "never",
     own_speedup: float | None = None,
 ) -> JsonObject:
     """Everything the player shows; of the rounds only those from ``start`` on.
 
-    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    ``so_far``: the target alone is still being timed. ``own_speedup`` is that of the same pair
+    without bodies, where the run has some.
     """
     figures = figures or metrics(trace)
     return {
@@ -85,9 +89,15 @@ def payload(
             "items": round_items(trace, start),
             "total": len(trace.rounds),
         },
-        "lanes": lanes(trace, noisy=bool(figures.noisy)),
+        "lanes": lanes(trace, is_open=is_undecided(figures)),
+        "target_step": target_step(trace),
         "summary": summary(
-            trace, figures, sentence=status.sentence, growing=growing, own_speedup=own_speedup
+            trace,
+            figures,
+            sentence=status.sentence,
+            growing=growing,
+            so_far=so_far,
+            own_speedup=own_speedup,
         ),
         "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
         "end_texts": _END_TEXTS,
@@ -121,9 +131,8 @@ def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> Throug
     if costs is None or (not costs.draft and trace.config.draft_method.needs_draft):
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
-    if outlook is not None:
-        # At gamma 1 a round gives 1 + alpha tokens.
-        return foretold_curves(costs, context, outlook.speedups, min(1.0, outlook.taus[0] - 1.0))
+    if outlook is not None and outlook.speedups:
+        return foretold_curves(costs, context, outlook.speedups, outlook.alpha)
     if figures.alpha_expected is None:
         return None
     return extrapolated_curves(costs, context, figures.alpha_expected)
@@ -152,6 +161,7 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "label": status.label,
         "detail": status.detail,
         "remedy": status.remedy,
+        "decoded": status.decoded,
         "waiting": status.waiting,
         "lossy": not config.lossless,
         "epsilon": config.epsilon,

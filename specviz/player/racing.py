@@ -6,6 +6,7 @@ rounds and its figures. All times were measured. See assets/player/payload.d.ts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -13,6 +14,7 @@ from specviz.comparison import Comparison, LaneRun, representative
 from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
 from specviz.player.round_values import lane_parts, target_seconds
 from specviz.record.metrics import Metrics, metrics, resampled
+from specviz.record.speedup_words import is_undecided
 from specviz.record.trace import Trace
 
 MOST_LANES = 4
@@ -42,12 +44,32 @@ def race_payload(
             "id": _race_id(lanes),
             "lanes": lanes,
             "targets": _targets(labels, traces),
-            "noisy": any(bool(each.noisy) for each in figures),
+            "open": _is_undecided(figures),
             "chosen": chosen,
         },
         "growing": False,
         "tour": "never",
     }
+
+
+def _is_undecided(figures: Sequence[Metrics]) -> bool:
+    """Whether the intervals leave open who is fastest, be it the target alone.
+
+    Without them the recordings themselves are all there is.
+    """
+    timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
+    if len(timed) < len(figures):
+        return False
+    best, *others = sorted(timed, key=lambda each: -(each.tokens_per_second or 0.0))
+    if best.speedup_high is not None and best.speedup_high < 1:
+        return False
+    return is_undecided(best) or any(_is_close(best, each) for each in others)
+
+
+def _is_close(one: Metrics, other: Metrics) -> bool:
+    rates = (each.tokens_per_second or 0.0 for each in (one, other))
+    apart = math.log(next(rates) / next(rates))
+    return abs(apart) <= math.hypot(one.speedup_error or 0.0, other.speedup_error or 0.0)
 
 
 def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:

@@ -7,11 +7,11 @@ the alternatives, which are only drawn, are rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import fmean
 from typing import Any
 
+from specviz.record.timing import seconds_by_round
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
-from specviz.record.trace import Alternatives, Baseline, Candidate, Extra, Insight, Round, Trace
+from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Round, Trace
 
 JsonObject = dict[str, Any]
 
@@ -39,34 +39,43 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
     return {place: added for (place, _), text, added in each if added != text}
 
 
-def lanes(trace: Trace, *, noisy: bool) -> JsonObject | None:
-    """Both lanes as they were timed; None if the target alone was not measured."""
+def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
+    """Both lanes as they were timed; None if the target alone was not.
+
+    ``is_open``: which is faster cannot be told.
+    """
     target = target_seconds(trace)
     if target is None:
         return None
-    return {"noisy": noisy, "speculative": lane_parts(trace), "target": target}
+    return {"open": is_open, "speculative": lane_parts(trace), "target": target}
+
+
+def target_step(trace: Trace) -> float | None:
+    """The seconds of a step of the target alone by step costs, in the middle of the text."""
+    if trace.step_costs is None:
+        return None
+    context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
+    return _significant(trace.step_costs.target_step(context))
 
 
 def lane_parts(trace: Trace) -> list[JsonObject]:
     """The seconds of every round, divided into its parts.
 
-    A round's length is the mean of the timed repeats, if there are any. Its division comes from the
+    A round's length is that of its slice, where it was timed again. Its division comes from the
     run that was watched.
     """
-    repeats = _mean_block(trace.baseline, "speculative") if trace.baseline else None
-    totals = repeats or [entry.times.decode for entry in trace.rounds]
+    by_round = seconds_by_round(trace.baseline, trace.rounds)
+    totals = [each.times.decode for each in trace.rounds] if by_round is None else by_round[1]
     return [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)]
 
 
 def target_seconds(trace: Trace) -> list[float] | None:
     """The seconds of every token of the target alone; None if it was not timed."""
-    target = _mean_block(trace.baseline, "target") if trace.baseline else None
-    return None if target is None else [_significant(seconds) for seconds in target]
-
-
-def _mean_block(baseline: Baseline, lane: str) -> list[float] | None:
-    blocks = [block.seconds for block in baseline.blocks if block.lane == lane]
-    return [fmean(each) for each in zip(*blocks, strict=True)] if blocks else None
+    by_round = seconds_by_round(trace.baseline, trace.rounds)
+    if by_round is None:
+        return None
+    paired = zip(trace.rounds, by_round[0], strict=True)
+    return [_significant(each) for entry, each in paired for _ in entry.emitted]
 
 
 def _parts(entry: Round, total: float) -> JsonObject:

@@ -9,9 +9,15 @@ from typing import Any
 
 from specviz.record.body_words import body_sentences, cost_sentences
 from specviz.record.figures import CATALOGUE, Figure, titled
-from specviz.record.metrics import Interval, Metrics
+from specviz.record.metrics import Metrics
 from specviz.record.numbers import RATIO, UNKNOWN
-from specviz.record.speedup_words import speedup_sentence, why_sentence
+from specviz.record.speedup_words import (
+    alarm,
+    is_wide,
+    speedup_sentence,
+    timing_sentence,
+    why_sentence,
+)
 from specviz.record.trace import Trace
 
 JsonObject = dict[str, Any]
@@ -19,8 +25,9 @@ JsonObject = dict[str, Any]
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
 FINER = (
     "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt", "draft_acceptance_rate",
-    "speedup_forecast", "speedup_ideal", "speedup_accounted", "speedup_end_to_end",
-    "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms", "wasted_share", "drift",
+    "speedup_interval", "speedup_forecast", "speedup_ideal", "speedup_accounted",
+    "speedup_end_to_end", "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms",
+    "wasted_share",
 )  # fmt: skip
 OF_BODIES = ("parameters", "step_bytes", "bandwidth_share")  # shown only where there is a body
 
@@ -31,10 +38,12 @@ def summary(
     *,
     sentence: str | None = None,
     growing: bool = False,
+    so_far: bool = False,
     own_speedup: float | None = None,
 ) -> JsonObject:
     """What stands above the player; ``sentence`` takes the verdict's place while there is none.
 
+    ``growing``: something of the run is still to come. ``so_far``: its timing goes on.
     ``own_speedup`` is that of the same pair without bodies, where the run has some.
     """
     beside = {
@@ -42,13 +51,18 @@ def summary(
         "tokens_per_second": _rate_note(metrics),
     }
     return {
-        "sentence": sentence or speedup_sentence(metrics, trace),
-        "because": "" if sentence else why_sentence(metrics),
+        "sentence": sentence or speedup_sentence(metrics, trace, so_far=so_far),
+        "because": "" if sentence else _because(metrics, trace, so_far=so_far),
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
-        "lamp": _lamp(metrics),
+        "lamp": "" if growing else alarm(metrics),
         "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],
         "finer": [_card(CATALOGUE[name], metrics) for name in _finer(metrics)],
     }
+
+
+def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
+    said = (timing_sentence(metrics, trace, so_far=so_far), why_sentence(metrics))
+    return " ".join(each for each in said if each)
 
 
 def _bodies(
@@ -66,48 +80,61 @@ def _finer(m: Metrics) -> tuple[str, ...]:
 
 def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
     """A figure with its help; ``note`` replaces that of the catalogue."""
-    intervals = {
-        "alpha_interval_coins": m.intervals.coins,
-        "alpha_interval_prompt": m.intervals.prompt,
-    }
-    ranged = figure.id in intervals
+    ranges = _ranges(m)
+    ranged = figure.id in ranges
     return {
         "id": figure.id.replace("_", "-"),
         "label": titled(figure.label),
         "value": None if ranged else figure.of(m),
-        "shown": _range(figure, intervals[figure.id]) if ranged else figure.shown(m),
+        "shown": _range(figure, ranges[figure.id]) if ranged else _shown(figure, m),
         "note": figure.note(m) if note is None else note,
         "help": figure.help(m),
     }
 
 
-def _range(figure: Figure, interval: Interval | None) -> str:
-    return UNKNOWN if interval is None else figure.quantity.between(interval.low, interval.high)
+def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
+    """The figures that are intervals."""
+    coins, prompt = m.intervals.coins, m.intervals.prompt
+    return {
+        "alpha_interval_coins": (coins.low, coins.high) if coins else None,
+        "alpha_interval_prompt": (prompt.low, prompt.high) if prompt else None,
+        "speedup_interval": speedup_interval(m),
+    }
+
+
+def speedup_interval(m: Metrics) -> tuple[float, float] | None:
+    if m.speedup_low is None or m.speedup_high is None:
+        return None
+    return m.speedup_low, m.speedup_high
+
+
+def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
+    return UNKNOWN if ends is None else figure.quantity.between(*ends)
+
+
+def _shown(figure: Figure, m: Metrics) -> str:
+    """A speedup that is known only roughly is written as its interval."""
+    ends = speedup_interval(m)
+    if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
+        return figure.quantity.between(*ends)
+    return figure.shown(m)
 
 
 def _speedup_note(m: Metrics, growing: bool, own: float | None) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
+    ends = speedup_interval(m)
+    span = "" if ends is None or is_wide(*ends) else RATIO.span(*ends)
     known = {
         "without a body": own,
         "forecast": m.speedup_forecast,
         "ideal": m.speedup_ideal,
     }
-    return " · ".join(f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
+    others = (f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
+    return " · ".join([*([span] if span else []), *others])
 
 
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
     read = "" if share.of(m) is None else f", {share.shown(m)} of the bandwidth"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"
-
-
-def _lamp(m: Metrics) -> str:
-    limit, observed = m.speedup_limit, m.speedup_observed
-    if limit is None or observed is None or observed <= limit * (1 + max(0.05, m.drift or 0.0)):
-        return ""
-    return (
-        f"Measured {RATIO.shown(observed)}, but no more than {RATIO.shown(limit)} is possible at "
-        "these step costs: they or the run were disturbed. Measure the step costs again "
-        "(The pair)."
-    )

@@ -14,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
-from specviz.record.trace import Round, RunConfig, Trace
+from specviz.record.trace import Baseline, Finish, Round, RunConfig, Trace
 
 # Requests
 
@@ -25,13 +25,17 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """``kind`` is what the caller calls the prompt's kind; with one, no outlook is made."""
+    """``kind`` is what the caller calls the prompt's kind; with one, no outlook is made.
+
+    ``budget``: seconds for timing the target alone; the usual ones if None.
+    """
 
     id: str
     spec: PairSpec
     prompt: str
     config: RunConfig
     baseline: bool
+    budget: float | None = None
     kind: str | None = None
 
 
@@ -87,7 +91,7 @@ Request = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSignal:
-    """End a run after its present round, or break off what is being measured for it."""
+    """End a run after its present round, or what is being measured for it."""
 
     request_id: str
 
@@ -161,6 +165,17 @@ class RunRound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimed:
+    """What is known of the target alone so far; the run itself has ended."""
+
+    run_id: str
+    baseline: Baseline
+    text: str
+    finish: Finish
+    over: bool  # no more slices will come
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """Everything that is known of a run at its end, but for its rounds."""
 
@@ -196,6 +211,7 @@ Event = (
     | MemoryUsed
     | RunStarted
     | RunRound
+    | RunTimed
     | RunRecord
     | OutlookMade
     | RequestEnded

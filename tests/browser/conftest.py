@@ -151,7 +151,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
             outside.append(request.url)
 
     def open_at(
-        url: str, *, width: int = 1440, height: int = 900, scheme: str = "light", tour: bool = False
+        url: str,
+        *,
+        width: int = 1440,
+        height: int = 900,
+        scheme: str = "light",
+        tour: bool = False,
+        pace: str = "now",
     ) -> Any:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
@@ -159,6 +165,10 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         if not tour:
             context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")
+        if pace:  # most tests follow the decoder
+            context.add_init_script(
+                f"try {{ localStorage['specviz.pace'] ??= '{pace}' }} catch {{}}"
+            )
         page = context.new_page()
         page.on("request", note)
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from specviz.record.trace import Baseline, Round, Trace
+from specviz.record.trace import Round, Trace
 from specviz.store import load_trace
 
 FED_RATE = 32  # rounds a second
@@ -28,7 +28,6 @@ def repeated(trace: Trace, times: int) -> Trace:
         trace,
         rounds=_renumbered(trace.rounds * times, len(trace.prompt.token_ids)),
         text=trace.text * times,
-        baseline=_lengthened(trace.baseline, times) if trace.baseline else None,
     )
 
 
@@ -44,8 +43,3 @@ def _renumbered(rounds: tuple[Round, ...], context: int) -> tuple[Round, ...]:
         laid.append(replace(entry, index=index, context_length=context))
         context += len(entry.emitted)
     return tuple(laid)
-
-
-def _lengthened(baseline: Baseline, times: int) -> Baseline:
-    blocks = tuple(replace(each, seconds=each.seconds * times) for each in baseline.blocks)
-    return replace(baseline, blocks=blocks)

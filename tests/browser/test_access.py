@@ -83,6 +83,7 @@ def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[...,
 
 def test_reduced_motion_shows_whole_rounds(server: Server, browser: Any) -> None:
     context = browser.new_context(reduced_motion="reduce")
+    context.add_init_script("localStorage.setItem('specviz.pace', 'now')")
     context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
     page = context.new_page()
     page.goto(server.url)

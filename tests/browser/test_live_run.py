@@ -148,6 +148,7 @@ def long_run(stamped_server: Server, browser: Any) -> Iterator[dict[str, Any]]:
     """A run of 1,000 tokens as the page saw it, and its trace."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
+    context.add_init_script("localStorage.setItem('specviz.pace', 'now')")
     page = context.new_page()
     page.goto(f"{stamped_server.url}/?length=1000&ignore_eos=true&gamma=4")
     wait_for_pair(page)

@@ -14,14 +14,16 @@ from specviz.player.player_source import player_source
 from specviz.player.racing import race_payload
 from specviz.record.trace import RunConfig, Trace
 from tests.browser.long_runs import events_of, recorded, repeated
-from tests.browser.reading import next_frame, seek
+from tests.browser.reading import ROUND, next_frame, seek
 from tests.player.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
 
 RESULT = '[data-testid="lanes"] .result'
 NOTE = '[data-testid="lanes"] .note >> nth=1'
+COUNT = '[data-testid="lanes"] .count >> nth=1'
 LANES, RACE = '[data-testid="lanes"]', '[data-testid="race"]'
-LIVE = '[aria-label="Follow the run"]'
+LIVE = '[data-testid="now"]'
+AHEAD, SPEED, SEEK = ('[data-testid="ahead"]', '[data-testid="speed"]', '[data-testid="seek"]')
 THROUGHPUT = ".ch-throughput"
 TOUR = '[data-testid="tour"]'
 END = "<|endoftext|>"
@@ -80,12 +82,12 @@ def words(page: Any, selector: str) -> str:
 # Lanes
 
 
-def timed(speculative: float, target: float, *, noisy: bool) -> JsonObject:
+def timed(speculative: float, target: float, *, is_open: bool) -> JsonObject:
     """One round on the lanes' clock, in seconds."""
     lanes = {
         "speculative": [{"draft": 0, "verify": speculative, "other": 0}],
         "target": [target],
-        "noisy": noisy,
+        "open": is_open,
     }
     return data_of(make_trace(["r"]), lanes=lanes)
 
@@ -105,14 +107,14 @@ def timed(speculative: float, target: float, *, noisy: bool) -> JsonObject:
 def test_the_lanes_tell_both_times_in_one_unit(
     feed: Feed, speculative: float, target: float, told: str
 ) -> None:
-    page = feed(timed(speculative, target, noisy=False))
+    page = feed(timed(speculative, target, is_open=False))
     assert words(page, RESULT) == told
     assert page.eval_on_selector(RESULT, "e => getComputedStyle(e).fontWeight") == "600"
 
 
-def test_a_noisy_machine_has_no_winner(feed: Feed) -> None:
-    page = feed(timed(0.782, 0.545, noisy=True))
-    assert words(page, RESULT) == "speculative 782 ms, target alone 545 ms (noisy machine)"
+def test_a_close_call_has_no_winner(feed: Feed) -> None:
+    page = feed(timed(0.782, 0.545, is_open=True))
+    assert words(page, RESULT) == "speculative 782 ms, target alone 545 ms (too close to call)"
     assert page.eval_on_selector(RESULT, "e => getComputedStyle(e).fontWeight") == "400"
 
 
@@ -253,18 +255,86 @@ def test_a_run_broken_off_is_a_hollow_point(feed: Feed) -> None:
     assert "broken off" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
 
 
+def test_until_it_is_timed_the_target_alone_runs_by_its_step_costs(feed: Feed) -> None:
+    data = {**making(data_of(recorded())), "lanes": None, "target_step": 0.01}
+    page = feed(data)
+    page.click(LIVE)
+    next_frame(page)
+    assert words(page, RESULT) == "target alone: from step costs, not measured yet"
+    seconds = sum(sum(each["times"].values()) for each in data["rounds"]["items"])
+    assert words(page, COUNT).split()[0] == str(int(seconds / 0.01))
+    feed({**data, "target_step": None}, page)
+    assert words(page, NOTE) == "measured after the run"
+    assert words(page, RESULT) == ""
+
+
 # States
 
 
 def test_live_goes_when_the_run_is_over(feed: Feed) -> None:
     whole = data_of(recorded())
-    page = feed(in_state(whole, "running", growing=True))
+    page = feed(making(whole))
+    assert page.is_visible(LIVE)
+    page.click(LIVE)
+    next_frame(page)
     assert page.is_hidden(LIVE)
     page.click('[data-testid="play"]')
     next_frame(page)
     assert page.is_visible(LIVE)
     feed(in_state(whole, "done", growing=True), page)  # the forecast is still to come
     assert page.is_hidden(LIVE)
+
+
+def making(data: JsonObject) -> JsonObject:
+    running = in_state(data, "running", growing=True)
+    return {**running, "run": {**running["run"], "decoded": False}}
+
+
+def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
+    whole = data_of(recorded())
+    total = whole["rounds"]["total"]
+    page = feed(making(whole))
+    page.wait_for_timeout(1500)
+    shown = page.locator(ROUND).count()
+    assert 2 <= shown <= 6
+    assert f"the decoder is {total - shown} rounds ahead" in words(page, AHEAD)
+    feed(in_state(whole, "done", growing=False), page)
+    assert "the decoder has finished" in words(page, AHEAD)
+    page.wait_for_timeout(1000)
+    assert shown < page.locator(ROUND).count() < total
+    page.click(LIVE)
+    next_frame(page)
+    assert page.is_hidden(AHEAD)
+    assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
+
+
+@pytest.mark.parametrize("width", [1140, 700, 380])
+def test_the_words_of_the_decoder_have_room(feed: Feed, width: int) -> None:
+    page = feed(making(data_of(recorded())), width=width)
+    where, ahead = (page.locator(each).bounding_box() for each in (".where", AHEAD))
+    speed = page.locator(SPEED).bounding_box()
+    assert speed["x"] + speed["width"] <= width
+    same_line = abs(where["y"] - ahead["y"]) < 10
+    assert not same_line or where["x"] + where["width"] <= ahead["x"]
+
+
+def test_the_readers_pace_is_kept_for_the_next_run(feed: Feed) -> None:
+    page = feed(making(data_of(recorded())))
+    assert page.input_value(SPEED) == "readable"
+    page.select_option(SPEED, "now")
+    other = making(data_of(recorded()))
+    feed({**other, "run": {**other["run"], "id": "next"}}, page)
+    assert page.input_value(SPEED) == "now"
+    assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
+
+
+def test_a_slow_run_is_followed_as_it_comes(feed: Feed) -> None:
+    data = making(data_of(recorded()))
+    for item in data["rounds"]["items"]:
+        item["times"]["verify"] = 0.3
+    page = feed(data)
+    assert page.input_value(SPEED) == "now"
+    assert page.is_hidden(AHEAD)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
     """What the page saw of a run that came in, and the run."""
     server = serve("tests/browser/apps/live_app.py")
     context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.add_init_script("localStorage.setItem('specviz.pace', 'now')")
     page = context.new_page()
     page.goto(server.url)
     page.wait_for_selector('[data-testid="round"]')

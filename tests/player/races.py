@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.record.trace import RunConfig, Trace
-from tests.traces import make_baseline, make_round, make_trace
+from tests.traces import Passes, make_round, make_trace
 
 THRIFTY, ALONE, WASTEFUL, SHORT = 0.28, 0.32, 0.48, 0.14
 
 
-def thrifty(*, drift: float = 1.0, **fields: Any) -> Trace:
+def thrifty(*, drift: float = 1.0, pace: float = 1.0, **fields: Any) -> Trace:
     rounds = [make_round("aaa", times=(0.02, 0.04, 0.01)) for _ in range(4)]
     blocks = ([0.02 * drift] * 16, [0.02 * (2 - drift)] * 16)
-    baseline = make_baseline(target=blocks, speculative=([0.07] * 4, [0.07] * 4))
+    baseline = Passes(target=blocks, speculative=([0.07 * pace] * 4,) * 2)
     return make_trace(rounds, config=RunConfig(gamma=3), baseline=baseline, **fields)
 
 

@@ -53,12 +53,15 @@ def test_another_target_has_a_row_of_its_own() -> None:
 def test_without_a_target_alone_the_lanes_race_all_the_same() -> None:
     race = race_of(wasteful(), short())
     assert race["targets"] == []
-    assert not race["noisy"]
+    assert not race["open"]
 
 
-def test_one_noisy_lane_makes_the_race_noisy() -> None:
-    assert race_of(wasteful(), thrifty(drift=1.05))["noisy"]
-    assert not race_of(wasteful(), thrifty())["noisy"]
+def test_a_race_is_open_where_the_intervals_leave_it_open() -> None:
+    assert not race_of(thrifty())["open"]
+    assert race_of(thrifty(drift=1.05))["open"]  # who is faster, it or the target alone
+    assert race_of(thrifty(), thrifty())["open"]
+    assert race_of(thrifty(), thrifty(drift=1.001))["open"]
+    assert not race_of(thrifty(), thrifty(pace=1.5))["open"]
 
 
 def test_recordings_are_told_apart_and_known_again() -> None:

@@ -10,7 +10,7 @@ import pytest
 from specviz.player.round_values import lanes, round_items
 from specviz.record.trace import Trace
 from specviz.store import load_trace
-from tests.traces import full_trace, make_baseline, make_candidate, make_round, make_trace
+from tests.traces import Passes, full_trace, make_candidate, make_round, make_trace
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +58,22 @@ def test_an_extra_and_its_absence() -> None:
 
 
 def test_without_the_target_alone_there_are_no_lanes() -> None:
-    assert lanes(make_trace(["ar"]), noisy=False) is None
+    assert lanes(make_trace(["ar"]), is_open=False) is None
 
 
-def test_lanes_are_the_means_of_their_blocks() -> None:
-    blocks = make_baseline(
-        target=([0.01, 0.03, 0.02], [0.03, 0.03, 0.02]), speculative=([0.014], [0.028])
-    )
-    trace = make_trace([make_round("aa", times=(0.002, 0.004, 0.001))], baseline=blocks)
-    both = lanes(trace, noisy=False)
+def test_lanes_are_as_long_as_they_were_timed() -> None:
+    passes = Passes(target=([0.01, 0.03, 0.02], [0.03, 0.03, 0.02]), speculative=([0.014], [0.028]))
+    trace = make_trace([make_round("aa", times=(0.002, 0.004, 0.001))], baseline=passes)
+    both = lanes(trace, is_open=False)
     assert both is not None
-    assert both["target"] == pytest.approx([0.02, 0.03, 0.02])
-    # 7 ms watched became 21 ms in the mean of the repeats: the parts keep their shares.
+    assert both["target"] == pytest.approx([0.07 / 3] * 3, rel=1e-3)
+    # 7 ms watched became 21 ms in the mean of the passes: the parts keep their shares.
     assert both["speculative"] == [pytest.approx({"draft": 0.006, "verify": 0.012, "other": 0.003})]
 
 
 def test_a_lane_has_one_entry_a_round_and_a_token() -> None:
     trace = full_trace()
-    both = lanes(trace, noisy=False)
+    both = lanes(trace, is_open=False)
     assert both is not None
     assert len(both["speculative"]) == len(trace.rounds)
     assert len(both["target"]) == len(trace.token_ids)

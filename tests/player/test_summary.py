@@ -71,15 +71,13 @@ def worked_out(name: str, words: str) -> float:
         return FORMULAS[name]({letter: float(value) for letter, value in named})
     if name == "ttft-ms":
         return sum(map(float, re.findall(r"\d[\d.]*", words)[:2]))
-    if name == "drift":
-        return float(re.findall(r"= ([\d.]+) − 1", words)[0]) - 1
     part, whole = map(float, QUOTIENT.findall(words)[-1])
     return part / whole
 
 
 def test_each_help_gives_the_numbers_that_make_the_figure() -> None:
     known = {name: each for name, each in shown(full_trace()).items() if each["value"] is not None}
-    assert len(known) == 17
+    assert len(known) == 16
     for name, each in known.items():
         value = pytest.approx(each["value"], rel=5e-3, abs=2e-3)
         assert worked_out(name, str(each["help"])) == value, (name, each["help"])
@@ -87,7 +85,7 @@ def test_each_help_gives_the_numbers_that_make_the_figure() -> None:
 
 def test_what_is_not_known_is_a_dash_without_a_value() -> None:
     seen = shown(make_trace(["aar"]))
-    for name in ("speedup-observed", "speedup-forecast", "c", "drift"):
+    for name in ("speedup-observed", "speedup-forecast", "c", "speedup-interval"):
         assert (seen[name]["value"], seen[name]["shown"]) == (None, "–")
 
 
@@ -97,17 +95,29 @@ def test_a_sentence_of_the_caller_goes_before_the_verdict() -> None:
     assert (words["sentence"], words["because"]) == ("12 tokens so far.", "")
 
 
-def test_the_lamp_shines_only_beyond_the_possible() -> None:
+def test_a_speedup_known_only_roughly_is_written_as_its_interval() -> None:
+    trace, figures = full_trace(), metrics(full_trace())
+    narrow = dataclasses.replace(figures, speedup_observed=1.4, speedup_low=1.3, speedup_high=1.5)
+    wide = dataclasses.replace(narrow, speedup_low=1.1, speedup_high=1.9)
+    told = [
+        {each["id"]: each for each in summary(trace, found)["figures"]}["speedup-observed"]
+        for found in (narrow, wide)
+    ]
+    assert [each["shown"] for each in told] == ["1.40×", "1.10–1.90×"]
+    assert [each["value"] for each in told] == [1.4, 1.4]
+    assert told[0]["note"].startswith("1.30–1.50 · ")
+    assert "1.10–1.90" not in told[1]["note"]
+
+
+def test_the_lamp_shines_where_both_cannot_be_right_and_not_while_it_grows() -> None:
     trace = full_trace()
-    figures = dataclasses.replace(metrics(trace), gamma=3, c=0.2, v=1.4, drift=0.01)
-    assert figures.speedup_limit == pytest.approx(2.0)
-    dark = dataclasses.replace(figures, speedup_observed=2.09)
-    bright = dataclasses.replace(figures, speedup_observed=2.11)
-    noisy = dataclasses.replace(figures, speedup_observed=2.11, drift=0.2)
-    lamps = [summary(trace, each)["lamp"] for each in (dark, bright, noisy)]
-    assert [bool(lamp) for lamp in lamps] == [False, True, False]
-    assert "2.11×" in lamps[1]
-    assert "2.00×" in lamps[1]
+    known = dataclasses.replace(
+        metrics(trace), gamma=3, c=0.2, v=1.4, round_cost_error=0.05,
+        speedup_observed=2.3, speedup_low=2.2, speedup_high=2.4,
+    )  # fmt: skip
+    assert "no more than 2.10 times" in summary(trace, known)["lamp"]
+    assert summary(trace, known, growing=True)["lamp"] == ""
+    assert summary(trace, dataclasses.replace(known, speedup_low=2.0))["lamp"] == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.engine import load_pair
 from specviz.engine.model.pair import Pair
-from specviz.measure.measured_run import measured_run
+from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
@@ -224,8 +224,8 @@ def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
         config: RunConfig = replace(plan.config, max_new_tokens=tokens)
         assert save_value("step-costs", costs_key(pair, config), make_costs())
         lap = measured_run(pair, plan.prompt, config, baseline=timed or plan.baseline)
-        assert list(lap)
-        made.append(lap.trace())
+        made.append(finish(lap))
+        assert made[-1].rounds
     return made
 
 

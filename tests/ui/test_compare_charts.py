@@ -21,7 +21,7 @@ from specviz.ui.compare.charts import (
     time_per_token,
     tokens_per_round,
 )
-from tests.traces import make_baseline, make_costs, make_round, make_trace
+from tests.traces import Passes, make_costs, make_round, make_trace
 
 
 def timed(*verdicts: str, config: RunConfig | None = None) -> Trace:
@@ -31,7 +31,7 @@ def timed(*verdicts: str, config: RunConfig | None = None) -> Trace:
         rounds,
         config=config or RunConfig(gamma=3),
         step_costs=make_costs(),
-        baseline=make_baseline(
+        baseline=Passes(
             target=([0.010] * tokens, [0.012] * tokens),
             speculative=([0.02] * len(rounds), [0.02] * len(rounds)),
         ),

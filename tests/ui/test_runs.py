@@ -19,7 +19,7 @@ from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
-from specviz.ui.runs.table import PAGE_ROWS
+from specviz.ui.runs.table import PAGE_ROWS, _cells
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace
@@ -77,7 +77,11 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
     (row,) = table(runs_page()).to_dict("records")
     assert row["Run"] == "mine"
     assert (row["α expected"], row["τ"]) == (summary.alpha, summary.tau)
-    assert (row["Speedup"], row["Tokens/s"]) == (summary.speedup, summary.tokens_per_second)
+    low, high = summary.speedup_low, summary.speedup_high
+    assert low is not None
+    assert high is not None
+    assert row["Speedup"] == f"{low:.2f}–{high:.2f}×"
+    assert row["Tokens/s"] == summary.tokens_per_second
 
 
 def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> None:
@@ -345,3 +349,22 @@ def test_a_rerun_over_ten_thousand_takes_less_than_twice_the_stated_time(
     assert Library().count(Query()) == 10_000
     print(f"10,000 runs: {spent:.0f} ms")
     assert spent < 2 * STATED_MS
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((1.36, 1.5), "1.43× (1.36–1.50)"),
+        ((1.1, 2.0), "1.10–2.00×"),
+        ((None, None), "1.43× ?"),
+    ],
+)
+def test_a_speedup_is_listed_with_its_interval(
+    library: Library, ends: tuple[float | None, float | None], shown: str
+) -> None:
+    save_run(library, full_trace())
+    row = library.find(Query())[0]
+    low, high = ends
+    summary = replace(row.summary, speedup=1.43, speedup_low=low, speedup_high=high)
+    assert _cells(replace(row, summary=summary))["Speedup"] == shown
+    assert row.summary.speedup_low is not None

@@ -19,7 +19,7 @@ from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
 from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.nursery import Called
-from tests.traces import make_baseline, make_trace
+from tests.traces import Passes, make_trace, timed
 
 REPEATS = 50
 PLAN = Plan(
@@ -52,12 +52,10 @@ class ReadyWorker:
     ) -> Run:
         run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
         trace = make_trace(["aa", "ar"], config=config)
-        blocks = make_baseline(
-            target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.02] * 2] * 2
-        )
+        passes = Passes(target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.02] * 2] * 2)
         for entry in trace.rounds:
             run.add(entry)
-        run.conclude(replace(trace, rounds=(), baseline=blocks), 100)
+        run.conclude(replace(timed(trace, passes), rounds=()), 100)
         run.end("done")
         if not settings["warm_up"] and run.trace is not None:
             save_run(Library(), run.trace, run_id=run.id)

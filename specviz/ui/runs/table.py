@@ -11,7 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from specviz.record.figures import CATALOGUE, titled
-from specviz.store import Facets, Query, RunRow, SortKey
+from specviz.record.speedup_words import is_wide
+from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
@@ -20,7 +21,8 @@ OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 12
 # Ids in the catalogue, and widths. The library keeps expected acceptance, not the observed one.
-FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 80}
+FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 120}
+_SPEEDUP = "speedup_observed"  # a text, with its interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
     "Oldest first": ("created", False),
@@ -188,7 +190,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head("alpha_expected"): summary.alpha,
         _figure_head("tau"): summary.tau,
         _figure_head("tokens_per_second"): summary.tokens_per_second,
-        _figure_head("speedup_observed"): summary.speedup,
+        _figure_head(_SPEEDUP): _speedup(summary),
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
         "Drafter": summary.drafter,
@@ -197,8 +199,20 @@ def _cells(row: RunRow) -> dict[str, object]:
     }
 
 
+def _speedup(summary: RunSummary) -> str | None:
+    """With its interval; one that is wide stands alone. A mark where there is none."""
+    ratio, low, high = CATALOGUE[_SPEEDUP].quantity, summary.speedup_low, summary.speedup_high
+    if summary.speedup is None:
+        return None
+    if low is None or high is None:
+        return f"{ratio.shown(summary.speedup)} ?"
+    if is_wide(low, high):
+        return ratio.between(low, high)
+    return ratio.spread(summary.speedup, low, high)
+
+
 def _columns() -> dict[str, Any]:
-    column = st.column_config
+    column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
         "Run": column.TextColumn(width="medium", pinned=True),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width="medium"),
@@ -214,7 +228,13 @@ def _columns() -> dict[str, Any]:
                 width=width,
             )
             for name, width in FIGURES.items()
+            if name != _SPEEDUP
         },
+        _figure_head(_SPEEDUP): column.TextColumn(
+            help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval; alone "
+            "where that is wide. A question mark: kept before there were intervals.",
+            width=FIGURES[_SPEEDUP],
+        ),
         "Tokens": column.NumberColumn(width=65),
         "Tags": column.ListColumn(width="small"),
     }

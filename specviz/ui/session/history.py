@@ -34,6 +34,7 @@ class ShownRun:
     figures: Metrics
     outlook: Outlook | None
     growing: bool
+    so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
     own_speedup: float | None = None  # of the same pair without bodies, where the run has some
 
@@ -51,7 +52,7 @@ class History:
     # What the same pair does without bodies, by the run beside which it stands; None while unknown.
     own: dict[str, float | None] = field(default_factory=dict)
     own_run: tuple[str, Run] | None = None  # that run under way, and the run beside which it stands
-    _figures: dict[str, tuple[int, Metrics]] = field(default_factory=dict)
+    _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -119,12 +120,14 @@ class History:
             figures=self._figures_of(run, trace, final),
             outlook=run.outlook,
             growing=not final,
+            so_far=not (final or run.timed),
             own_speedup=self.own.get(run.id),
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
-        """Computed anew when rounds have come, and once more, with intervals, at the end."""
-        version = -1 if final else len(trace.rounds)
+        """Computed anew when rounds or slices have come; at the end with intervals of alpha."""
+        slices = len(trace.baseline.slices) if trace.baseline else 0
+        version = (-1, -1) if final else (len(trace.rounds), slices)
         known = self._figures.get(run.id)
         if known is None or known[0] != version:
             known = version, metrics(trace, intervals=final)

@@ -6,6 +6,7 @@ a second; otherwise nothing is sent. Until a run has its first round, the run be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from specviz.player.payload import (
@@ -18,6 +19,7 @@ from specviz.player.payload import (
     payload,
 )
 from specviz.record.body_words import UNTIL_GROWN, grown_words, spec_words
+from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.redraw import redraw_while_busy
@@ -83,6 +85,7 @@ def _player_data(
         chosen=chosen,
         figures=shown.figures,
         growing=shown.growing,
+        so_far=shown.so_far,
         tour=tour if run is None else "never",
         own_speedup=shown.own_speedup,
     )
@@ -99,6 +102,7 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
         detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
+        decoded=over or (bool(run.rounds) and bool(run.detail)),
         waiting=not is_shown and not over,
     )
 
@@ -178,12 +182,27 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     plural = "" if rounds == 1 else "s"
     tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
     if state == "running":
-        return f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
+        if trace.baseline is not None:
+            return None  # the speedup so far
+        now = f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
+        return " ".join([now, *_expected(trace, run)])
     if state == "stopped":
         return _stopped_sentence(rounds)
     if state == "failed":
         return f"The run broke off after {rounds} round{plural}, so there is no verdict."
     return None
+
+
+def _expected(trace: Trace, run: Run) -> Iterator[str]:
+    """Acceptance on other texts, where no speedup can be forecast because nothing was timed yet."""
+    outlook = run.outlook
+    tau = outlook.tau(trace.config.gamma) if outlook else None
+    if outlook is None or tau is None or trace.step_costs is not None:
+        return
+    yield (
+        f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
+        f"{PROBABILITY.bare(outlook.alpha)}, {TOKENS.bare(tau)} tokens a round."
+    )
 
 
 def _pair_and_device(trace: Trace) -> str:

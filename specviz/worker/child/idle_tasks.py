@@ -6,12 +6,13 @@ A request breaks a task off; it begins again when the worker is next idle.
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from specviz.measure.forecast import can_be_forecast, make_outlook, measure_profile, stored_profile
-from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.measure.step_costs import mend_step_costs, step_costs
 from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
@@ -31,15 +32,21 @@ Send = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsTask:
+    """Step costs that are missing, or were measured busy or in a hurry; ``fresh`` in any case."""
+
     spec: PairSpec
     config: RunConfig
-    fresh: bool
+    fresh: bool = False
+    tries: Counter[str] = field(default_factory=Counter[str], compare=False)
 
     def do(self, pair: Pair, send: Send) -> None:
-        kept = stored_costs(pair, self.config)
-        if kept is not None and not (self.fresh or kept.noisy or kept.sparse):
-            return
-        step_costs(pair, self.config, fresh=True, tell=lambda each: send(Doing(progress=each)))
+        def tell(progress: Progress) -> None:
+            send(Doing(progress=progress))
+
+        if self.fresh:
+            step_costs(pair, self.config, fresh=True, tell=tell)
+        else:
+            mend_step_costs(pair, self.config, self.tries, tell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,7 @@ class IdleTasks:
         self._pairs = pairs
         self._tasks: list[Task] = []
         self._calibrating = False  # as the dashboard was told
+        self._tries: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -87,7 +95,8 @@ class IdleTasks:
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
         tasks: list[Task] = [
-            CostsTask(spec=spec, config=each, fresh=fresh) for each in (usual, greedy)
+            CostsTask(spec=spec, config=each, fresh=fresh, tries=self._tries)
+            for each in (usual, greedy)
         ]
         if pair.draft is not None:
             tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
@@ -98,6 +107,12 @@ class IdleTasks:
         """Measure nothing again that is stored; the rest stays to be done."""
         self._tasks = [task for task in self._tasks if not _is_calibration(task)]
         self._tell_calibrating()
+
+    def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
+        """Measure at rest what a run's step costs lack; that they lack nothing is seen at once."""
+        task = CostsTask(spec=spec, config=config, tries=self._tries)
+        if task not in self._tasks:
+            self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
         """Add the outlook of a run that had none, if it can have one."""

@@ -19,6 +19,7 @@ from specviz.errors import SpecvizError
 from specviz.measure.forecast import make_outlook
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
+from specviz.measure.step_costs import stored_costs
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, Progress
 from specviz.record.trace import Trace
@@ -31,6 +32,7 @@ from specviz.worker.messages import (
     Doing,
     EndCalibrationRequest,
     Hello,
+    OutlookMade,
     PrepareRequest,
     Request,
     RequestEnded,
@@ -39,6 +41,7 @@ from specviz.worker.messages import (
     RunRequest,
     RunRound,
     RunStarted,
+    RunTimed,
     UnloadRequest,
 )
 from specviz.worker.process_end import DEVICE_FAULT, is_device_fault
@@ -116,15 +119,54 @@ class Process:
         pair = self._pairs.load(request.spec, request.id)
         memory = RunMemory(pair, request.config)
         run = self._begin(request, pair)
+        began = run.trace()
         try:
             self._play(request, run)
-            with self._until_stopped(request):
-                record = run.trace()
-        except BaseException:  # stopped or failed: keep what was decoded
-            run.stop()
+            self._measure(request, run)
+        finally:  # also where it failed: keep what was decoded
             self._conclude(request, run.trace(), memory)
-            raise
-        self._conclude(request, record, memory)
+            self._idle_tasks.mend_costs(request.spec, request.config)
+        self._complete_outlook(request, pair, began)
+
+    def _play(self, request: RunRequest, run: MeasuredRun) -> None:
+        for entry in run:
+            self._send(RunRound(run_id=request.id, entry=entry))
+            if self._inbox.stopped(request.id):
+                run.stop()
+
+    def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
+        """The target alone, then step costs where there are none; a stop ends that.
+
+        What was timed until then is kept; a run stopped before that counts as broken off.
+        """
+        try:
+            with self._until_stopped(request):
+                self._tell("timing the target alone" if request.baseline else "")
+                for _ in run.timed():
+                    self._send_timing(request, run.trace(), over=False)
+                self._send_timing(request, run.trace(), over=True)
+                run.complete_costs(lambda each: self._send(Doing(progress=each)))
+        except Interrupted:
+            record = run.trace()
+            if record.finish == "stopped" or (request.baseline and record.baseline is None):
+                raise
+
+    def _send_timing(self, request: RunRequest, record: Trace, *, over: bool) -> None:
+        if record.baseline is not None:
+            told = RunTimed(
+                run_id=request.id, baseline=record.baseline, text=record.text,
+                finish=record.finish, over=over,
+            )  # fmt: skip
+            self._send(told)
+
+    def _complete_outlook(self, request: RunRequest, pair: Pair, began: Trace) -> None:
+        """The forecast for the chart, where the step costs came only after the run."""
+        if request.kind is not None or began.step_costs is not None:
+            return
+        costs = stored_costs(pair, request.config)
+        outlook = make_outlook(pair, replace(began, step_costs=costs)) if costs else None
+        if outlook is not None:
+            self._send(OutlookMade(run_id=request.id, outlook=outlook))
 
     def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
         bare = replace(record, rounds=())  # which were sent one by one
@@ -138,8 +180,8 @@ class Process:
                 request.prompt,
                 request.config,
                 baseline=request.baseline,
+                budget=request.budget,
                 kind=request.kind,
-                tell=lambda progress: self._send(Doing(progress=progress)),
             )
         record = run.trace()
         outlook = make_outlook(pair, record) if request.kind is None else None
@@ -149,19 +191,12 @@ class Process:
             self._idle_tasks.foretell(request.spec, request.id, record)
         return run
 
-    def _play(self, request: RunRequest, run: MeasuredRun) -> None:
-        for entry in run:
-            self._send(RunRound(run_id=request.id, entry=entry))
-            if self._inbox.stopped(request.id):
-                run.stop()
-        if request.baseline:
-            self._tell("measuring the target alone")
-
     def _until_stopped(self, request: RunRequest) -> AbstractContextManager[None]:
         return self._interrupts.until(lambda: self._inbox.stopped(request.id))
 
     def _tell(self, text: str) -> None:
-        self._send(Doing(progress=Progress(activity="measuring", text=text)))
+        told = Progress(activity="measuring", text=text) if text else None
+        self._send(Doing(progress=told))
 
 
 def main(descriptor: int) -> None:

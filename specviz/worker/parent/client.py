@@ -39,6 +39,7 @@ from specviz.worker.messages import (
     RunRequest,
     RunRound,
     RunStarted,
+    RunTimed,
     StopSignal,
     UnloadRequest,
 )
@@ -133,6 +134,7 @@ class Worker:
         config: RunConfig,
         *,
         baseline: bool = True,
+        budget: float | None = None,
         warm_up: bool = False,
         kind: str | None = None,
     ) -> Run:
@@ -140,8 +142,9 @@ class Worker:
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
-            id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, kind=kind
-        )
+            id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, budget=budget,
+            kind=kind,
+        )  # fmt: skip
         with self._lock:
             self.cancel_release(session)
             self._stop_all(session)
@@ -294,7 +297,7 @@ class Worker:
             if link is not self._link:
                 return
             match event:
-                case RunStarted() | RunRound() | RunRecord() | OutlookMade():
+                case RunStarted() | RunRound() | RunTimed() | RunRecord() | OutlookMade():
                     self._on_run_event(event)
                 case RequestEnded():
                     self._on_ended(event)
@@ -319,7 +322,9 @@ class Worker:
             except Exception:
                 _log.exception("Handling a run that has ended failed")
 
-    def _on_run_event(self, event: RunStarted | RunRound | RunRecord | OutlookMade) -> None:
+    def _on_run_event(
+        self, event: RunStarted | RunRound | RunTimed | RunRecord | OutlookMade
+    ) -> None:
         run = self._runs.get(event.run_id)
         if run is None:
             return
@@ -332,6 +337,8 @@ class Worker:
                 run.begin(event.record, event.outlook)
             case RunRound():
                 run.add(event.entry)
+            case RunTimed():
+                run.take_timing(event)
             case RunRecord():
                 run.conclude(event.record, event.memory_bytes)
 

@@ -24,7 +24,7 @@ from specviz.record.trace import (
     RunConfig,
     Trace,
 )
-from specviz.worker.messages import Request, RequestEnded
+from specviz.worker.messages import Request, RequestEnded, RunTimed
 
 T = TypeVar("T")
 PairState = Literal["none", "loading", "ready", "failed"]
@@ -48,6 +48,7 @@ class Run:
         self.spec = spec
         self.config = config
         self.warm_up = False  # only prepares the next run
+        self.timed = False  # the timing of the target alone is over
         self.memory_bytes: int | None = None  # taken by the run, once it is over
         self.detail = ""
         self.place = 0
@@ -103,6 +104,14 @@ class Run:
         self._record = record
         self.outlook = outlook
         self._state = "running"
+
+    def take_timing(self, told: RunTimed) -> None:
+        """Every round is there, and the target alone is being timed."""
+        assert self._record is not None
+        self._record = replace(
+            self._record, baseline=told.baseline, text=told.text, finish=told.finish
+        )
+        self.timed = told.over
 
     def add(self, entry: Round) -> None:
         self._rounds.append(entry)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError
+from specviz.measure.slice_timing import compared_seconds
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Run
@@ -63,6 +64,7 @@ class WorkerMaker:
                 order.prompt,
                 order.config,
                 baseline=order.baseline,
+                budget=compared_seconds(),
                 warm_up=order.warm_up,
                 kind=order.kind,
             )

@@ -16,7 +16,7 @@ from specviz.record import theorem_checks
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
-from specviz.record.speedup_words import speedup_sentence
+from specviz.record.speedup_words import is_undecided, speedup_sentence
 from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Trace
 from specviz.theory.claims import Figure, RunName
@@ -181,8 +181,8 @@ def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> 
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
         return f"No whole round was timed against the target alone. {cold_told}"
-    noisy = any(metrics(each, intervals=False).noisy for each in (*greedy, *sampled))
-    busy = " The machine was noisy during these runs." if noisy else ""
+    rough = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
+    busy = " Of some of these runs the timing leaves open which was faster." if rough else ""
     return (
         f"Timed on one prompt: the listing divides the time of the greedy target alone by that of "
         f"sampled speculation, which gives {times(plain / spec_sampled)}; with both times from one "

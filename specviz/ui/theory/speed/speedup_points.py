@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from specviz.record.figures import CATALOGUE, titled
+from specviz.record.formulas import timed_interval
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_DRAFT_MS,
@@ -125,8 +126,8 @@ def _show_run(shown: ShownRun) -> None:
         for each in (CATALOGUE[name] for name in SHOWN):
             if each.of(figures) is not None:
                 st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
-    if figures.noisy:
-        st.caption("The machine was noisy during the timing, so there is no verdict on the speed.")
+    if told := timed_interval(figures):
+        st.caption(f"The observed speedup lies at {told}, on this text and machine.")
     st.page_link(
         "pages/watch.py",
         label="Open Watch with these settings",

@@ -1,0 +1,35 @@
+"""Time again: the same run once more, where its timing left the answer open or rough."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.record.metrics import metrics
+from specviz.record.speedup_words import is_undecided, is_wide
+from specviz.record.trace import Trace
+from specviz.ui.session.history import History
+from specviz.worker.parent.client import Run, Worker
+
+
+def show_time_again(worker: Worker, session: str, history: History) -> Run | None:
+    """The button, where it has a use; the new run, if it was pressed.
+
+    The seed decides the words, so they are the same; both timings are kept.
+    """
+    run = history.current
+    if run is None or run.state != "done" or run.trace is None or not _is_rough(run.trace):
+        return None
+    pressed = st.button(
+        "Time again", key="time_again",
+        help="Makes the same run and times it anew. Close what else keeps this machine busy.",
+    )  # fmt: skip
+    if not pressed:
+        return None
+    return worker.submit(session, run.spec, run.trace.prompt.text, run.config)
+
+
+def _is_rough(trace: Trace) -> bool:
+    found = metrics(trace, intervals=False)
+    if found.speedup_observed is None:
+        return False
+    return is_undecided(found) or is_wide(found.speedup_low, found.speedup_high)

@@ -1,0 +1,95 @@
+"""Timing in the browser: the first run of all, the interval that narrows, Time again."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_state
+from tests.browser.reading import STATUS, click_run, text_of
+from tests.browser.test_live_run import first_token_seconds
+
+pytestmark = pytest.mark.alone
+
+FIRST_ROUND_SECONDS = 0.6
+SENTENCE = ".sum-sentence b"
+ENDS = re.compile(r"(\d+\.\d+) (?:to|and) (\d+\.\d+)")
+
+
+@pytest.fixture(scope="module")
+def fresh(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """With an empty data folder, where nothing was ever measured."""
+    home = tmp_path_factory.mktemp("home")
+    return serve(SPECVIZ_HOME=str(home), SPECVIZ_TIMING_SECONDS="8")
+
+
+def until_said(page: Any, words: str) -> str:
+    page.wait_for_function(
+        "([lead, words]) => document.querySelector(lead)?.textContent.includes(words)",
+        arg=[SENTENCE, words],
+        polling=50,
+        timeout=60_000,
+    )
+    return str(page.text_content(SENTENCE))
+
+
+def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
+    fresh: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{fresh.url}/?live=false&length=64")
+    page.wait_for_function(
+        "(status) => /pair is ready/.test(document.querySelector(status)?.textContent)",
+        arg=STATUS,
+        timeout=90_000,
+    )
+    took = first_token_seconds(page)
+    print(f"first round {took:.2f} s after the click (bound {FIRST_ROUND_SECONDS})")
+    assert took < 2 * FIRST_ROUND_SECONDS
+    widths: list[float] = []
+    began = time.monotonic()
+    while len(widths) < 4 and time.monotonic() - began < 30:
+        low, high = map(float, ENDS.findall(until_said(page, "so far"))[-1])
+        if not widths or widths[-1] != high / max(low, 0.01):
+            widths.append(high / max(low, 0.01))
+        page.wait_for_timeout(300)
+    assert len(widths) == 4
+    assert widths[-1] < widths[0]
+    page.click(".st-key-stop button")
+    page.wait_for_function(
+        "([status]) => document.querySelector(status)?.dataset.state === 'done'",
+        arg=[STATUS],
+        timeout=5_000,
+    )
+    said = str(page.text_content(SENTENCE))
+    assert "so far" not in said
+    assert "on this text" in said
+    assert ENDS.search(said)
+
+
+def test_time_again_makes_the_same_words(server: Server, open_page: Callable[..., Any]) -> None:
+    """Where the answer is open or rough, as it is after the half second that tests allow."""
+    page = open_page(f"{server.url}/?live=false&length=32")
+    click_run(page)
+    wait_for_state(page, "done")
+    button = page.get_by_role("button", name="Time again")
+    for _ in range(5):
+        page.wait_for_timeout(1500)
+        if button.count():
+            break
+        click_run(page)  # two slices agreed by chance
+        wait_for_state(page, "running")
+        wait_for_state(page, "done")
+    words = text_of(page)
+    before = page.locator(".ch-throughput .ch-point").count()
+    button.click()
+    page.wait_for_function(
+        "([status, before]) => document.querySelector(status)?.dataset.state === 'done' && "
+        "document.querySelectorAll('.ch-throughput .ch-point').length > before",
+        arg=[STATUS, before],
+        timeout=60_000,
+    )
+    assert text_of(page) == words
