@@ -4,14 +4,14 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.record.body_words import EARLY_RUN
-from specviz.ui.session.history import session_history
+from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.library_run import open_linked, show_library_run
 from specviz.ui.watch.own_run import leave_own_run
-from specviz.ui.watch.run_player import show_run_player
+from specviz.ui.watch.run_player import AT_ONCE, show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.watch.time_again import show_time_again
 from specviz.ui.widgets.body_boxes import show_body_boxes
@@ -33,7 +33,9 @@ from specviz.ui.widgets.run_controls import (
 
 require_shell()
 
-worker, tab, history = the_worker(), this_tab(), session_history()
+history = session_history()
+worker, tab = the_worker(), this_tab()
+remember_tab(history)
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
@@ -90,6 +92,7 @@ if start or (choices.restart and label == "Run"):
         spec = asked_by_run(shown)
         run = first_body.submit(worker, tab.id, spec, choices.prompt, choices.config)
         history.add(run)
+        run.wait_for_round(AT_ONCE)
         st.rerun()
     except SpecvizError as problem:
         show_error(problem)
@@ -102,6 +105,7 @@ elif stop and run is not None:
 elif timed_again is not None:
     leave_own_run(history)
     history.add(timed_again)
+    timed_again.wait_for_round(AT_ONCE)
     st.rerun()
 
 with st.container(horizontal=True, key="downloads"):

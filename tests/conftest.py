@@ -2,7 +2,7 @@
 
 Compiled kernels are kept beside the tests' other caches, whatever home a test gives itself. Watch
 begins without a body, as the tests of the small pair assume; those of bodies say otherwise. Runs
-are timed for half a second only, which gives wide intervals; those of timing say otherwise.
+are timed for a tenth of a second only, which gives wide intervals; those of timing say otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ def pytest_configure() -> None:
     kept = Path(__file__).parent.parent / ".pytest_cache" / "kernels"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
     os.environ.setdefault("SPECVIZ_FIRST_BODY", "none")
-    os.environ.setdefault("SPECVIZ_TIMING_SECONDS", "0.5")
+    os.environ.setdefault("SPECVIZ_TIMING_SECONDS", "0.1")
     settings.register_profile("specviz", deadline=None, derandomize=True)
     settings.load_profile("specviz")

@@ -1,4 +1,4 @@
-"""Timing in the browser: the first run of all, the interval that narrows, Time again."""
+"""A first run, the interval that narrows, Time again, and a reload in the middle of a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     widths: list[float] = []
     began = time.monotonic()
     while len(widths) < 4 and time.monotonic() - began < 30:
-        low, high = map(float, ENDS.findall(until_said(page, "so far"))[-1])
+        low, high = map(float, ENDS.findall(until_said(page, ", so far)"))[-1])
         if not widths or widths[-1] != high / max(low, 0.01):
             widths.append(high / max(low, 0.01))
         page.wait_for_timeout(300)
@@ -93,3 +93,51 @@ def test_time_again_makes_the_same_words(server: Server, open_page: Callable[...
         timeout=60_000,
     )
     assert text_of(page) == words
+
+
+STATES = """([status]) => {
+  window.states = [];
+  const note = () => {
+    const state = document.querySelector(status)?.dataset.state;
+    if (state && window.states.at(-1) !== state) window.states.push(state);
+    requestAnimationFrame(note);
+  };
+  note();
+}"""
+
+
+def test_a_reload_takes_up_the_run_and_another_tab_does_not(
+    fresh: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{fresh.url}/?live=false&length=64&temperature=0.4")
+    page.wait_for_selector(f"{STATUS}[data-state=recorded]")
+    page.wait_for_function(
+        "(status) => /pair is ready/.test(document.querySelector(status)?.textContent)",
+        arg=STATUS,
+        timeout=90_000,
+    )
+    click_run(page)
+    until_said(page, ", so far)")
+    words = text_of(page)
+    address = page.url
+    assert "tab=" in address
+    other = page.context.new_page()
+    other.goto(address)
+    other.wait_for_selector(STATUS)
+    other.wait_for_timeout(2500)
+    assert other.get_attribute(STATUS, "data-state") == "recorded"
+    other.close()
+    page.add_init_script(f"({STATES})(['{STATUS}'])")
+    page.reload()
+    page.wait_for_selector(f"{STATUS}[data-state=done]", timeout=30_000)
+    states = page.evaluate("() => window.states")
+    assert set(states) <= {"loading", "running", "done"}  # the first is before it has any data
+    page.wait_for_function(
+        "(count) => document.querySelectorAll("
+        "'[data-testid=text-pane] [data-testid=token]').length >= count",
+        arg=64,
+    )
+    assert len(text_of(page)) >= len(words)
+    page.reload()  # a run that is over is there again too
+    page.wait_for_selector(f"{STATUS}[data-state=done]", timeout=30_000)
+    assert set(page.evaluate("() => window.states")) <= {"loading", "done"}

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.ui.session import worker as session_worker
+from specviz.ui.session.tabs import Tabs
 from specviz.ui.session.worker import Tab
 from specviz.worker.parent.client import Worker
 
@@ -31,7 +32,7 @@ def onlooker(monkeypatch: pytest.MonkeyPatch) -> Onlooker:
 
 
 def test_the_tab_is_kept_and_released(onlooker: Onlooker, monkeypatch: pytest.MonkeyPatch) -> None:
-    tab = Tab("t", onlooker)
+    tab = Tab("t", onlooker, Tabs())
     monkeypatch.setattr(session_worker, "_the_tab", lambda _: tab)
     assert session_worker.this_tab() is tab
     session_worker._release(tab)

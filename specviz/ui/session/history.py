@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
 from specviz.ui.session.sent_rounds import SentRounds
+from specviz.ui.session.tabs import TAB_LINK, the_tabs
+from specviz.ui.session.worker import sit_in, this_tab
 from specviz.worker.parent.client import Run
 
 RECORDED = "recorded"
@@ -23,6 +26,7 @@ _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
 _KEY = "history"
+_LINK = "tab link"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,27 @@ _FILES: dict[str, Callable[[ShownRun], str]] = {
 
 
 def session_history() -> History:
-    return st.session_state.setdefault(_KEY, History())
+    """Of this tab; after a reload that which it had. Call it before ``this_tab``."""
+    if _KEY not in st.session_state:
+        wanted = st.query_params.get(TAB_LINK)
+        found = the_tabs().take(wanted) if wanted else None
+        st.session_state[_KEY] = History()
+        if found is not None and isinstance(found[1], History):
+            sit_in(found[0])
+            st.session_state[_KEY] = found[1]
+            found[1].sent_rounds = SentRounds()  # the new page has none of them
+            st.session_state[_LINK] = wanted
+    return st.session_state[_KEY]
+
+
+def remember_tab(history: History) -> None:
+    """Keep for a reload what the tab shows, once it has a run; the key stands in the address."""
+    if not history.runs:
+        return
+    key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])
+    the_tabs().keep(key, this_tab().id, history)
+    if st.query_params.get(TAB_LINK) != key:
+        st.query_params[TAB_LINK] = key
 
 
 @st.cache_resource(show_spinner=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from specviz.ui.session.run_saving import the_run_saver
+from specviz.ui.session.tabs import Tabs, the_tabs
 from specviz.worker.parent.client import Worker
 
 _TAB = "tab"
@@ -19,6 +20,7 @@ class Tab:
 
     id: str
     worker: Worker = field(compare=False, repr=False)
+    tabs: Tabs = field(compare=False, repr=False)
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
@@ -42,12 +44,13 @@ def calibrating_worker() -> Worker | None:
 
 def _release(tab: Tab) -> None:
     """Through the tab's own worker: asking for one while the server ends would start another."""
+    tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=_release)
 def _the_tab(tab_id: str) -> Tab:
-    return Tab(tab_id, the_worker())
+    return Tab(tab_id, the_worker(), the_tabs())
 
 
 def this_tab() -> Tab:
@@ -56,5 +59,11 @@ def this_tab() -> Tab:
     A broken connection counts as closing, but the same tab is usually back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
+    tab.tabs.stay(tab.id)
     the_worker().cancel_release(tab.id)
     return tab
+
+
+def sit_in(tab_id: str) -> None:
+    """Take the place of a tab that was reloaded; before ``this_tab`` is first asked for."""
+    st.session_state[_TAB] = tab_id

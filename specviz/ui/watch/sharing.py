@@ -8,6 +8,7 @@ import streamlit as st
 
 from specviz.record.bodies import NO_BODY
 from specviz.ui.session.history import History
+from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.widgets.pair_boxes import TARGET_BODY, bodies_are_chosen
 
 _LEFT_OUT = {
@@ -16,6 +17,7 @@ _LEFT_OUT = {
     "more",
     "pair_panel",
     "run",
+    TAB_LINK,
 }  # in the address, but not settings of a run
 
 

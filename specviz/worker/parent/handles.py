@@ -61,6 +61,7 @@ class Run:
         self._state: RunState = "queued"
         self._on_stop = on_stop
         self._over = Event()
+        self._moved = Event()  # it has a round, or is over
 
     @property
     def state(self) -> RunState:
@@ -93,6 +94,10 @@ class Run:
         """Wait until it is finished; says whether it is. Not for the thread that draws a page."""
         return self._over.wait(seconds)
 
+    def wait_for_round(self, seconds: float) -> bool:
+        """Wait for its first round; says whether there is one, or it is over."""
+        return self._moved.wait(seconds)
+
     # Called by the client
 
     def take_place(self, place: int) -> None:
@@ -115,6 +120,7 @@ class Run:
 
     def add(self, entry: Round) -> None:
         self._rounds.append(entry)
+        self._moved.set()
 
     def conclude(self, record: Trace, memory_bytes: int | None = None) -> None:
         self._record = record
@@ -129,6 +135,7 @@ class Run:
         self.detail = ""
         self.place = 0
         self._state = state
+        self._moved.set()
         self._over.set()
 
     def _assembled(self, state: RunState) -> Trace | None:
