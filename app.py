@@ -1,5 +1,12 @@
-"""The dashboard: page config and navigation, nothing else."""
+"""The dashboard. ``streamlit run app.py`` serves ``app``, and runs this file for every view."""
 
-from specviz.ui.shell import open_shell
+from streamlit.starlette import App
 
-open_shell()
+if __name__ == "__main__":
+    from specviz.ui.shell import open_shell
+
+    open_shell()
+else:
+    from specviz.ui.serving import MIDDLEWARE, get_ready
+
+    app = App(__file__, middleware=MIDDLEWARE, lifespan=get_ready)

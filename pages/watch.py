@@ -9,6 +9,7 @@ from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.first_body import session_first_body
+from specviz.ui.watch.first_stage import CAPTION, TITLE
 from specviz.ui.watch.library_run import open_linked, show_library_run
 from specviz.ui.watch.own_run import leave_own_run
 from specviz.ui.watch.run_player import AT_ONCE, show_run_player
@@ -70,8 +71,8 @@ with st.sidebar:
 
 with head:
     with st.container(key="title", gap=None):
-        st.title("Watch a pair think ahead", anchor=False)
-        st.caption("A small model drafts a few tokens; the large one checks them all in one pass.")
+        st.title(TITLE, anchor=False)
+        st.caption(CAPTION)
     show_share(choices.prompt)
     run = history.current
     running = run is not None and not run.finished

@@ -32,6 +32,10 @@ export function mountPlayer({ data, parentElement, setStateValue }) {
   player.missing.send = setStateValue;
   player.chooseTheme();
   player.receive(data);
+  if (window.specvizFirstStage) {
+    player.goOn(window.specvizFirstStage.state());
+    window.specvizFirstStage.leave();
+  }
   return () => {
     setTimeout(() => {
       if (player.generation !== generation || parentElement.isConnected) return;

@@ -13,7 +13,10 @@ import { themeFor } from "./theme.js";
 /** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
+/** @import { Spot } from "./round_events.js" */
 /** @import { Views } from "./player_views.js" */
+
+/** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null}} StateOfRun */
 
 export class Player {
   /** @param {HTMLElement} parent */
@@ -98,6 +101,24 @@ export class Player {
     if (store.underWay) return store.enter(recording);
     store.show(recording, { live: false, playing: state === "recorded" });
     if (state !== "recorded") store.seek(recording.end);
+  }
+
+  /** How the run stands that is shown, for a player that goes on with it. @returns {StateOfRun|null} */
+  stateOfRun() {
+    const store = this.current?.store;
+    if (!(store instanceof RunStore)) return null;
+    const { recording, cursor, playing, speed, selected } = store;
+    return { run: recording.id, cursor, playing, speed, selected };
+  }
+
+  /** Go on where another player was, if that had the same run. @param {StateOfRun|null} state */
+  goOn(state) {
+    const store = this.current?.store;
+    if (!state || !(store instanceof RunStore) || store.recording.id !== state.run) return;
+    store.seek(state.cursor);
+    store.setSpeed(state.speed);
+    store.select(state.selected);
+    if (state.playing && !store.over) store.play();
   }
 
   chooseTheme() {

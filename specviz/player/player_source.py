@@ -18,6 +18,11 @@ def replay_source() -> tuple[str, str]:
     return page_script(ASSETS, "player/replay.js"), _styles(*_STYLES, "replay")
 
 
+def first_stage_source() -> tuple[str, str]:
+    """The player as a script that starts itself before the page is there, and the styles."""
+    return page_script(ASSETS, "player/first_stage.js"), _styles(*_STYLES, "first_stage")
+
+
 def _styles(*names: str) -> str:
     files = (ASSETS / "player" / f"{name}.css" for name in names)
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -25,26 +25,29 @@ from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 class Page:
     """One page: its group in the navigation, its name in links, its title.
 
-    A page without a group stands in the bar itself; a group is a menu there.
+    A page without a group stands in the bar itself; a group is a menu there. ``drawn_by`` names
+    the scripts of Streamlit that draw what it shows first.
     """
 
     group: str
     name: str
     title: str
+    drawn_by: tuple[str, ...] = ()
 
     @property
     def file(self) -> Path:
         return ROOT / "pages" / f"{self.name}.py"
 
 
+_OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
-    Page("", "watch", "Watch"),  # the first also opens at /
+    Page("", "watch", "Watch", (_OURS,)),  # the first also opens at /
     Page("", "compare", "Compare"),
     Page("", "runs", "Runs"),
-    Page("Theory", "speed", "Speed"),
-    Page("Theory", "rejections", "Rejections"),
-    Page("Theory", "bias", "Bias or speed"),
-    Page("Theory", "misleading", "When the formula misleads"),
+    Page("Theory", "speed", "Speed", (_CHART,)),
+    Page("Theory", "rejections", "Rejections", (_CHART,)),
+    Page("Theory", "bias", "Bias or speed", (_OURS, _CHART)),
+    Page("Theory", "misleading", "When the formula misleads", (_CHART,)),
     Page("Theory", "claims", "Claims"),
 )
 _STYLE = ROOT / "assets" / "shell.css"

@@ -158,6 +158,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         scheme: str = "light",
         tour: bool = False,
         pace: str = "now",
+        stage: bool = False,
     ) -> Any:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
@@ -173,6 +174,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("request", note)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(url)
+        if not stage:  # most tests want the page itself
+            page.wait_for_selector("#first-stage", state="detached")
         return page
 
     yield open_at

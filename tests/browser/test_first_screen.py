@@ -101,3 +101,59 @@ def test_a_link_to_a_hub_pair_fetches_nothing(
     status = page.locator('[data-testid="status"]')
     status.filter(has_text="press Load this pair and run").wait_for(timeout=150_000)
     assert "tinystories" in status.inner_text()
+
+
+STAGE = "#first-stage"
+
+
+def test_the_page_goes_on_where_the_first_stage_was(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page("about:blank")
+    at = "Number(document.querySelector('[data-testid=seek]').value)"
+    page.add_init_script(
+        f"window.seen = []; (function look() {{ requestAnimationFrame(look); "
+        f"if (document.querySelector('[data-testid=round]')) window.seen"
+        f".push([Boolean(document.querySelector('{STAGE}')), {at}]); }})()"
+    )
+    page.goto(server.url)
+    page.wait_for_selector(STAGE, state="detached")
+    page.wait_for_timeout(300)
+    seen = page.evaluate("window.seen")
+    before = [place for stage, place in seen if stage]
+    after = [place for stage, place in seen if not stage]
+    assert before[0] < before[-1]  # it moved
+    assert after[0] - before[-1] in {0, 1, 2}  # nothing jumps, forward or back
+    assert after == sorted(after)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1024, "dark"), (420, "dark")])
+def test_the_first_stage_stands_where_the_page_will(
+    server: Server, open_page: Callable[..., Any], width: int, scheme: str
+) -> None:
+    page = open_page("about:blank", width=width, scheme=scheme)
+    page.add_init_script(
+        "window.specvizPlaces = {}; (function look() { requestAnimationFrame(look);"
+        "for (const part of ['player', 'text-pane', 'rounds'])"
+        f" for (const root of ['{STAGE}', '#root']) {{"
+        "const found = document.querySelector(`${root} [data-testid=${part}]`);"
+        "if (found) { const {x, y, width} = found.getBoundingClientRect();"
+        "const where = window.specvizPlaces[part] ??= {}; where[root] = [x, y, width, "
+        "getComputedStyle(found).color]; } } })()"
+    )
+    page.goto(server.url)
+    page.wait_for_selector(STAGE, state="detached")
+    page.wait_for_timeout(1500)
+    for part, where in page.evaluate("window.specvizPlaces").items():
+        (*first, ink), (*last, own_ink) = where[STAGE], where["#root"]
+        assert first == pytest.approx(last, abs=3), part
+        assert ink == own_ink
+
+
+def test_a_link_to_a_run_never_begins_with_the_recorded_one(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page("about:blank")
+    page.goto(f"{server.url}/?run=none", wait_until="commit")
+    page.wait_for_selector("#root", state="attached")
+    assert page.locator(STAGE).count() == 0

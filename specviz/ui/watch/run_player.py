@@ -147,7 +147,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     return RunStatus(
         id=RECORDED,
         state="recorded",
-        label=f"recorded · {_pair_and_device(shown.trace)}{_without_body(shown.trace)}",
+        label=recorded_label(shown.trace),
         detail=detail,
         remedy=remedy,
     )
@@ -213,9 +213,10 @@ def _pair_and_device(trace: Trace) -> str:
     return " · ".join(each for each in (name, grown, where) if each)
 
 
-def _without_body(trace: Trace) -> str:
-    """The recorded run says it: the runs that a person makes here may have a body."""
-    return "" if trace.pair.has_bodies else " · no body"
+def recorded_label(trace: Trace) -> str:
+    """It says that there is no body: the runs that a person makes here may have one."""
+    body = "" if trace.pair.has_bodies else " · no body"
+    return f"recorded · {_pair_and_device(trace)}{body}"
 
 
 def _chart_points(history: History, shown: ShownRun) -> list[ChartPoint]:

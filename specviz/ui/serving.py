@@ -1,0 +1,129 @@
+"""What the server does besides running pages.
+
+The document that Streamlit sends first is empty, and a browser needs more than a second to fill it.
+So that document is sent with the first stage of Watch in it, and names the scripts that the page
+will need. While the browser reads it, the server gets ready for the first run.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qs
+
+import streamlit
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specviz.ui.session.tabs import TAB_LINK
+from specviz.ui.session.worker import the_worker
+from specviz.ui.shell import PAGES, Page
+from specviz.ui.watch.first_stage import first_stage_body, first_stage_head
+from specviz.ui.watch.library_run import RUN_LINK
+
+_SCRIPTS = Path(streamlit.__file__).parent / "static" / "static" / "js"
+_IMPORTED = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+# What a browser may ask for that holds for the document as it is on disk.
+_NOT_PASSED_ON = {b"accept-encoding", b"if-none-match", b"if-modified-since", b"range"}
+_ROOT = '<div id="root">'
+
+
+@asynccontextmanager
+async def get_ready(_app: object) -> AsyncIterator[None]:
+    """Start the worker's process beside the server, for it takes seconds to import its models."""
+    Thread(target=the_worker, name="get ready", daemon=True).start()
+    yield
+
+
+class FirstDocument:
+    """Sends Streamlit's own document of a page with what the page shows first."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        page = _page_of(scope)
+        if page is None:
+            await self._app(scope, receive, send)
+            return
+        headers = [each for each in scope["headers"] if each[0] not in _NOT_PASSED_ON]
+        start, body = await _answer(self._app, {**scope, "headers": headers}, receive)
+        if start["status"] == 200 and _is_html(start):
+            await _document(body.decode(), page, scope)(scope, receive, send)
+        else:
+            await send(start)
+            await send({"type": "http.response.body", "body": body})
+
+
+MIDDLEWARE = [Middleware(FirstDocument)]
+
+
+async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
+    """The head of an answer, and its whole body."""
+    messages: list[Message] = []
+
+    async def keep(message: Message) -> None:
+        messages.append(message)
+
+    await app(scope, receive, keep)
+    return messages[0], b"".join(each.get("body", b"") for each in messages[1:])
+
+
+def _is_html(start: Message) -> bool:
+    return "text/html" in Headers(raw=start["headers"]).get("content-type", "")
+
+
+def _document(source: str, page: Page, scope: Scope) -> Response:
+    plain, packed = _documents(source, page, _opens_with_stage(scope, page))
+    headers = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if "gzip" not in Headers(scope=scope).get("accept-encoding", ""):
+        return Response(plain, headers=headers, media_type="text/html")
+    headers["Content-Encoding"] = "gzip"
+    return Response(packed, headers=headers, media_type="text/html")
+
+
+def _page_of(scope: Scope) -> Page | None:
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return None
+    name = scope["path"].strip("/") or PAGES[0].name
+    return next((page for page in PAGES if page.name == name), None)
+
+
+def _opens_with_stage(scope: Scope, page: Page) -> bool:
+    """Only Watch, and not by a link to another run than the recorded one."""
+    asked = parse_qs(scope["query_string"].decode("latin-1"))
+    return page is PAGES[0] and not asked.keys() & {RUN_LINK, TAB_LINK}
+
+
+@cache
+def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]:
+    """The document as it is, and packed."""
+    head = "".join(_preloads(source, page))
+    body = ""
+    if with_stage:
+        head, body = head + first_stage_head(), first_stage_body()
+    made = source.replace("<title>Streamlit</title>", "<title>specviz</title>")
+    made = made.replace("</head>", f"{head}</head>", 1).replace(_ROOT, f"{body}{_ROOT}", 1)
+    plain = made.encode()
+    return plain, gzip.compress(plain, 6)
+
+
+def _preloads(source: str, page: Page) -> Iterator[str]:
+    """Streamlit's scripts for what the page shows, and those that they import, asked for at once.
+
+    Without this line they are asked for when the first element comes, and after those of others.
+    """
+    found = [path.name for kind in page.drawn_by for path in _SCRIPTS.glob(f"{kind}.*.js")]
+    for name in found:  # it grows meanwhile
+        if f"/{name}" in source:
+            continue  # Streamlit asks for it by itself
+        yield f'<link rel="modulepreload" crossorigin href="./static/js/{name}">\n'
+        text = (_SCRIPTS / name).read_text(encoding="utf-8")
+        found += [each for each in _IMPORTED.findall(text) if each not in found]

@@ -1,0 +1,39 @@
+"""What Watch shows before Streamlit has drawn it: its heading, and the recorded run, playing."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from html import escape
+
+from specviz.player.payload import payload_of_trace
+from specviz.player.player_source import first_stage_source
+from specviz.ui.session.history import RECORDED, recorded_run
+from specviz.ui.watch.run_player import recorded_label
+
+TITLE = "Watch a pair think ahead"
+CAPTION = "A small model drafts a few tokens; the large one checks them all in one pass."
+
+
+@cache
+def first_stage_head() -> str:
+    return f"<style>{first_stage_source()[1]}</style>\n"
+
+
+@cache
+def first_stage_body() -> str:
+    shown = recorded_run()
+    run = payload_of_trace(
+        shown.trace,
+        run_id=RECORDED,
+        state="recorded",
+        label=recorded_label(shown.trace),
+        figures=shown.figures,
+    )
+    data = json.dumps(run).replace("<", "\\u003c")  # it can hold no mark-up
+    return (
+        f'<div id="first-stage"><div><header><h1>{escape(TITLE)}</h1>'
+        f'<p class="caption">{escape(CAPTION)}</p></header><main></main></div></div>\n'
+        f'<script type="application/json" id="first-run">{data}</script>\n'
+        f"<script>{first_stage_source()[0]}</script>\n"
+    )
