@@ -12,9 +12,9 @@ from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.first_stage import CAPTION, TITLE
 from specviz.ui.watch.library_run import open_linked, show_library_run
 from specviz.ui.watch.own_run import leave_own_run
-from specviz.ui.watch.run_player import AT_ONCE, show_run_player
+from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
-from specviz.ui.watch.time_again import show_time_again
+from specviz.ui.watch.time_again import TIME_AGAIN, offer_time_again, time_again
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
@@ -27,7 +27,7 @@ from specviz.ui.widgets.pair_panel import (
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import (
     choose_run,
-    chosen_so_far,
+    is_pressed,
     refuse_empty,
     restart_is_settled,
 )
@@ -36,7 +36,6 @@ require_shell()
 
 history = session_history()
 worker, tab = the_worker(), this_tab()
-remember_tab(history)
 if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
     worker.prepare(active_spec(worker.status()))
 st.session_state["woken"] = True
@@ -50,24 +49,51 @@ tour = "force" if st.query_params.get("tour") == "1" else "ask"
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
 told = st.container()
 stage = st.container()
-with told:
-    if failure is not None:
-        show_error(failure)
-    show_save_failure()
-    show_library_run(history)
-    if first_body.error is not None:
-        show_error(first_body.error)
-    if first_body.was_early(history.current):
-        st.caption(EARLY_RUN)
 chat = shown is not None and has_chat(status, shown)
-with stage:  # drawn before the controls: it plays while the browser still fetches those
-    show_run_player(worker, status, history, chosen_so_far(has_chat=chat), tour)
 
 with st.sidebar:
     choices = choose_run(has_chat=chat)
     show_body_boxes(worker, status)
     with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker, status)
+shown = shown_pair()  # the boxes of the pair are drawn by now
+label = run_label(status, shown)
+
+# What was pressed is done before the stage is drawn, so that it is drawn once.
+refused, run = None, history.current
+if choices.restart:
+    restart_is_settled()
+if is_pressed("run") or (choices.restart and label == "Run"):
+    try:
+        refuse_empty(choices.prompt)
+        leave_own_run(history)
+        spec = asked_by_run(shown)
+        history.begin(first_body.submit(worker, tab.id, spec, choices.prompt, choices.config))
+    except SpecvizError as problem:
+        refused = problem
+elif choices.restart:
+    with told:
+        st.info(
+            "This pair is not loaded yet. Press the button above to load it and run these settings."
+        )
+elif is_pressed("stop") and run is not None:
+    run.stop()
+elif is_pressed(TIME_AGAIN) and run is not None:
+    leave_own_run(history)
+    history.begin(time_again(worker, tab.id, run))
+status = worker.status()
+remember_tab(history)
+
+with told:
+    for error in (failure, first_body.error, refused):
+        if error is not None:
+            show_error(error)
+    show_save_failure()
+    show_library_run(history)
+    if first_body.was_early(history.current):
+        st.caption(EARLY_RUN)
+with stage:
+    show_run_player(worker, status, history, choices.of_a_run, tour)
 
 with head:
     with st.container(key="title", gap=None):
@@ -76,38 +102,9 @@ with head:
     show_share(choices.prompt)
     run = history.current
     running = run is not None and not run.finished
-    timed_again = show_time_again(worker, tab.id, history)
-    stop = st.button("Stop", key="stop", disabled=not running)
-    shown, label = (
-        shown_pair(),
-        run_label(status, shown_pair()),
-    )  # the boxes of the pair are drawn by now
-    start = st.button(label, key="run", type="primary")
-
-if choices.restart:
-    restart_is_settled()
-if start or (choices.restart and label == "Run"):
-    try:
-        refuse_empty(choices.prompt)
-        leave_own_run(history)
-        spec = asked_by_run(shown)
-        run = first_body.submit(worker, tab.id, spec, choices.prompt, choices.config)
-        history.add(run)
-        run.wait_for_round(AT_ONCE)
-        st.rerun()
-    except SpecvizError as problem:
-        show_error(problem)
-elif choices.restart:
-    st.info(
-        "This pair is not loaded yet. Press the button above to load it and run these settings."
-    )
-elif stop and run is not None:
-    run.stop()
-elif timed_again is not None:
-    leave_own_run(history)
-    history.add(timed_again)
-    timed_again.wait_for_round(AT_ONCE)
-    st.rerun()
+    offer_time_again(history)
+    st.button("Stop", key="stop", disabled=not running)
+    st.button(label, key="run", type="primary")
 
 with st.container(horizontal=True, key="downloads"):
     show_downloads(history)

@@ -70,6 +70,14 @@ export class BaseStore {
     return !this.underWay;
   }
 
+  /**
+   * Whether whole rounds appear at once: the reader asked for less motion, or the decoder needs the
+   * processor that drawing would take.
+   */
+  get quiet() {
+    return this.still || (this.underWay && !this.decoded);
+  }
+
   /** Whether it plays too fast for animations. */
   get hasty() {
     return this.playing && !(Number(this.speed) <= 2);
@@ -89,7 +97,7 @@ export class BaseStore {
   tell(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();
-    this.lively = this.cursor - this.drawn === 1 && !this.still && !this.hasty;
+    this.lively = this.cursor - this.drawn === 1 && !this.quiet && !this.hasty;
     this.drawn = this.cursor;
     for (const watcher of this.watchers) watcher();
     const took = performance.now() - now;

@@ -3,6 +3,7 @@
 /** @import { Store } from "./base_store.js" */
 
 const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden goes on where it was
+const QUIET_FRAME = 50; // milliseconds between two looks at the clock where nothing glides
 
 export class FrameLoop {
   /** @param {Store} store @param {() => void} drawBetweenEvents what moves between two events */
@@ -10,26 +11,34 @@ export class FrameLoop {
     this.store = store;
     this.drawBetweenEvents = drawBetweenEvents;
     this.frame = 0;
+    this.timer = 0;
     this.before = 0;
   }
 
   wake() {
-    if (this.frame || !this.store.playing) return;
+    if (this.frame || this.timer || !this.store.playing) return;
     this.before = performance.now();
-    this.frame = requestAnimationFrame((now) => this.nextFrame(now));
+    this.ask();
+  }
+
+  ask() {
+    const next = () => (this.frame = requestAnimationFrame((now) => this.nextFrame(now)));
+    if (this.store.quiet) this.timer = window.setTimeout(next, QUIET_FRAME);
+    else next();
   }
 
   /** @param {number} now */
   nextFrame(now) {
-    this.frame = 0;
+    this.frame = this.timer = 0;
     this.store.advance(Math.max(0, Math.min(LONGEST_FRAME, now - this.before)));
     this.before = now;
     if (!this.store.playing) return;
     this.drawBetweenEvents();
-    this.frame = requestAnimationFrame((later) => this.nextFrame(later));
+    this.ask();
   }
 
   close() {
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
   }
 }

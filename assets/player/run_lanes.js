@@ -144,8 +144,8 @@ class RunLanes {
 
   /** Called between two events; it paints only while playing slowly enough for it to be seen. */
   drawBetweenEvents() {
-    const { still, speed } = this.store;
-    if (this.view && !still && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
+    const { quiet, speed } = this.store;
+    if (this.view && !quiet && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
   }
 
   /** @param {number} width @returns {ClockWindow} */

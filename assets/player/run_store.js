@@ -129,7 +129,7 @@ export class RunStore extends BaseStore {
   /** Where the cursor stops next, and the milliseconds until then. */
   ahead() {
     const { recording, cursor, speed } = this;
-    if (!this.still) return { stop: cursor + 1, wait: recording.wait(cursor, speed) };
+    if (!this.quiet) return { stop: cursor + 1, wait: recording.wait(cursor, speed) };
     const end = recording.starts[recording.place(cursor + 1).round + 1];
     const stop = this.halt !== null && this.halt > cursor ? Math.min(this.halt, end) : end;
     let wait = 0;

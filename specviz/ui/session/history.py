@@ -25,6 +25,7 @@ RECORDED = "recorded"
 _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
+_AT_ONCE = 0.2  # seconds in which a run of a pair that is ready has its first round
 _KEY = "history"
 _LINK = "tab link"
 
@@ -68,6 +69,11 @@ class History:
     def add(self, run: Run) -> None:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
         self.opened = None
+
+    def begin(self, run: Run) -> None:
+        """Add a run that has just been asked for, with its first round if that comes at once."""
+        self.add(run)
+        run.wait_for_round(_AT_ONCE)
 
     def tell_own(self, run_id: str, speedup: float | None) -> None:
         self.own[run_id] = speedup

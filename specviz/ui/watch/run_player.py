@@ -35,7 +35,6 @@ from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
 _TICK = 0.25  # seconds; at half of this the browser drops updates
-AT_ONCE = 0.2  # seconds in which a run of a pair that is ready has its first round
 
 
 def show_run_player(

@@ -10,22 +10,24 @@ from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.worker.parent.client import Run, Worker
 
+TIME_AGAIN = "time_again"
 
-def show_time_again(worker: Worker, session: str, history: History) -> Run | None:
-    """The button, where it has a use; the new run, if it was pressed.
 
-    The seed decides the words, so they are the same; both timings are kept.
-    """
+def offer_time_again(history: History) -> None:
+    """The button, where it has a use."""
     run = history.current
     if run is None or run.state != "done" or run.trace is None or not _is_rough(run.trace):
-        return None
-    pressed = st.button(
-        "Time again", key="time_again",
+        return
+    st.button(
+        "Time again", key=TIME_AGAIN,
         help="Makes the same run and times it anew. Close what else keeps this machine busy.",
     )  # fmt: skip
-    if not pressed:
-        return None
-    return worker.submit(session, run.spec, run.trace.prompt.text, run.config)
+
+
+def time_again(worker: Worker, session: str, run: Run) -> Run:
+    """The seed decides the words, so they are the same; both timings are kept."""
+    prompt = run.trace.prompt.text if run.trace else ""
+    return worker.submit(session, run.spec, prompt, run.config)
 
 
 def _is_rough(trace: Trace) -> bool:

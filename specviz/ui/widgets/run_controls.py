@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.errors import ConfigError, SpecvizError
+from specviz.errors import SpecvizError
 from specviz.player.payload import RunChoice
 from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
 from specviz.record.limits import CONTROLS
@@ -31,6 +31,10 @@ class Choices:
     prompt: str
     config: RunConfig
     restart: bool  # a setting has changed, and that is to start a new run
+
+    @property
+    def of_a_run(self) -> RunChoice:
+        return RunChoice(config=self.config, prompt=self.prompt, kind=kind_of(self.prompt))
 
 
 def choose_run(*, has_chat: bool) -> Choices:
@@ -65,38 +69,9 @@ def restart_is_settled() -> None:
     st.session_state[_RESTART] = False
 
 
-def chosen_so_far(*, has_chat: bool) -> RunChoice:
-    """What the controls say before they are drawn: their values, else those of the link."""
-    prompt = _PROMPT.settle()
-    values: dict[str, Any] = {name: _value(name, first) for name, first in _FIRST.items()}
-    values["chat"] = values["chat"] and has_chat
-    if values["rule"] == "lossless":
-        values |= {"epsilon": 0.0, "residual": "leftover"}
-    try:
-        config = RunConfig(**values)
-    except ConfigError:  # a link may say anything
-        config = RunConfig()
-    return RunChoice(config=config, prompt=prompt, kind=kind_of(prompt))
-
-
-# The first values of those controls on which a forecast depends.
-_FIRST: dict[str, Any] = {
-    "gamma": 5, "temperature": 0.7, "top_k": 0, "top_p": 1.0, "drafter": "model",
-    "rule": "lossless", "epsilon": 0.1, "residual": "leftover", "ignore_eos": False, "chat": False,
-}  # fmt: skip
-
-
-def _value(key: str, first: Any) -> Any:
-    if key in st.session_state:
-        value = st.session_state[key]
-        return round(value, 2) if isinstance(value, float) else value
-    linked = st.query_params.get(key)
-    if linked is None:
-        return first
-    try:
-        return linked == "true" if isinstance(first, bool) else type(first)(linked)
-    except ValueError:
-        return first
+def is_pressed(key: str) -> bool:
+    """Whether a button was pressed, which this script may draw later."""
+    return bool(st.session_state.get(key))
 
 
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
