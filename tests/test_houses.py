@@ -25,6 +25,7 @@ LIGHT = (
     "specviz.bench.bench",
     "specviz.measure.measured_run",
     "specviz.cli",
+    "specviz.kernels.ahead",
     "specviz.worker.parent.client",
 )
 
@@ -55,6 +56,16 @@ def test_the_page_loads_no_models() -> None:
 
 def test_the_engine_is_what_loads_them() -> None:
     assert loaded_by("specviz.engine") >= {"torch", "transformers"}
+
+
+def test_kernels_are_compiled_without_them() -> None:
+    loaded = loaded_by("specviz.kernels.readiness")
+    assert not loaded & {"torch", "transformers", *PAGE}
+    assert "numba" in loaded
+
+
+def test_a_worker_has_kernels_compiled_before_it_imports_anything_large() -> None:
+    assert not loaded_by("specviz.kernels.ahead, specviz.worker.__main__") & {*MODELS, "numpy"}
 
 
 # Pages are no package, so the import contracts cannot see them.

@@ -17,6 +17,7 @@ from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
 from specviz.errors import SpecvizError
+from specviz.kernels.ahead import compile_ahead
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -63,6 +64,8 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
+    if options.command != "show":  # the others load a pair
+        compile_ahead()
     return COMMANDS[options.command](options)
 
 

@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from specviz.engine.kernels.step import MOST_ROWS
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
 from specviz.engine.model.products import ProductLayer, with_products
 from specviz.engine.model.steps import LibraryStep
+from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -20,10 +20,10 @@ import torch
 from specviz.engine.decoding.drafting import Proposal
 from specviz.engine.decoding.sampling import on_one_thread
 from specviz.engine.decoding.verify import Lossless, Rule
-from specviz.engine.kernels.readiness import survey_ready
-from specviz.engine.kernels.softmax import softmax
-from specviz.engine.kernels.survey import survey
 from specviz.engine.model.text import TokenTable
+from specviz.kernels.readiness import survey_ready
+from specviz.kernels.softmax import softmax
+from specviz.kernels.survey import survey
 from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight
 
 Done = TypeVar("Done")

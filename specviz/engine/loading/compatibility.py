@@ -17,6 +17,7 @@ from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import StepWeights
 from specviz.engine.model.products import ProductLayer, with_products
 from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
 
 _PROBE_TOKENS = 6
@@ -184,7 +185,7 @@ def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> 
 
 
 def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
-    dtype = str(model.dtype).removeprefix("torch.")
+    dtype = type_name(model.dtype)
     raise PairError(
         f"{name} gives numbers that are not finite in {dtype}.",
         remedy="Use the number type float32.",

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 import specviz
 from specviz.engine.model.steps import Step
+from specviz.engine.model.tensors import type_name
 from specviz.errors import DeviceError
 from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
@@ -117,7 +118,7 @@ def describe(device: torch.device, dtype: torch.dtype) -> Environment:
     return Environment(
         device=str(device),
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=type_name(dtype),
         threads=torch.get_num_threads(),
         cpu=cpu,
         versions={

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from specviz.engine.kernels.readiness import ready
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
@@ -29,8 +28,10 @@ from specviz.engine.loading.opening import (
 from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.lean import LeanWeights
 from specviz.engine.model.pair import Pair, StepWeights
+from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
+from specviz.kernels.readiness import ready
 from specviz.record.numbers import COUNT, SIZE
 from specviz.record.pairs import PairSpec, Progress, Tell, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
@@ -183,7 +184,7 @@ def _step_weights(
     if opened.device.type == "cpu":
         text = "preparing the step; the first time on a machine this takes seconds"
         tell(Progress(activity="loading", text=text))
-        ready(opened.dtype)
+        ready(type_name(opened.dtype))
     with explained(opened.sides[0].source.name, "step"):
         return compatibility.take_step_weights(models, opened.vocabulary, step)
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.kernels.readiness import ready
-from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
-from specviz.engine.kernels.tensors import address, array, fits, scratch
-from specviz.engine.kernels.threads import together
+from specviz.engine.model.tensors import address, array, fits, type_name
+from specviz.kernels.arrays import scratch
+from specviz.kernels.readiness import ready
+from specviz.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
+from specviz.kernels.threads import together
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -44,7 +45,9 @@ class CompiledWeights:
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         held = [each for each in tensors if isinstance(each, torch.Tensor)]
         dtype = held[0].dtype
-        if not all(fits(each) and each.dtype == dtype for each in held) or not ready(dtype):
+        if not all(fits(each) and each.dtype == dtype for each in held):
+            return None
+        if not ready(type_name(dtype)):
             return None
         return CompiledWeights(
             layers=np.array(

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from specviz.engine.kernels.step import MOST_ROWS
 from specviz.engine.model.compiled_step import CompiledStep, CompiledWeights
+from specviz.kernels.step import MOST_ROWS
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from specviz.engine.kernels.product import multiply
-from specviz.engine.kernels.readiness import ready
-from specviz.engine.kernels.step import MOST_ROWS
-from specviz.engine.kernels.tensors import address, array, fits, like
-from specviz.engine.kernels.threads import together
+from specviz.engine.model.tensors import address, array, fits, like, type_name
+from specviz.kernels.product import multiply
+from specviz.kernels.readiness import ready
+from specviz.kernels.step import MOST_ROWS
+from specviz.kernels.threads import together
 
 _SHARED_FROM = 1 << 20  # weights for which waking other threads is worth it
 
@@ -37,7 +37,7 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 def _gains(layer: nn.Linear) -> bool:
     held = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     dtype = layer.weight.dtype
-    return all(fits(each) and each.dtype == dtype for each in held) and ready(dtype)
+    return all(fits(each) and each.dtype == dtype for each in held) and ready(type_name(dtype))
 
 
 class ProductLayer(nn.Module):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.engine.kernels.compiled import compiled, kernel
-from specviz.engine.kernels.lanes import at, meet, narrow, rounded, size_of, widen
-from specviz.engine.kernels.product import product, share
-from specviz.engine.kernels.softmax import exp, soften
+from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.lanes import at, meet, narrow, rounded, size_of, widen
+from specviz.kernels.product import product, share
+from specviz.kernels.softmax import exp, soften
 
 MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one
 

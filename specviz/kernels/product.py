@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.engine.kernels.compiled import compiled, kernel
-from specviz.engine.kernels.lanes import at, make_dots, put, rounded, size_of
+from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.lanes import at, make_dots, put, rounded, size_of
 
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import torch
 
-# Half precision is held as whole numbers, since numpy has no bfloat16.
-_STORED = {
-    torch.float32: torch.float32,
-    torch.bfloat16: torch.uint16,
-    torch.float16: torch.int16,
-}
-_LINE = 16  # values
-_LIKE = {
-    torch.float32: np.float32(0),
-    torch.bfloat16: np.uint16(0),
-    torch.float16: np.int16(0),
-}
+from specviz.kernels.arrays import STORED_ONES
+
+_LIKE = {getattr(torch, name): one for name, one in STORED_ONES.items()}
+_STORED = {dtype: getattr(torch, one.dtype.name) for dtype, one in _LIKE.items()}
+
+
+def type_name(dtype: torch.dtype) -> str:
+    """As the user and the kernels call it."""
+    return str(dtype).removeprefix("torch.")
 
 
 def fits(tensor: torch.Tensor) -> bool:
@@ -40,11 +36,3 @@ def array(tensor: torch.Tensor) -> np.ndarray:
 def address(tensor: torch.Tensor | None) -> int:
     """Where a tensor begins; 0 for none. The tensor must outlive the address."""
     return 0 if tensor is None else tensor.data_ptr()
-
-
-def scratch(*shape: int) -> np.ndarray:
-    """Room for float32 values that begins where a line of the cache does, as weights do."""
-    size = math.prod(shape)
-    room = np.empty(size + _LINE, np.float32)
-    begin = -room.ctypes.data % (4 * _LINE) // 4
-    return room[begin : begin + size].reshape(shape)

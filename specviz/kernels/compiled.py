@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
 
-from specviz.folders import data_folder
+from specviz.kernels.kept_code import kernels_folder
 
 _FAST = {"nnan", "nsz", "contract", "reassoc"}
 _EXACT = {"nnan", "nsz", "contract"}
@@ -36,7 +33,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     made = compiled(function)
     settings: Any = numba.config
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = before or _folder()
+    settings.CACHE_DIR = before or kernels_folder()
     try:
         made._cache = _Kept(function)  # as numba's own ``enable_caching`` sets it
     except (RuntimeError, OSError):
@@ -58,17 +55,3 @@ class _Kept(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(Exception):
             super().save_overload(sig, data)
-
-
-@cache
-def _folder() -> str:
-    """By what all kernels are made of: a change in one module is a change of them all."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    try:
-        folder = data_folder() / "kernels" / digest.hexdigest()[:16]
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return ""
-    return str(folder)

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.engine.kernels import compiled as compiling
-from specviz.engine.kernels import readiness
-from specviz.engine.kernels.compiled import compiled, kernel
-from specviz.engine.kernels.lanes import narrow, widen
-from specviz.engine.kernels.softmax import exp, softmax
-from specviz.engine.kernels.threads import together
+from specviz.kernels import compiled as compiling
+from specviz.kernels import readiness
+from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.kept_code import kernels_folder
+from specviz.kernels.lanes import narrow, widen
+from specviz.kernels.softmax import exp, softmax
+from specviz.kernels.threads import together
 
 
 def double(x: int) -> int:
@@ -31,10 +32,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
     numba.config.reload_config()
-    folder = compiling._folder
-    folder.cache_clear()
+    kernels_folder.cache_clear()
     yield tmp_path
-    folder.cache_clear()
+    kernels_folder.cache_clear()
     monkeypatch.undo()
     numba.config.reload_config()
 
@@ -66,7 +66,7 @@ def test_nothing_is_lost_where_nothing_can_be_kept(
 
     monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", refuse)
     assert kernel(double)(21) == 42
-    monkeypatch.setattr(compiling, "_folder", lambda: "")
+    monkeypatch.setattr(compiling, "kernels_folder", lambda: "")
     monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", refuse)
     assert kernel(double)(21) == 42
     assert not [path for path in kept(home) if path.suffix == ".nbc"]
@@ -77,7 +77,7 @@ def test_a_home_that_cannot_be_written_is_no_error(
 ) -> None:
     (home / "file").write_text("")
     monkeypatch.setenv("SPECVIZ_HOME", str(home / "file"))
-    assert compiling._folder() == ""
+    assert kernels_folder() == ""
 
 
 def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(readiness, "step", broken)
     readiness.ready.cache_clear()
-    assert not readiness.ready(torch.float32)
+    assert not readiness.ready("float32")
     readiness.ready.cache_clear()
 
 

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
-import torch
 
-from specviz.engine.kernels.product import multiply
-from specviz.engine.kernels.softmax import softmax
-from specviz.engine.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
-from specviz.engine.kernels.survey import survey
-from specviz.engine.kernels.tensors import address, array, like, scratch
+from specviz.kernels.ahead import wait_for_it
+from specviz.kernels.arrays import STORED_ONES, scratch
+from specviz.kernels.kept_code import mark_as_kept
+from specviz.kernels.product import multiply
+from specviz.kernels.softmax import softmax
+from specviz.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
+from specviz.kernels.survey import survey
+
+USUAL = "float32"  # the number type of the pair that comes with specviz
 
 
 @cache
-def ready(dtype: torch.dtype) -> bool:
+def ready(number_type: str) -> bool:
     """Compile for this number type, unless it is done; False where the kernels do not work.
 
     It takes seconds the first time on a machine, afterwards the code is read from the disk.
     """
+    wait_for_it()
     try:
-        _multiply_little(dtype)
-        _step_without_layers(dtype)
+        one = STORED_ONES[number_type]
+        _multiply_little(one)
+        _step_without_layers(one)
     except Exception:  # whatever a compiler may raise on a machine that nobody has seen
         return False
-    return survey_ready()
+    if not survey_ready():
+        return False
+    if number_type == USUAL:
+        mark_as_kept()
+    return True
 
 
 @cache
 def survey_ready() -> bool:
     """The same for the record's kernels, which are one for all number types."""
+    wait_for_it()
     try:
         _survey_little()
     except Exception:
@@ -38,16 +49,15 @@ def survey_ready() -> bool:
     return True
 
 
-def _multiply_little(dtype: torch.dtype) -> None:
-    weight = torch.ones(4, 4, dtype=dtype)
-    out = scratch(1, 4)
-    multiply(like(dtype), 0, 1, address(weight), 0, np.ones((1, 4), np.float32), out)
+def _multiply_little(one: Any) -> None:
+    weight, out = np.full((4, 4), one), scratch(1, 4)
+    multiply(one, 0, 1, weight.ctypes.data, 0, np.ones((1, 4), np.float32), out)
     if not (out == 4.0).all():
         raise ArithmeticError("A product is wrong.")
 
 
-def _step_without_layers(dtype: torch.dtype) -> None:
-    weight, caches = torch.ones(4, 4, dtype=dtype), torch.ones(1, 1, 4, 4, dtype=dtype)
+def _step_without_layers(one: Any) -> None:
+    weight, caches = np.full((4, 4), one), np.full((1, 1, 4, 4), one)
     logits = scratch(1, 4)
     step(
         0,
@@ -56,11 +66,11 @@ def _step_without_layers(dtype: torch.dtype) -> None:
         np.zeros(1, np.int64),
         0,
         np.zeros((0, len(LAYER_COLUMNS)), np.int64),
-        np.array([address(weight)] * 3 + [0], np.int64),
+        np.array([weight.ctypes.data] * 3 + [0], np.int64),
         np.zeros(2, np.float32),
         np.float32(1.0),
-        array(caches),
-        array(caches),
+        caches,
+        caches,
         *[scratch(4, 4) for _ in ("cos", "sin")],
         scratch(MOST_ROWS, 4),
         scratch(1, MOST_ROWS, 4),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.engine.kernels.compiled import compiled, kernel
+from specviz.kernels.compiled import compiled, kernel
 
 _BLOCK = 64  # entries of which only the largest is looked at, unless it may belong to the top
 

@@ -1,0 +1,62 @@
+"""Where machine code is kept, and the mark that says that it is there. Imports no compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from specviz.folders import data_folder
+
+
+@cache
+def kernels_folder() -> str:
+    """By what all kernels are made of: a change in one module is a change of them all.
+
+    Empty where nothing can be kept.
+    """
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.read_bytes())
+    try:
+        folder = data_folder() / "kernels" / digest.hexdigest()[:16]
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return ""
+    return str(folder)
+
+
+def is_missing() -> bool:
+    """Whether the machine code is not kept here, though it can be."""
+    with suppress(OSError, ImportError):
+        if folder := _folder():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            return os.access(folder, os.W_OK) and not _mark().is_file()
+    return False
+
+
+def mark_as_kept() -> None:
+    with suppress(OSError, ImportError):
+        if _folder():
+            _mark().touch()
+
+
+def _mark() -> Path:
+    """Its name has what numba tells kept code apart by, besides the processor."""
+    facts = [version("numba"), sys.implementation.cache_tag]
+    for path in _sources():
+        state = path.stat()
+        facts += [str(path), str(state.st_mtime), str(state.st_size)]
+    return Path(_folder(), hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16])
+
+
+def _folder() -> str:
+    return os.environ.get("NUMBA_CACHE_DIR") or kernels_folder()
+
+
+def _sources() -> list[Path]:
+    return sorted(Path(__file__).parent.glob("*.py"))
