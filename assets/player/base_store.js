@@ -71,11 +71,11 @@ export class BaseStore {
   }
 
   /**
-   * Whether whole rounds appear at once: the reader asked for less motion, or the decoder needs the
-   * processor that drawing would take.
+   * Whether whole rounds appear at once: the reader asked for less motion, or a run that loads or
+   * decodes needs the processor that drawing would take.
    */
   get quiet() {
-    return this.still || (this.underWay && !this.decoded);
+    return this.still || Boolean(this.data.run?.waiting) || (this.underWay && !this.decoded);
   }
 
   /** Whether it plays too fast for animations. */

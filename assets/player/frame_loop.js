@@ -3,6 +3,7 @@
 /** @import { Store } from "./base_store.js" */
 
 const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden goes on where it was
+const SHORTEST_FRAME = 30; // milliseconds; drawing more often takes the processor from the models
 const QUIET_FRAME = 50; // milliseconds between two looks at the clock where nothing glides
 
 export class FrameLoop {
@@ -30,6 +31,7 @@ export class FrameLoop {
   /** @param {number} now */
   nextFrame(now) {
     this.frame = this.timer = 0;
+    if (now - this.before < SHORTEST_FRAME) return this.ask();
     this.store.advance(Math.max(0, Math.min(LONGEST_FRAME, now - this.before)));
     this.before = now;
     if (!this.store.playing) return;
