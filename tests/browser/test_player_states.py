@@ -295,9 +295,12 @@ def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     total = whole["rounds"]["total"]
     page = feed(making(whole))
     page.wait_for_timeout(1500)
-    shown = page.locator(ROUND).count()
+    shown, ahead = page.evaluate(
+        f"[document.querySelectorAll('{ROUND}').length, "
+        f"document.querySelector('{AHEAD}').innerText.replaceAll('\\u00a0', ' ')]"
+    )
     assert 2 <= shown <= 6
-    assert f"the decoder is {total - shown} rounds ahead" in words(page, AHEAD)
+    assert f"the decoder is {total - shown} rounds ahead" in ahead
     feed(in_state(whole, "done", growing=False), page)
     assert "the decoder has finished" in words(page, AHEAD)
     page.wait_for_timeout(1000)
@@ -306,6 +309,60 @@ def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     next_frame(page)
     assert page.is_hidden(AHEAD)
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
+
+
+# Every place of the cursor in the next second and a half.
+PLACES = """() => new Promise(done => {
+  const seen = new Set(), seek = document.querySelector('[data-testid="seek"]');
+  const began = performance.now();
+  (function look(now) {
+    seen.add(Number(seek.value));
+    if (now - began < 1500) requestAnimationFrame(look); else done([...seen]);
+  })(began);
+})"""
+
+
+def test_while_the_decoder_works_a_round_is_painted_once(feed: Feed) -> None:
+    whole = data_of(recorded())
+    page = feed(making(whole))
+    places = page.evaluate(PLACES)
+    rounds = page.locator(ROUND).count()
+    assert 2 <= len(places) <= rounds + 2
+    feed(in_state(whole, "done", growing=False), page)
+    assert len(page.evaluate(PLACES)) > 2 * len(places)  # now token by token
+
+
+def test_pausing_and_stepping_behind_the_decoder(feed: Feed) -> None:
+    whole = data_of(recorded())
+    first = {**whole["rounds"], "items": whole["rounds"]["items"][:20], "total": 20}
+    page = feed({**making(whole), "rounds": first})
+    page.wait_for_timeout(800)
+    page.click('[data-testid="play"]')
+    next_frame(page)
+    at, ahead = int(page.input_value(SEEK)), words(page, AHEAD)
+    feed(making(whole), page)
+    page.wait_for_timeout(600)
+    assert int(page.input_value(SEEK)) == at
+    assert words(page, AHEAD) != ahead  # the decoder ran on
+    page.keyboard.press("ArrowRight")
+    next_frame(page)
+    assert int(page.input_value(SEEK)) == at + 1
+    page.fill(SEEK, "3")
+    next_frame(page)
+    assert int(page.input_value(SEEK)) == 3
+    page.click('[data-testid="play"]')
+    page.wait_for_function(f"Number(document.querySelector('{SEEK}').value) > 3")
+    assert page.is_visible(AHEAD)
+
+
+def test_the_readable_pace_with_less_motion_shows_whole_rounds(feed: Feed) -> None:
+    whole = data_of(recorded())
+    page = feed(making(whole))
+    page.emulate_media(reduced_motion="reduce")
+    feed(in_state(whole, "done", growing=False), page)
+    next_frame(page)
+    places = page.evaluate(PLACES)
+    assert 2 <= len(places) <= 8
 
 
 @pytest.mark.parametrize("width", [1140, 700, 380])
