@@ -96,9 +96,12 @@ def first_token_seconds(page: Any) -> float:
           window.first = null;
           const rows = () => [...document.querySelectorAll('[data-testid="round"]')];
           const old = new WeakSet(rows());
+          if (!rows().length) throw new Error("no run is shown that could be told from the next");
           window.clicked = performance.now();
           const note = () => {
-            if (rows().some((row) => !old.has(row) && row.querySelector('[data-testid="token"]')))
+            const shown = rows();  // the run before may go on for a while, with its rows
+            const isNew = !shown.some((row) => old.has(row));
+            if (isNew && shown.some((row) => row.querySelector('[data-testid="token"]')))
               window.first = performance.now();
             else requestAnimationFrame(note);
           };
