@@ -71,7 +71,14 @@ export class RunStore extends BaseStore {
     this.cursor = live ? recording.end : 0;
     this.trailing = true;
     this.unsure = !live && this.speed !== chosen;
+    this.showFirst();
     this.followIfSlow();
+  }
+
+  /** The first round stands there at once: what was shown before has made room for it. */
+  showFirst() {
+    const { starts } = this.recording;
+    if (this.trailing && this.playing && this.cursor === 0 && starts.length > 1) this.cursor = starts[1];
   }
 
   /** Without a choice of the reader, rounds that can be read as they come are followed. */
@@ -110,6 +117,7 @@ export class RunStore extends BaseStore {
 
   /** Rounds have arrived, or the run has ended; missing rounds may still come after that. */
   grown() {
+    this.showFirst();
     this.followIfSlow();
     if (this.live) this.cursor = this.recording.end;
     const whole = this.recording.rounds.length >= (this.data.rounds?.total ?? 0);

@@ -311,6 +311,12 @@ def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
 
 
+def test_the_first_round_of_a_live_run_stands_there_at_once(feed: Feed) -> None:
+    page = feed(making(data_of(recorded())))
+    assert page.locator(ROUND).count() == 1
+    assert page.locator(f"{ROUND} [data-testid=token]").count() >= 2
+
+
 # Every place of the cursor in the next second and a half.
 PLACES = """() => new Promise(done => {
   const seen = new Set(), seek = document.querySelector('[data-testid="seek"]');

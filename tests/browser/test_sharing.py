@@ -43,6 +43,32 @@ def test_gamma_moved_five_times_leaves_one_run(
     assert again.token_ids == trace.token_ids
 
 
+# How much is on the stage, in every frame: the words of the text, and the rows.
+STAGE = """() => {
+  window.stage = [];
+  (function look() {
+    const words = document.querySelectorAll('[data-testid="text-pane"] .word').length;
+    window.stage.push([words, document.querySelectorAll('[data-testid="round"]').length]);
+    requestAnimationFrame(look);
+  })();
+}"""
+
+
+def test_a_setting_that_restarts_the_run_leaves_no_empty_stage(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(server.url, pace="")  # at the readable pace, as a newcomer has it
+    wait_for_pair(page)
+    click_run(page)
+    wait_for_state(page, "done")
+    page.wait_for_timeout(1000)
+    page.evaluate(STAGE)
+    set_slider(page, "gamma", 1)
+    assert trace_at_gamma(page, 6)
+    assert page.evaluate("Math.min(...window.stage.map(([words]) => words))") > 3
+    assert page.evaluate("Math.min(...window.stage.map(([, rows]) => rows))") >= 1
+
+
 def trace_at_gamma(page: Any, gamma: int) -> Trace:
     """Of the run in view when it is over; the one before it may have ended on its own."""
     for _ in range(20):
