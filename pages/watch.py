@@ -41,7 +41,7 @@ if worker.status().state in {"none", "failed"} and "woken" not in st.session_sta
 st.session_state["woken"] = True
 first_body = session_first_body()
 first_body.settle(worker, worker.status())
-status = worker.status()  # asked once, so that all parts of the page agree
+status = worker.status()  # for the controls; the stage asks once more, after what was pressed
 shown = shown_pair()
 
 failure = open_linked(history)
@@ -104,7 +104,7 @@ with head:
     running = run is not None and not run.finished
     offer_time_again(history)
     st.button("Stop", key="stop", disabled=not running)
-    st.button(label, key="run", type="primary")
+    st.button(run_label(status, shown), key="run", type="primary")
 
 with st.container(horizontal=True, key="downloads"):
     show_downloads(history)

@@ -21,9 +21,12 @@ function openFirstStage() {
     cover.remove();
     delete window.specvizFirstStage;
   };
-  const looking = setInterval(() => {
-    if (performance.now() > LONGEST || document.querySelector('#root [data-testid="stException"]')) end();
-  }, LOOK_EVERY);
+  const { pathname } = window.location; // the reader may leave for another page meanwhile
+  const isOver = () =>
+    performance.now() > LONGEST ||
+    window.location.pathname !== pathname ||
+    document.querySelector('#root [data-testid="stException"]') !== null;
+  const looking = setInterval(() => isOver() && end(), LOOK_EVERY);
   window.specvizFirstStage = {
     state: () => player.stateOfRun(),
     // Two frames later what stands below has been painted.

@@ -157,3 +157,16 @@ def test_a_link_to_a_run_never_begins_with_the_recorded_one(
     page.goto(f"{server.url}/?run=none", wait_until="commit")
     page.wait_for_selector("#root", state="attached")
     assert page.locator(STAGE).count() == 0
+
+
+def test_who_leaves_before_the_page_is_there_leaves_the_first_stage(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page("about:blank")
+    page.route("**/static/js/*", lambda route: route.abort())  # the page never comes
+    page.goto(server.url, wait_until="commit")
+    page.wait_for_selector(f"{STAGE} {ROUND}")
+    page.wait_for_timeout(500)
+    assert page.locator(STAGE).count() == 1
+    page.evaluate("history.pushState({}, '', '/compare')")
+    page.wait_for_selector(STAGE, state="detached", timeout=3000)
