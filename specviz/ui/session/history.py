@@ -25,7 +25,7 @@ RECORDED = "recorded"
 _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
-_AT_ONCE = 0.2  # seconds in which a run of a pair that is ready has its first round
+_AT_ONCE = 0.35  # seconds in which a run of a pair that is ready has its first round
 _KEY = "history"
 _LINK = "tab link"
 

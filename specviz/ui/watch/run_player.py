@@ -1,6 +1,6 @@
 """The player of Watch, which shows the recorded run, a live one, or one that is over.
 
-While a run is under way or a pair loads, a fragment sends the player its missing rounds four times
+While a run is under way or a pair loads, a fragment sends the player its missing rounds twice
 a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
 """
 
@@ -34,7 +34,7 @@ from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
-_TICK = 0.25  # seconds; at half of this the browser drops updates
+_TICK = 0.5  # seconds; the decoder is slowed while the page is drawn, so not oftener
 
 
 def show_run_player(
