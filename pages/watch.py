@@ -3,6 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.player.payload import Tour
 from specviz.record.body_words import EARLY_RUN
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.run_saving import show_save_failure
@@ -29,8 +30,10 @@ from specviz.ui.widgets.run_controls import (
     choose_run,
     is_pressed,
     refuse_empty,
+    restart_is_asked,
     restart_is_settled,
 )
+from specviz.worker.parent.client import Run
 
 require_shell()
 
@@ -41,14 +44,10 @@ if worker.status().state in {"none", "failed"} and "woken" not in st.session_sta
 st.session_state["woken"] = True
 first_body = session_first_body()
 first_body.settle(worker, worker.status())
-status = worker.status()  # for the controls; the stage asks once more, after what was pressed
+status = worker.status()  # for the controls
 shown = shown_pair()
 
-failure = open_linked(history)
-tour = "force" if st.query_params.get("tour") == "1" else "ask"
-head = st.container(horizontal=True, vertical_alignment="center", key="head")
-told = st.container()
-stage = st.container()
+tour: Tour = "force" if st.query_params.get("tour") == "1" else "ask"
 chat = shown is not None and has_chat(status, shown)
 
 with st.sidebar:
@@ -57,54 +56,78 @@ with st.sidebar:
     with st.expander("The pair", key="pair_panel", bind="query-params"):
         show_pair_panel(worker, status)
 shown = shown_pair()  # the boxes of the pair are drawn by now
-label = run_label(status, shown)
 
-# What was pressed is done before the stage is drawn, so that it is drawn once.
-refused, run = None, history.current
-if choices.restart:
+
+def begin_run(*, is_ready: bool) -> Run | None:
+    """The run that was asked for, by a press or a changed setting. Raises SpecvizError."""
+    run, restarts = history.current, restart_is_asked() and is_ready
     restart_is_settled()
-if is_pressed("run") or (choices.restart and label == "Run"):
-    try:
+    if is_pressed("run") or restarts:
         refuse_empty(choices.prompt)
         leave_own_run(history)
         spec = asked_by_run(shown)
-        history.begin(first_body.submit(worker, tab.id, spec, choices.prompt, choices.config))
+        begun = first_body.submit(worker, tab.id, spec, choices.prompt, choices.config)
+    elif is_pressed(TIME_AGAIN) and run is not None:
+        leave_own_run(history)
+        begun = time_again(worker, tab.id, run)
+    else:
+        return None
+    history.begin(begun)
+    return begun
+
+
+by_script = [True]
+
+
+@st.fragment
+def show_column() -> None:
+    """All but the controls: a press of Run draws this alone, for drawing slows the decoder down.
+
+    What was pressed is done before the stage is drawn, so that it is drawn once.
+    """
+    alone = not (by_script and by_script.pop())
+    is_ready = run_label(worker.status(), shown) == "Run"
+    told_to_load = restart_is_asked() and not is_ready and not is_pressed("run")
+    failure, refused, begun = open_linked(history), None, None
+    try:
+        begun = begin_run(is_ready=is_ready)
     except SpecvizError as problem:
         refused = problem
-elif choices.restart:
-    with told:
-        st.info(
-            "This pair is not loaded yet. Press the button above to load it and run these settings."
-        )
-elif is_pressed("stop") and run is not None:
-    run.stop()
-elif is_pressed(TIME_AGAIN) and run is not None:
-    leave_own_run(history)
-    history.begin(time_again(worker, tab.id, run))
-status = worker.status()
-remember_tab(history)
+    if is_pressed("stop") and history.current is not None:
+        history.current.stop()
+    if alone and refused is None and not (begun and is_ready):
+        st.rerun()
+    run, status = history.current, worker.status()
+    remember_tab(history)
 
-with told:
-    for error in (failure, first_body.error, refused):
-        if error is not None:
-            show_error(error)
-    show_save_failure()
-    show_library_run(history)
-    if first_body.was_early(history.current):
-        st.caption(EARLY_RUN)
-with stage:
-    show_run_player(worker, status, history, choices.of_a_run, tour)
+    head = st.container(horizontal=True, vertical_alignment="center", key="head")
+    with st.container():
+        for error in (failure, first_body.error, refused):
+            if error is not None:
+                show_error(error)
+        if told_to_load:
+            st.info(
+                "This pair is not loaded yet. Press the button above to load it and run these "
+                "settings."
+            )
+        show_save_failure()
+        show_library_run(history)
+        if first_body.was_early(run):
+            st.caption(EARLY_RUN)
+    with st.container():
+        show_run_player(worker, status, history, choices.of_a_run, tour)
 
-with head:
-    with st.container(key="title", gap=None):
-        st.title(TITLE, anchor=False)
-        st.caption(CAPTION)
-    show_share(choices.prompt)
-    run = history.current
-    running = run is not None and not run.finished
-    offer_time_again(history)
-    st.button("Stop", key="stop", disabled=not running)
-    st.button(run_label(status, shown), key="run", type="primary")
+    with head:
+        with st.container(key="title", gap=None):
+            st.title(TITLE, anchor=False)
+            st.caption(CAPTION)
+        show_share(choices.prompt)
+        offer_time_again(history)
+        st.button("Stop", key="stop", disabled=run is None or run.finished)
+        st.button(run_label(status, shown), key="run", type="primary")
 
-with st.container(horizontal=True, key="downloads"):
-    show_downloads(history)
+    with st.container(horizontal=True, key="downloads"):
+        show_downloads(history)
+
+
+show_column()

@@ -26,6 +26,7 @@ export const UNDER_WAY = ["loading", "queued", "running"];
  */
 export class BaseStore {
   constructor() {
+    this.heldUntil = 0; // on the clock of the page
     this.recording = new Recording("");
     /** What Python sent; the rounds of it are in the recording. @type {Partial<RunPayload>} */
     this.data = {};
@@ -75,7 +76,17 @@ export class BaseStore {
    * decodes needs the processor that drawing would take.
    */
   get quiet() {
-    return this.still || Boolean(this.data.run?.waiting) || (this.underWay && !this.decoded);
+    return this.still || this.held || Boolean(this.data.run?.waiting) || (this.underWay && !this.decoded);
+  }
+
+  /** Whether the reader has just asked for another run, so that this one stands still until it comes. */
+  get held() {
+    return performance.now() < this.heldUntil;
+  }
+
+  /** @param {number} milliseconds */
+  hold(milliseconds) {
+    this.heldUntil = performance.now() + milliseconds;
   }
 
   /** Whether it plays too fast for animations. */

@@ -18,6 +18,9 @@ import { themeFor } from "./theme.js";
 
 /** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null}} StateOfRun */
 
+const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
+const LONGEST_HOLD = 1000; // milliseconds
+
 export class Player {
   /** @param {HTMLElement} parent */
   constructor(parent) {
@@ -34,6 +37,11 @@ export class Player {
       if (this.current) this.current.store.still = this.calm.matches;
     };
     this.calm.addEventListener("change", this.heedMotion);
+    /** @param {MouseEvent} press */
+    this.heedRun = ({ target }) => {
+      if (target instanceof Element && target.closest(ASKS_FOR_A_RUN)) this.current?.store.hold(LONGEST_HOLD);
+    };
+    document.addEventListener("click", this.heedRun, true);
   }
 
   /** @param {Payload} data what Python sent */
@@ -50,6 +58,7 @@ export class Player {
     if (prompt.length) recording.prompt = prompt;
     recording.append(rounds.from, rounds.items);
     store.data = data;
+    store.hold(0);
     if (recording === store.recording) store.grown();
     else this.showRecording(store, recording, run.state);
     this.missing.expect(recording, rounds.total);
@@ -131,6 +140,7 @@ export class Player {
   close() {
     this.current?.close();
     this.missing.close();
+    document.removeEventListener("click", this.heedRun, true);
     this.calm.removeEventListener("change", this.heedMotion);
     this.element.remove();
   }

@@ -150,7 +150,7 @@ export class RunStore extends BaseStore {
    * @param {number} elapsed milliseconds
    */
   advance(elapsed) {
-    if (!this.playing) return;
+    if (!this.playing || this.held) return;
     const before = this.cursor;
     if (this.speed === "instant") this.cursor = this.halt ?? this.recording.end;
     else this.pass(elapsed);

@@ -26,6 +26,7 @@ _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
 _AT_ONCE = 0.35  # seconds in which a run of a pair that is ready has its first round
+_UNDISTURBED = 0.3  # seconds in which a short run is decoded
 _KEY = "history"
 _LINK = "tab link"
 
@@ -71,9 +72,15 @@ class History:
         self.opened = None
 
     def begin(self, run: Run) -> None:
-        """Add a run that has just been asked for, with its first round if that comes at once."""
+        """Add a run that has just been asked for, with its first round if that comes at once.
+
+        A short run is first decoded to its end: drawing would take the processor from the decoder.
+        """
         self.add(run)
+        undisturbed = time.monotonic() + _UNDISTURBED
         run.wait_for_round(_AT_ONCE)
+        while not run.decoded and time.monotonic() < undisturbed:
+            time.sleep(0.01)
 
     def tell_own(self, run_id: str, speedup: float | None) -> None:
         self.own[run_id] = speedup

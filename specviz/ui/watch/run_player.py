@@ -102,7 +102,7 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
         detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
-        decoded=over or (bool(run.rounds) and bool(run.detail)),
+        decoded=over or run.decoded,
         waiting=not is_shown and not over,
     )
 

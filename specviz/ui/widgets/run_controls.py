@@ -30,7 +30,6 @@ class Choices:
 
     prompt: str
     config: RunConfig
-    restart: bool  # a setting has changed, and that is to start a new run
 
     @property
     def of_a_run(self) -> RunChoice:
@@ -52,13 +51,18 @@ def choose_run(*, has_chat: bool) -> Choices:
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
     config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
-    asked = bool(st.session_state.get(_RESTART)) and bool(st.session_state["live"])
-    st.session_state[_RESTART] = asked
-    return Choices(prompt=prompt, config=config, restart=asked)
+    if not st.session_state["live"]:
+        restart_is_settled()
+    return Choices(prompt=prompt, config=config)
 
 
 def _ask_restart() -> None:
     st.session_state[_RESTART] = True
+
+
+def restart_is_asked() -> bool:
+    """Whether a setting has changed, and that is to start a new run."""
+    return bool(st.session_state.get(_RESTART))
 
 
 def restart_is_settled() -> None:

@@ -72,6 +72,11 @@ class Run:
         return self._state in FINISHED
 
     @property
+    def decoded(self) -> bool:
+        """Whether its last round is there; the target alone may still be timed."""
+        return self.finished or (bool(self._rounds) and bool(self.detail))
+
+    @property
     def rounds(self) -> Sequence[Round]:
         return self._rounds
 
