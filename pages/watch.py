@@ -3,7 +3,6 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.player.payload import Tour
 from specviz.record.body_words import EARLY_RUN
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.run_saving import show_save_failure
@@ -33,7 +32,6 @@ from specviz.ui.widgets.run_controls import (
     restart_is_asked,
     restart_is_settled,
 )
-from specviz.worker.parent.client import Run
 
 require_shell()
 
@@ -47,7 +45,6 @@ first_body.settle(worker, worker.status())
 status = worker.status()  # for the controls
 shown = shown_pair()
 
-tour: Tour = "force" if st.query_params.get("tour") == "1" else "ask"
 chat = shown is not None and has_chat(status, shown)
 
 with st.sidebar:
@@ -58,22 +55,21 @@ with st.sidebar:
 shown = shown_pair()  # the boxes of the pair are drawn by now
 
 
-def begin_run(*, is_ready: bool) -> Run | None:
-    """The run that was asked for, by a press or a changed setting. Raises SpecvizError."""
+def begin_asked_run(*, is_ready: bool) -> bool:
+    """Begin the run that a press or a changed setting asks for, if any. Raises SpecvizError."""
     run, restarts = history.current, restart_is_asked() and is_ready
     restart_is_settled()
     if is_pressed("run") or restarts:
         refuse_empty(choices.prompt)
         leave_own_run(history)
         spec = asked_by_run(shown)
-        begun = first_body.submit(worker, tab.id, spec, choices.prompt, choices.config)
+        history.begin(first_body.submit(worker, tab.id, spec, choices.prompt, choices.config))
     elif is_pressed(TIME_AGAIN) and run is not None:
         leave_own_run(history)
-        begun = time_again(worker, tab.id, run)
+        history.begin(time_again(worker, tab.id, run))
     else:
-        return None
-    history.begin(begun)
-    return begun
+        return False
+    return True
 
 
 by_script = [True]
@@ -87,15 +83,16 @@ def show_column() -> None:
     """
     alone = not (by_script and by_script.pop())
     is_ready = run_label(worker.status(), shown) == "Run"
+    settled = is_ready and not first_body.pending  # what is loaded is not changed by a run
     told_to_load = restart_is_asked() and not is_ready and not is_pressed("run")
-    failure, refused, begun = open_linked(history), None, None
+    failure, refused, begun = open_linked(history), None, False
     try:
-        begun = begin_run(is_ready=is_ready)
+        begun = begin_asked_run(is_ready=is_ready)
     except SpecvizError as problem:
         refused = problem
     if is_pressed("stop") and history.current is not None:
         history.current.stop()
-    if alone and refused is None and not (begun and is_ready):
+    if alone and refused is None and not (begun and settled):
         st.rerun()
     run, status = history.current, worker.status()
     remember_tab(history)
@@ -115,6 +112,7 @@ def show_column() -> None:
         if first_body.was_early(run):
             st.caption(EARLY_RUN)
     with st.container():
+        tour = "force" if st.query_params.get("tour") == "1" else "ask"
         show_run_player(worker, status, history, choices.of_a_run, tour)
 
     with head:

@@ -19,7 +19,7 @@ import { themeFor } from "./theme.js";
 /** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
-const LONGEST_HOLD = 1000; // milliseconds
+const LONGEST_HOLD = 3000; // milliseconds
 
 export class Player {
   /** @param {HTMLElement} parent */

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from specviz.record.metrics import metrics
 from specviz.store import trace_from_json
@@ -56,6 +57,45 @@ def page(server: Server, open_page: Callable[..., Any]) -> Any:
     opened = open_page(server.url)
     wait_for_pair(opened)
     return opened
+
+
+# Presses Run, and tells where the recorded run stood from then until the new run was there.
+PRESS = """() => new Promise((resolve) => {
+  const where = () => document.querySelector('[data-testid="seek"]').value;
+  const stood = [where()];
+  const note = () => {
+    const { state } = document.querySelector('[data-testid="status"]').dataset;
+    if (state !== "recorded") return resolve(stood);
+    stood.push(where());
+    setTimeout(note, 10);
+  };
+  document.querySelector(".st-key-run button").click();
+  note();
+})"""
+
+
+def test_a_press_of_run_stills_the_stage_and_draws_no_controls(page: Any) -> None:
+    told: list[ForwardMsg] = []
+    page.on(
+        "websocket", lambda socket: socket.on("framereceived", lambda each: told.append(read(each)))
+    )
+    page.reload()
+    page.wait_for_selector("#first-stage", state="detached")
+    wait_for_pair(page)
+    page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
+    told.clear()
+    stood = page.evaluate(PRESS)
+    assert len(stood) > 5
+    assert len(set(stood)) == 1
+    places = {each.metadata.delta_path[0] for each in told if each.WhichOneof("type") == "delta"}
+    assert places == {0}  # 1 would be the sidebar, where the controls are
+    wait_for_state(page, "done")
+
+
+def read(frame: bytes) -> ForwardMsg:
+    message = ForwardMsg()
+    message.ParseFromString(frame)
+    return message
 
 
 def test_a_run_from_click_to_figures(page: Any) -> None:

@@ -23,7 +23,7 @@ from tests.step_costs import place_step_costs
 
 pytestmark = pytest.mark.alone
 
-PACE_RATIO = 0.95
+PACE_RATIO = 0.85
 REPEATS = 2
 LENGTH = 250
 
