@@ -1,7 +1,7 @@
 """The player of Watch, which shows the recorded run, a live one, or one that is over.
 
-While a run is under way or a pair loads, a fragment sends the player its missing rounds twice
-a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
+While a run is under way or a pair loads, a fragment sends the player its missing rounds several
+times a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
-_TICK = 0.5  # seconds; the decoder is slowed while the page is drawn, so not oftener
+_TICK = 0.25  # seconds; at half of this the browser drops updates
+_TICK_OF_BODIES = 0.5  # such runs take seconds, and each drawing slows their decoder down
 
 
 def show_run_player(
@@ -50,8 +51,13 @@ def show_run_player(
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
     see_to_runs()  # before it is asked whether there is anything to wait for
+    has_bodies = history.current is not None and history.current.spec.has_bodies
     redraw_while_busy(
-        seen, worker.status, lambda status: _busy_with(status, history), draw, seconds=_TICK
+        seen,
+        worker.status,
+        lambda status: _busy_with(status, history),
+        draw,
+        seconds=_TICK_OF_BODIES if has_bodies else _TICK,
     )
 
 
