@@ -56,11 +56,12 @@ def few_presets() -> tuple[Preset, ...]:
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    """Fewer prompts and a smaller grid; everything else is the real bench."""
+    """Fewer prompts, a smaller grid and shorter timing; everything else is the real bench."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
+        patch.setattr("specviz.bench.bench_figures._TIMING_SECONDS", 0.5)
         yield
 
 

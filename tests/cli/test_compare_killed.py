@@ -17,9 +17,9 @@ from tests.engine.models import write_pair
 from tests.nursery import Nursery, forget_runs
 from tests.step_costs import place_step_costs
 
-KILLS = 30
+KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
-PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 30
+PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 10
 RUNS = 2 * len(PROMPTS) * REPEATS
 
 
@@ -42,11 +42,14 @@ def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     made.close()
 
 
-def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(nursery: Nursery) -> None:
+@pytest.mark.parametrize("most", KILLS)
+def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(
+    nursery: Nursery, most: int
+) -> None:
     chance, library = random.Random(3), Library()
     kills = 0
     done: dict[tuple[int, int, int], str] = {}
-    while kills < KILLS or not done:
+    while kills < most or not done:
         if 3 * len(done) > 2 * RUNS:  # the kills came late, so begin again with an empty library
             forget_runs(library)
             done = {}
