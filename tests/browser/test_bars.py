@@ -156,8 +156,7 @@ def test_a_drag_moves_the_page_on_bias(server: Server, open_page: Callable[..., 
     page.wait_for_selector("text=The distance of the models is 0.350")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 1100])
+@pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1100, "light")])
 def test_they_fit_and_are_accessible(
     bars_server: Server, open_page: Callable[..., Any], scheme: str, width: int
 ) -> None:

@@ -49,12 +49,12 @@ def come_to_verdict(page: Any) -> str:
 def test_from_click_to_verdict(
     server: Server, open_page: Callable[..., Any], browser: Any, tmp_path: Path
 ) -> None:
-    page = open_page(compare_url(server, "gamma=2", "gamma=8"))
+    page = open_page(compare_url(server, "gamma=2", "gamma=8", repeats=2))
     verdict = come_to_verdict(page)
     assert "γ 2" in verdict
     assert "γ 8" in verdict
-    assert "over 3 seeds" in verdict
-    assert "6 runs: one prompt, 3 repeats, 24 tokens each" in verdict
+    assert "over 2 seeds" in verdict
+    assert "4 runs: one prompt, 2 repeats, 24 tokens each" in verdict
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
     page.wait_for_selector('[data-testid="stTable"]')
     page.locator(f"{RACER} >> nth=2").wait_for()  # both lanes and the target alone
@@ -92,7 +92,7 @@ def same_figures(page: Any, replay: Any) -> None:
 def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=6))
+    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=4))
     page.get_by_role("button", name="Compare", exact=True).click()
     page.get_by_role("button", name="Cancel", exact=True).wait_for()
     page.get_by_role("link", name="Runs").first.click()
@@ -102,7 +102,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     other.get_by_text("The comparison goes on when this page is left").wait_for()
     other.reload()
     other.wait_for_selector(VERDICT, timeout=150_000)
-    assert "12 runs: one prompt, 6 repeats" in other.inner_text(VERDICT)
+    assert "8 runs: one prompt, 4 repeats" in other.inner_text(VERDICT)
     page.get_by_role("link", name="Compare").first.click()
     page.wait_for_selector(VERDICT)
     assert page.inner_text(VERDICT) == other.inner_text(VERDICT)

@@ -24,7 +24,7 @@ from tests.step_costs import place_step_costs
 pytestmark = pytest.mark.alone
 
 PACE_RATIO = 0.85
-REPEATS = 2
+REPEATS = 1
 LENGTH = 250
 
 
