@@ -104,7 +104,7 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
     return RunStatus(
         id=shown.id,
         state=state,
-        label=f"{_STATE_WORDS[state]} · {what}",
+        label=f"{_word(run, state)} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
@@ -121,6 +121,11 @@ _STATE_WORDS = {
     "done": "done",
     "failed": "failed",
 }
+
+
+def _word(run: Run, state: RunState) -> str:
+    """Of a run whose words are all there, what is still measured is told beside it."""
+    return "decoded" if state == "running" and run.decoded else _STATE_WORDS[state]
 
 
 def _meanwhile(shown: ShownRun, over: bool) -> str:
@@ -180,7 +185,7 @@ def _detail(run: Run, state: RunState, history: History) -> str:
         return "now the same on the pair without a body"
     if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
-    return "" if run.rounds else run.detail
+    return run.detail if run.decoded or not run.rounds else ""
 
 
 def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
@@ -190,8 +195,9 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     if state == "running":
         if trace.baseline is not None:
             return None  # the speedup so far
-        now = f"{tokens}; now {run.detail}." if run.detail else f"{tokens} so far."
-        return " ".join([now, *_expected(trace, run)])
+        return " ".join(
+            [f"{tokens}." if run.decoded else f"{tokens} so far.", *_expected(trace, run)]
+        )
     if state == "stopped":
         return _stopped_sentence(rounds)
     if state == "failed":
