@@ -21,7 +21,7 @@ OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 12
 # Ids in the catalogue, and widths. The library keeps expected acceptance, not the observed one.
-FIGURES = {"alpha_expected": 100, "tau": 60, "tokens_per_second": 80, "speedup_observed": 120}
+FIGURES = {"alpha_expected": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
 _SPEEDUP = "speedup_observed"  # a text, with its interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
@@ -182,15 +182,15 @@ def _cells(row: RunRow) -> dict[str, object]:
     return {
         "Run": title_of(row),
         "Prompt": head_of(row),
-        "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
-        "Pair": summary.pair,
-        "Kind": summary.kind or OWN_WORDS,
         "γ": summary.gamma,
         "T": summary.temperature,
         _figure_head("alpha_expected"): summary.alpha,
         _figure_head("tau"): summary.tau,
         _figure_head("tokens_per_second"): summary.tokens_per_second,
         _figure_head(_SPEEDUP): _speedup(summary),
+        "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
+        "Pair": summary.pair,
+        "Kind": summary.kind or OWN_WORDS,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
         "Drafter": summary.drafter,
@@ -214,11 +214,8 @@ def _speedup(summary: RunSummary) -> str | None:
 def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
-        "Run": column.TextColumn(width="medium", pinned=True),
-        "Prompt": column.TextColumn(help="The beginning of the prompt", width="medium"),
-        "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
-        "Pair": column.TextColumn(width=110),
-        "Kind": column.TextColumn(width=90),
+        "Run": column.TextColumn(width=150, pinned=True),
+        "Prompt": column.TextColumn(help="The beginning of the prompt", width=150),
         "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
@@ -235,6 +232,9 @@ def _columns() -> dict[str, Any]:
             "where that is wide. A question mark: kept before there were intervals.",
             width=FIGURES[_SPEEDUP],
         ),
+        "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
+        "Pair": column.TextColumn(width=95),
+        "Kind": column.TextColumn(width=75),
         "Tokens": column.NumberColumn(width=65),
         "Tags": column.ListColumn(width="small"),
     }
