@@ -100,7 +100,11 @@ def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
     assert run.state == "stopped"
     wait_until(lambda: new_worker.status().state != "loading")
     assert new_worker.status().state == "none"
-    assert finish(new_worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+    new_worker.prepare(spec)
+    wait_until(lambda: new_worker.status().progress)
+    run = new_worker.submit("a", spec, PROMPT, SHORT)
+    assert run.detail == "loading tinystories"  # what it waits for, from the first moment
+    assert finish(run).state == "done"
 
 
 def test_step_costs_are_measured_again_on_request(

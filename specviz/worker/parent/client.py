@@ -150,6 +150,7 @@ class Worker:
             self._stop_all(session)
             self._runs[run.id] = run
             self._join(QueuedRequest(request=request, run=run))
+            self._tell_detail()  # what is under way, such as a loading, is what it waits for
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
@@ -360,13 +361,14 @@ class Worker:
                 self._status = PairStatus(memory_bytes=memory)
             case Doing():
                 self._status = replace(self._status, progress=event.progress)
-                self._tell_detail(event)
+                self._tell_detail()
             case MemoryUsed():
                 self._status = replace(self._status, memory_bytes=event.memory_bytes)
 
-    def _tell_detail(self, event: Doing) -> None:
+    def _tell_detail(self) -> None:
+        progress = self._status.progress
         for run in self._unfinished_runs()[:1]:
-            run.detail = event.progress.text if event.progress else ""
+            run.detail = progress.text if progress else ""
 
     def _on_ended(self, event: RequestEnded) -> None:
         queued, self._active = self._active, None
