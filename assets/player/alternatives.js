@@ -31,14 +31,12 @@ export function makeAlternatives() {
       columns.hidden = !insight;
       if (!subject || !insight) return;
       const pending = subject.fate === "drafted";
-      const tops = [
-        insight.draft_top,
-        ...(pending ? [] : [insight.target_top, insight.residual_top]),
-      ];
+      const left = pending ? null : restColumn(subject, insight);
+      const tops = [insight.draft_top, ...(pending ? [] : [insight.target_top, left?.items ?? []])];
       const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
       draft.update(draftColumn(subject, insight), scale);
       target.update(pending ? null : targetColumn(subject, insight), scale);
-      rest.update(pending ? null : restColumn(subject, insight), scale);
+      rest.update(left, scale);
     },
   };
 }
@@ -65,7 +63,7 @@ function noteOf(subject) {
   if (!insightOf(subject))
     return "The record was off in this run, so what else the models considered is not known.";
   return run.greedy
-    ? "The bars show both models at temperature 1; at temperature 0 only the likeliest counts."
+    ? "The first two columns show the models at temperature 1. At temperature 0 the target’s likeliest token alone counts: the third shows what decided."
     : "";
 }
 
@@ -92,6 +90,7 @@ function targetColumn(subject, insight) {
 /** @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function restColumn(subject, insight) {
   const { round, run, fate, landed } = subject;
+  if (run.greedy && !run.lossy) return greedyColumn(subject, insight);
   const fell = fate === "rejected" || fate === "recovered";
   const replaced = landed && fell ? round.extra : null;
   const held = replaced ? leftoverShare(round, run) : null;
@@ -101,6 +100,14 @@ function restColumn(subject, insight) {
   const weight = 1 - (judgedAt(subject)?.expected ?? 1);
   const under = run.greedy ? "" : `${likelihood(Math.max(0, weight))} of the target`;
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
+}
+
+/** At temperature 0 all that can be left over is the target's likeliest token. @param {Subject} subject @param {Insight} insight @returns {Listing} */
+function greedyColumn(subject, insight) {
+  const [likeliest] = insight.target_top[0] ?? [];
+  /** @type {Alternative[]} */
+  const items = likeliest === undefined || likeliest === judgedAt(subject)?.text ? [] : [[likeliest, 1]];
+  return { items, own: items[0] ?? null, under: "at temperature 0" };
 }
 
 /** @param {number} nats */

@@ -18,6 +18,8 @@ import { Recording } from "./recording.js";
  * @typedef {{at: number, end: number, step: string}} SeekBar
  */
 
+/** @typedef {"text"|"rounds"} Pane */
+
 export const UNDER_WAY = ["loading", "queued", "running"];
 
 /**
@@ -37,6 +39,9 @@ export class BaseStore {
     this.live = false;
     /** @type {Spot|null} */
     this.selected = null;
+    /** The pane beside whose token the verdict card stands, because the reader asked about it there. @type {Pane|null} */
+    this.beside = null;
+    this.resumes = { playing: false, live: false }; // once the card is away again
     /** The draw that a person tries instead of the real one. @type {number|null} */
     this.whatIf = null;
     /** @type {Set<() => void>} */
@@ -124,6 +129,7 @@ export class BaseStore {
     this.cursor = how.live ? recording.end : how.playing ? this.opening(recording) : 0;
     this.live = how.live;
     this.playing = how.playing;
+    this.beside = null;
     this.selected = null;
     this.whatIf = null;
     this.due = 0;
@@ -140,6 +146,7 @@ export class BaseStore {
 
   play() {
     if (this.over && !this.live && !this.underWay) this.seek(0);
+    this.beside = null;
     this.live = false;
     this.playing = true;
     this.changed();
@@ -153,6 +160,7 @@ export class BaseStore {
 
   /** Back to the newest event of a run under way. */
   follow() {
+    this.beside = null;
     this.live = true;
     this.playing = false;
     this.cursor = this.recording.end;
@@ -161,6 +169,7 @@ export class BaseStore {
 
   /** @param {number} cursor */
   seek(cursor) {
+    this.beside = null;
     this.live = false;
     this.playing = false;
     this.cursor = Math.max(0, Math.min(this.recording.end, Math.round(cursor)));
@@ -200,6 +209,26 @@ export class BaseStore {
     this.selected = spot;
     this.whatIf = null;
     this.changed();
+  }
+
+  /**
+   * The reader asks about a token: its card comes to it, and what plays stands still meanwhile.
+   * @param {Spot} spot @param {Pane} pane
+   */
+  open(spot, pane) {
+    if (!this.beside) this.resumes = { playing: this.playing, live: this.live };
+    this.beside = pane;
+    this.playing = this.live = false;
+    this.select(spot);
+  }
+
+  /** Away with the card from the token; what played goes on. */
+  shut() {
+    const { playing, live } = this.resumes;
+    this.beside = null;
+    this.select(null);
+    if (live && this.underWay) this.follow();
+    else if ((playing || live) && !this.over) this.play();
   }
 
   /** @param {number|null} uniform */

@@ -220,7 +220,7 @@ function throughputCaption(shown) {
   if (!shown) return "Tokens a second over γ.";
   const words = ["Tokens a second over γ.", curveWords(shown)];
   if (!shown.stale) words.push("Short line: the pace of the present round.");
-  if (shown.doubt) words.push(shown.doubt, "Measure again under The pair.");
+  if (shown.doubt) words.push(shown.doubt, "Measure step costs again under The pair.");
   return words.join(" ");
 }
 

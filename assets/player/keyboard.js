@@ -11,6 +11,7 @@ const KEY_HELP = [
   ["Home End", "start or end"],
   [", .", "slower or faster"],
   ["arrows", "from token to token, once a token is chosen"],
+  ["Esc", "closes the verdict beside a token"],
   ["?", "this list"],
 ];
 
@@ -41,6 +42,7 @@ function keymap(controls) {
     End: () => store.seekEnd(),
     ",": () => controls.shiftSpeed(-1),
     ".": () => controls.shiftSpeed(1),
+    Escape: () => store.shut(),
     "?": () => controls.keys.toggleAttribute("open"),
   };
 }
@@ -55,6 +57,7 @@ export function listenToKeys(root, controls) {
   const listen = (event) => {
     const act = keys[event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && !controls.store.beside) return;
     if (!belongsToPlayer(root, event)) return;
     event.preventDefault();
     event.stopPropagation();

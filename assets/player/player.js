@@ -9,14 +9,15 @@ import { recordingOf } from "./recording.js";
 import { RunStore } from "./run_store.js";
 import { themeFor } from "./theme.js";
 
-/** @import { Store } from "./base_store.js" */
+/** @import { Pane, Store } from "./base_store.js" */
 /** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
 /** @import { Views } from "./player_views.js" */
 
-/** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null}} StateOfRun */
+/** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null,
+ *   beside: Pane|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
 const LONGEST_HOLD = 3000; // milliseconds
@@ -116,8 +117,8 @@ export class Player {
   stateOfRun() {
     const store = this.current?.store;
     if (!(store instanceof RunStore)) return null;
-    const { recording, cursor, playing, speed, selected } = store;
-    return { run: recording.id, cursor, playing, speed, selected };
+    const { recording, cursor, playing, speed, selected, beside } = store;
+    return { run: recording.id, cursor, playing, speed, selected, beside };
   }
 
   /** Go on where another player was, if that had the same run. @param {StateOfRun|null} state */
@@ -126,7 +127,8 @@ export class Player {
     if (!state || !(store instanceof RunStore) || store.recording.id !== state.run) return;
     store.seek(state.cursor);
     store.setSpeed(state.speed);
-    store.select(state.selected);
+    if (state.selected && state.beside) store.open(state.selected, state.beside);
+    else store.select(state.selected);
     if (state.playing && !store.over) store.play();
   }
 

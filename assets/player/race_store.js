@@ -72,7 +72,7 @@ export class RaceStore extends BaseStore {
     this.recording = race.racer.recording;
     this.data = race.racer.data;
     this.cursor = race.cursor(this.still);
-    this.selected = this.whatIf = null;
+    this.selected = this.whatIf = this.beside = null;
     this.changed();
   }
 

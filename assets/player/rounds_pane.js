@@ -213,7 +213,7 @@ class RoundsPane {
   /** @param {MouseEvent} event */
   selectPressed(event) {
     const spot = spotOf(event.target);
-    if (spot) this.store.select(spot);
+    if (spot) this.store.open(spot, "rounds");
   }
 
   /** @param {KeyboardEvent} event */

@@ -93,7 +93,7 @@ function makeResult() {
 /** The finer figures, folded or not as they were left. @param {HTMLElement} content */
 function makeMeasure(content) {
   const details = make("details", "sum-measure", {}, [
-    make("summary", "", {}, ["Measure"]),
+    make("summary", "", {}, ["More figures"]),
     content,
   ]);
   details.open = recall(MEASURE_KEY) === "open";

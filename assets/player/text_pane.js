@@ -161,7 +161,7 @@ class TextPane {
   selectPressed(event) {
     const at = /** @type {HTMLElement} */ (event.target).dataset.at;
     const token = this.landed[Number(at) - this.store.recording.prompt.length];
-    if (at !== undefined && token) this.store.select({ round: token.round, place: token.place });
+    if (at !== undefined && token) this.store.open({ round: token.round, place: token.place }, "text");
   }
 
   ringSelected() {

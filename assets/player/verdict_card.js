@@ -3,6 +3,7 @@
 
 import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
+import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { TELLERS } from "./verdict_words.js";
@@ -24,6 +25,7 @@ export function makeVerdictCard(store) {
     { "data-testid": "verdict-card", "aria-label": "Verdict" },
     [make("div", "vd-inside", {}, [head.element, sentence, bar.element, odds.element])],
   );
+  const place = new CardPlace(element, store);
   let drawn = "";
   return {
     element,
@@ -31,15 +33,17 @@ export function makeVerdictCard(store) {
       const spot = shownSpot(store, lastRejection);
       const subject = spot && subjectAt(store, spot);
       const mark = stateShown(store, subject);
-      if (mark === drawn) return;
-      drawn = mark;
-      element.classList.toggle("vd-nothing", !subject);
-      head.update(subject);
-      sentence.replaceChildren(...(subject ? TELLERS[subject.fate](subject) : [NOTHING_YET]));
-      bar.update(subject);
-      odds.update(subject);
+      if (mark !== drawn) {
+        drawn = mark;
+        element.classList.toggle("vd-nothing", !subject);
+        head.update(subject);
+        sentence.replaceChildren(...(subject ? TELLERS[subject.fate](subject) : [NOTHING_YET]));
+        bar.update(subject);
+        odds.update(subject);
+      }
+      place.draw();
     },
-    close() {},
+    close: () => place.close(),
   };
 }
 
@@ -63,6 +67,7 @@ function stateShown(store, subject) {
     landed,
     whatIf,
     selected !== null,
+    store.beside !== null,
     edge,
   ].join();
 }
@@ -73,6 +78,7 @@ function makeVerdictHead(store, shown) {
   const back = make("button", "vd-move", { type: "button", "aria-label": "Previous token" }, ["‹"]);
   const on = make("button", "vd-move", { type: "button", "aria-label": "Next token" }, ["›"]);
   const follow = make("button", "vd-follow", { type: "button" }, ["follow the player"]);
+  const shut = make("button", "vd-move vd-shut", { type: "button", "aria-label": "Close" }, ["×"]);
   const title = make("h3", "", {}, ["Verdict ", where]);
   /** @param {1|-1} by */
   const move = (by) => {
@@ -83,12 +89,14 @@ function makeVerdictHead(store, shown) {
   back.addEventListener("click", () => move(-1));
   on.addEventListener("click", () => move(1));
   follow.addEventListener("click", () => store.select(null));
+  shut.addEventListener("click", () => store.shut());
   return {
-    element: make("header", "vd-head", {}, [title, follow, back, on]),
+    element: make("header", "vd-head", {}, [title, follow, back, on, shut]),
     /** @param {Subject|null} subject */
     update(subject) {
       where.textContent = subject ? placeWords(subject) : "";
-      follow.hidden = store.selected === null;
+      follow.hidden = store.selected === null || store.beside !== null;
+      shut.hidden = store.beside === null;
       back.disabled = !subject || !nextSpot(store, subject.spot, -1);
       on.disabled = !subject || !nextSpot(store, subject.spot, 1);
     },

@@ -124,15 +124,15 @@ def why_sentence(metrics: Metrics) -> str:
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
         return ""
-    checking = f"checking {gamma + 1} cost {STEPS.bare(v)}"
     if gamma * c == 0:
-        costs = f"Drafting was free, {checking} target steps"
+        costs = f"drafting was free, and checking took as long as {STEPS.bare(v)} target steps"
     else:
-        tokens = "token" if gamma == 1 else "tokens"
+        drafted = "1 token" if gamma == 1 else f"{gamma} tokens"
         costs = (
-            f"Drafting {gamma} {tokens} cost {STEPS.bare(gamma * c)} of a target step, {checking}"
+            f"drafting {drafted} took as long as {STEPS.bare(gamma * c)} target steps, "
+            f"checking {'it' if gamma == 1 else 'them'} {STEPS.bare(v)}"
         )
-    return f"{costs}; {TOKENS.bare(tau)} tokens came out of each round."
+    return f"Each round, {costs}; {TOKENS.bare(tau)} tokens came out of it."
 
 
 def _bare(speed: float) -> str:

@@ -229,7 +229,7 @@ def test_the_measured_target_alone_is_a_line_of_its_own(
 
 
 def test_a_doubt_of_the_step_costs_is_told(feed: Feed) -> None:
-    busy = "The machine was busy. Measure again under The pair."
+    busy = "The machine was busy. Measure step costs again under The pair."
     page = feed(throughput(doubt="The machine was busy."))
     assert busy in words(page, f"{THROUGHPUT} .ch-caption")
     feed(throughput(doubt=None), page)

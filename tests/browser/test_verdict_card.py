@@ -11,7 +11,7 @@ import pytest
 
 from specviz.record.trace import Candidate, Round, RunConfig, Trace
 from tests.browser.conftest import Stand
-from tests.browser.long_runs import events_of, recorded
+from tests.browser.long_runs import events_of, recorded, repeated
 from tests.browser.reading import ROUND, next_frame, seek
 from tests.traces import make_candidate, make_round, make_trace
 
@@ -321,6 +321,22 @@ def test_a_greedy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> No
     assert words(page, SAY).endswith("It is its likeliest.")
 
 
+def test_at_temperature_0_the_likeliest_token_is_what_was_left_over(
+    stand: Stand, open_page: Callable[..., Any], trace: Trace
+) -> None:
+    greedy = replace(trace, config=replace(trace.config, temperature=0.0))
+    page = open_page(stand.show("as greedy", greedy, state="done"))
+    page.wait_for_selector(ROUND)
+    entry = rejections(trace)[0]
+    failed = entry.candidates[struck(entry)]
+    assert failed.insight is not None
+    choose(page, greedy, entry.index, struck(entry))
+    rows = f"{CARD} .vd-of-rest li:not(.vd-empty) .vd-text"
+    likeliest = failed.insight.target_top.texts[0]
+    assert likeliest != failed.text
+    assert page.locator(rows).all_text_contents() == [chip(likeliest)]
+
+
 def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
     config = RunConfig(gamma=2, rule="over-accept", epsilon=0.2)
     stood = make_candidate("a", token_id=10, uniform=0.75)  # by the rule's grace alone
@@ -340,3 +356,92 @@ def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> Non
     page.keyboard.press("PageDown")
     assert drawn(page) == (pytest.approx(0.8275), "accepted")
     assert "lossy" in page.inner_text(".sv").lower()
+
+
+# Where it stands
+
+
+BESIDE = f"{CARD}.vd-beside"
+MAIN = "document.querySelector('[data-testid=stMain]')"  # what Streamlit scrolls
+TO_THE_TOP = f"{MAIN}.scrollTo(0, 0)"
+SIZES = [(1440, 900), (1024, 768), (420, 860)]
+PARTS = (1.0, 0.5, 0.001)  # of a long run: its last rounds, some in the middle, its first
+
+
+def frames_of(page: Any, selector: str) -> list[dict[str, float]]:
+    return page.eval_on_selector_all(
+        selector, "all => all.map(each => each.getBoundingClientRect().toJSON())"
+    )
+
+
+def in_view(page: Any, frame: dict[str, float]) -> bool:
+    size = page.viewport_size
+    return (
+        0 <= frame["top"] < frame["bottom"] <= size["height"]
+        and 0 <= frame["left"] < frame["right"] <= size["width"]
+    )
+
+
+def assert_beside(page: Any, token: str) -> None:
+    """The card is whole and in view, and close to its token, which it does not touch."""
+    (card,) = frames_of(page, BESIDE)
+    tokens = [each for each in frames_of(page, token) if in_view(page, each)]
+    assert in_view(page, card)
+    apart = [max(card["top"] - each["bottom"], each["top"] - card["bottom"]) for each in tokens]
+    assert any(0 < each < 20 for each in apart), (card, tokens)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_stands_beside_the_token_both_in_view(
+    stand: Stand, open_page: Callable[..., Any], trace: Trace, width: int, height: int
+) -> None:
+    long = repeated(trace, 20)
+    page = open_page(stand.show("long", long, state="done"), width=width, height=height)
+    page.wait_for_selector(ROUND)
+    assert page.locator(BESIDE).count() == 0
+    for part in PARTS:
+        seek(page, part * sum(map(events_of, long.rounds)))
+        page.locator(f"{ROUND} [data-place]").last.click()
+        next_frame(page)
+        assert_beside(page, ".rounds .selected")
+        page.keyboard.press("Escape")
+        next_frame(page)
+        assert page.locator(BESIDE).count() == 0
+        page.locator('[data-testid="text-pane"] [data-at]').last.click()
+        next_frame(page)
+        assert_beside(page, ".text-pane .selected")
+        page.click(f"{BESIDE} [aria-label='Previous token']")
+        next_frame(page)
+        assert_beside(page, ".selected")
+        page.click(f"{BESIDE} [aria-label='Close']")
+        next_frame(page)
+        assert page.locator(BESIDE).count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_what_plays_stands_still_while_a_token_is_read(
+    stand: Stand, open_page: Callable[..., Any], trace: Trace
+) -> None:
+    page = open_page(stand.show("plays", trace, state="recorded", tour="never"))
+    page.wait_for_selector(f'{ROUND}[data-index="1"]')
+    page.click(f'{ROUND}[data-index="0"] [data-place="0"]')
+    next_frame(page)
+    stood = page.input_value('[data-testid="seek"]')
+    page.wait_for_timeout(800)
+    assert page.input_value('[data-testid="seek"]') == stood
+    page.keyboard.press("Escape")
+    page.wait_for_function(
+        "stood => Number(document.querySelector('[data-testid=seek]').value) > stood",
+        arg=int(stood),
+    )
+
+
+def test_the_wheel_scrolls_the_page_where_a_pane_ends(page: Any, trace: Trace) -> None:
+    seek(page, sum(map(events_of, trace.rounds)))
+    for pane in (".text-pane .scroll", ".rounds .scroll"):
+        page.evaluate(TO_THE_TOP)
+        (frame,) = frames_of(page, pane)
+        page.mouse.move(frame["x"] + 40, frame["y"] + 40)
+        page.mouse.wheel(0, 200)
+        page.wait_for_function(f"() => {MAIN}.scrollTop > 100")
+    page.evaluate(TO_THE_TOP)

@@ -123,14 +123,14 @@ def test_the_lamp_shines_where_both_cannot_be_right_and_not_while_it_grows() -> 
 @pytest.mark.parametrize(
     ("gamma", "c", "words"),
     [
-        (5, 0.15, "Drafting 5 tokens cost 0.75 of a target step, checking 6 cost 1.25; 4.60"),
-        (1, 0.15, "Drafting 1 token cost 0.15 of a target step, checking 2 cost 1.25; 4.60"),
-        (3, 0.0, "Drafting was free, checking 4 cost 1.25 target steps; 4.60"),
+        (5, 0.15, "drafting 5 tokens took as long as 0.75 target steps, checking them 1.25; 4.60"),
+        (1, 0.15, "drafting 1 token took as long as 0.15 target steps, checking it 1.25; 4.60"),
+        (3, 0.0, "drafting was free, and checking took as long as 1.25 target steps; 4.60"),
     ],
 )
 def test_why_in_a_sentence(gamma: int, c: float, words: str) -> None:
     figures = dataclasses.replace(metrics(full_trace()), gamma=gamma, c=c, v=1.25, tau=4.6)
-    assert why_sentence(figures).startswith(words)
+    assert why_sentence(figures).startswith(f"Each round, {words}")
 
 
 def test_no_reason_where_the_costs_are_not_known() -> None:

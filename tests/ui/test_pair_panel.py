@@ -9,6 +9,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from specviz.record.pairs import PairSpec
+from specviz.ui.widgets.pair_panel import size_words
 from tests.engine.models import write_pair
 from tests.ui.paging import opened, sent, sound, until_over, until_state
 
@@ -167,3 +168,9 @@ def test_measuring_again_is_seen_and_ended_on_another_page_of_another_tab() -> N
     until(elsewhere, lambda: "Measuring the step costs again" in words(elsewhere))
     sound(elsewhere.button(key="calibration_stop").click().run())
     until(elsewhere, lambda: "Measuring the step costs again" not in words(elsewhere))
+
+
+def test_sizes_are_compared_in_words() -> None:
+    assert size_words(5.0).startswith("The target is 5")
+    assert size_words(1.0).startswith("The draft is as large as the target")
+    assert size_words(0.5).startswith("The draft is larger than the target")

@@ -19,7 +19,7 @@ from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
-from specviz.ui.runs.table import PAGE_ROWS, _cells
+from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace
@@ -368,3 +368,24 @@ def test_a_speedup_is_listed_with_its_interval(
     summary = replace(row.summary, speedup=1.43, speedup_low=low, speedup_high=high)
     assert _cells(replace(row, summary=summary))["Speedup"] == shown
     assert row.summary.speedup_low is not None
+
+
+def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> None:
+    save_run(library, full_trace())
+    row = library.find(Query())[0]
+    gamma, temperature = row.summary.gamma, row.summary.temperature
+    settings = f"γ {gamma}, T {temperature:g}"
+    assert _cells(replace(row, name="mine"))["Run"] == "mine"
+    assert _cells(replace(row, name=head_of(row)))["Run"] == settings  # the prompt stands beside it
+    lookup = replace(row.summary, drafter="prompt-lookup", rule="over-accept")
+    cells = _cells(replace(row, name="", summary=lookup))
+    assert cells["Run"] == f"{settings}, prompt lookup, over-accept"
+
+
+def test_a_run_without_a_speedup_says_why(library: Library) -> None:
+    save_run(library, full_trace())
+    row = library.find(Query())[0]
+    stopped = replace(row.summary, speedup=None, finish="stopped")
+    assert _cells(replace(row, summary=stopped))["Speedup"] == "stopped"
+    untimed = replace(stopped, finish="length")
+    assert _cells(replace(row, summary=untimed))["Speedup"] == "–"

@@ -60,7 +60,7 @@ def choose_shared() -> Shared:
         "First seed", *_SEED.whole_ends, 0, key=_returning("compare_seed"), bind=_LINKED
     )
     ignore_eos = st.toggle(
-        "Run on past the end of the text", True, key=_returning("compare_ignore_eos"),
+        "Go on after the text has ended", True, key=_returning("compare_ignore_eos"),
         bind=_LINKED, help="All runs then have the same length.",
     )  # fmt: skip
     shared = Shared(

@@ -173,6 +173,17 @@ def head_of(row: RunRow) -> str:
     return head if len(head) <= 60 else f"{head[:59]}…"
 
 
+def _what_differs(row: RunRow) -> str:
+    """The run's name; where that would repeat the prompt beside it, its settings."""
+    if row.name and row.name != head_of(row):
+        return row.name
+    summary = row.summary
+    told = [f"γ {summary.gamma}", f"T {summary.temperature:g}"]
+    told += [summary.drafter.replace("-", " ")] if summary.drafter != "model" else []
+    told += [summary.rule] if summary.rule != "lossless" else []
+    return ", ".join(told)
+
+
 def _figure_head(name: str) -> str:
     return titled(CATALOGUE[name].head)
 
@@ -180,7 +191,7 @@ def _figure_head(name: str) -> str:
 def _cells(row: RunRow) -> dict[str, object]:
     summary = row.summary
     return {
-        "Run": title_of(row),
+        "Run": _what_differs(row),
         "Prompt": head_of(row),
         "γ": summary.gamma,
         "T": summary.temperature,
@@ -199,11 +210,11 @@ def _cells(row: RunRow) -> dict[str, object]:
     }
 
 
-def _speedup(summary: RunSummary) -> str | None:
+def _speedup(summary: RunSummary) -> str:
     """With its interval; one that is wide stands alone. A mark where there is none."""
     ratio, low, high = CATALOGUE[_SPEEDUP].quantity, summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
-        return None
+        return "stopped" if summary.finish == "stopped" else "–"
     if low is None or high is None:
         return f"{ratio.shown(summary.speedup)} ?"
     if is_wide(low, high):

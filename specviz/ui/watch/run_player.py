@@ -142,7 +142,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
         return _status_of_library_run(shown)
     wished = shown_pair()
     label, remedy = run_label(status, wished), ""
-    detail = "press Run to load a pair" if label == "Run" else f"press {label}"
+    detail = "no pair is loaded: Run loads this one" if label == "Run" else f"press {label}"
     if wished is None:
         detail = "name a target and a draft under The pair"
     elif status.preparing:

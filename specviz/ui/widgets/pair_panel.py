@@ -114,7 +114,7 @@ def _show_check(check: Check) -> None:
 def _report(found: PairCheck) -> None:
     lines = [f"Same vocabulary: {found.vocabulary:,} tokens."]
     if found.size_ratio is not None:
-        lines.append(f"The draft is {times(found.size_ratio)} smaller.")
+        lines.append(size_words(found.size_ratio))
     if found.memory_needed is not None:
         free = "" if found.memory_free is None else f" of {SIZE.shown(found.memory_free)} free"
         lines.append(f"Memory: {SIZE.shown(found.memory_needed)}{free}.")
@@ -122,6 +122,17 @@ def _report(found: PairCheck) -> None:
     lines.append(f"To download: {SIZE.shown(fetch)}." if fetch else "Nothing to download.")
     show = st.warning if found.fits is False else st.success
     show(" ".join([*lines, *map(as_text, found.notices)]))
+
+
+def size_words(ratio: float) -> str:
+    """Of the target's parameters to the draft's."""
+    if ratio > 1.05:
+        return f"The target is {times(ratio)} as large as the draft."
+    if ratio > 0.95:
+        return (
+            "The draft is as large as the target, so a draft step takes as long as a target step."
+        )
+    return "The draft is larger than the target, so a draft step takes longer than a target step."
 
 
 def _show_status(worker: Worker, seen: PairStatus) -> None:
@@ -144,7 +155,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
-                "Measure again", key="measure_again", type="tertiary",
+                "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
                 help="The step costs were measured once and kept. Measure them again if the "
                     "machine was busy then: the forecast, c and v follow from them.",

@@ -106,7 +106,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "drafter": _choose_drafter(),
         **_choose_rule(),
         "ignore_eos": st.toggle(
-            "Run on past the end of the text", key="ignore_eos", bind=_LINKED,
+            "Go on after the text has ended", key="ignore_eos", bind=_LINKED,
             on_change=_ask_restart,
         ),
     }  # fmt: skip

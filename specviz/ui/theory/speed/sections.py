@@ -104,7 +104,11 @@ def speed_sentence(chosen: Setting) -> str:
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
         told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
     if chosen.gamma == best or RATIO.bare(here) == RATIO.bare(value):
-        return told if chosen.gamma == best else f"{told} The chosen γ {chosen.gamma} is as fast."
+        return (
+            told
+            if chosen.gamma == best
+            else f"{told} The chosen γ {chosen.gamma} is as fast, to two digits."
+        )
     return f"{told} The chosen γ {chosen.gamma} gives {RATIO.bare(here)}{_beside_one(here)}."
 
 
