@@ -142,7 +142,7 @@ def _notes(
     if distance <= 0.0:
         return []
     notes = (
-        (0.27, 0.2, "no rule gets here", COLOURS.rejected, "center", 0),
+        (0.02, 0.07, "no rule gets here", COLOURS.rejected, "left", 0),
         (0.0, 1.0, "the draft alone", COLOURS.ink, "left", 10),
         (1.0, 0.0, "lossless", COLOURS.ink, "center", -16),
     )
