@@ -47,9 +47,18 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 def show_position(example: Example) -> Settings:
     """The bars and the plane, side by side; returns what they are set to."""
     with st.sidebar:
-        epsilon = slider("Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01)
-        lenience = slider("Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05)
-        threshold = slider("Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01)
+        epsilon = slider(
+            "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
+            hint="Accept with min(1, (target + ε) / draft). At 0 it accepts as the lossless rule.",
+        )  # fmt: skip
+        lenience = slider(
+            "Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05,
+            hint="Accept with min(1, target / (lenience · draft)). At 1 it is the lossless rule.",
+        )  # fmt: skip
+        threshold = slider(
+            "Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01,
+            hint="Accept every token that has at least this probability by the target, no other.",
+        )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="bias_pause", bind="query-params")
     left, right = st.columns([6, 7], gap="medium")
     with left:
@@ -78,11 +87,12 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "Rejected and accepted in excess add up to the distance of the models."
+        note = "What is rejected and what is accepted in excess add up to the models' distance."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         laws = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "The distribution of the emitted token, beside the target's."
+        note = "What is emitted, beside the target. OPT draws a recovered token from the leftover, "
+        note += "UNO from the target."
         show_chart(law_chart(example.labels, settings.target, laws), note, "exact", key="bias_laws")
 
 
@@ -127,7 +137,7 @@ def show_runs() -> None:
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects less lets the text drift from the target: how much, exactly.",
+    "A rule that rejects less lets the text drift from the target; how far is computed exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

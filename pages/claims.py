@@ -25,8 +25,8 @@ def start(run: RunName, asker: str) -> None:
 
 show_heading(
     "What is claimed, worked out",
-    "Sentences of a guide, an overview and a README: quoted, worked out, and with the setting "
-    "at which each stops or starts to hold.",
+    "Sentences from a guide, an overview and a README. Each is quoted and worked out, with the "
+    "setting at which it stops or starts to hold.",
 )
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).label)

@@ -18,7 +18,8 @@ require_shell()
 
 show_heading(
     "When the formula misleads",
-    "It assumes independent tokens of equal chance and free verification, and gives only a mean.",
+    "It assumes that every candidate has the same chance, whatever came before, and that "
+    "verification costs no extra time. And it gives only a mean.",
 )
 clusters, tail, batch, temperature, estimates = st.tabs(
     ["Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α"],

@@ -1,12 +1,13 @@
 // This file draws the chance of acceptance as a bar, with a mark on it where the random draw fell
 // that decided the verdict. The mark can be dragged, to see what another draw would have done.
 
-import { make } from "./elements.js";
+import { make, makeButton } from "./elements.js";
 import { toldApart } from "./number_words.js";
 import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
 import { tellWhatIf } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
+/** @import { Candidate } from "./payload.d.ts" */
 /** @import { Fate, Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
@@ -24,13 +25,19 @@ export function makeAcceptanceBar(store, shown) {
   const track = make("div", "vd-track", {}, [accept, reject, edge, ghost, handle]);
   const told = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
-  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, back])]);
+  const fork = makeButton("vd-fork", "Fork here", () => askFork(), { "data-testid": "fork-here", title: FORK_TITLE });
+  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, fork, back])]);
   let drawn = 0;
   /** Kept at once, so that a second key in the same frame goes on from here. @param {number} uniform */
   const suppose = (uniform) => {
     if (!store.selected) store.select(shown());
     drawn = Math.max(0, Math.min(LAST_DRAW, uniform));
     store.suppose(drawn);
+  };
+  const askFork = () => {
+    const spot = store.selected;
+    const run = store.data.run?.id;
+    if (spot) store.ask?.("fork", { run, round: spot.round, place: spot.place, draw: drawn, rank: null });
   };
   dragAlong(track, handle, suppose);
   steerByKeys(handle, () => drawn, suppose);
@@ -61,8 +68,17 @@ export function makeAcceptanceBar(store, shown) {
       handle.setAttribute("aria-valuetext", `${shownDraw}: ${word}`);
       told.replaceChildren(...(whatIf === null ? [hintOf(subject)] : tellWhatIf(subject, whatIf)));
       back.hidden = whatIf === null;
+      fork.hidden = whatIf === null || !subject.run.forkable || !turns(subject, candidate, whatIf);
     },
   };
+}
+
+const FORK_TITLE = "Makes a new run that goes on from this verdict. All other draws stay as they are.";
+
+/** Whether a draw gives the other verdict. @param {Subject} subject @param {Candidate} candidate @param {number} uniform */
+function turns({ run, fate }, candidate, uniform) {
+  if (fate === "discarded" || (run.greedy && !run.lossy)) return false;
+  return accepts(candidate, run, uniform) !== (candidate.verdict === "accepted");
 }
 
 const SLIDER = {
@@ -102,7 +118,7 @@ function hintOf({ run, fate }) {
   if (run.greedy && !run.lossy)
     return "At temperature 0 no draw can change a verdict. Drag it and see.";
   if (fate === "discarded") return "What if it had been tested? Drag the draw.";
-  return "What if the draw had been another? Drag it.";
+  return "What if the draw had been different? Drag it.";
 }
 
 /**

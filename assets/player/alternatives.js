@@ -2,24 +2,32 @@
 // of the target, and those of what the target had left over stand side by side, as bars on one
 // scale.
 
-import { make, setTextOrHide } from "./elements.js";
+import { make, makeButton, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
 import { rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
-import { leftoverShare } from "./verdict_rule.js";
+import { forkAt, leftoverShare } from "./verdict_rule.js";
 
+/** @import { Store } from "./base_store.js" */
 /** @import { Alternative, Insight } from "./payload.d.ts" */
+/** @import { Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 const LISTED = 10;
 
 /** @typedef {{items: Alternative[], own: Alternative|null, under: string}} Listing */
 
-export function makeAlternatives() {
+/** @param {Store} store */
+export function makeAlternatives(store) {
   const note = make("p", "vd-note");
-  const draft = makeColumn("draft", "draft");
-  const target = makeColumn("target", "target");
-  const rest = makeColumn("left over, (target − draft)₊", "rest");
+  const draft = makeColumn(["draft"], "draft");
+  const target = makeColumn(["target"], "target", (rank) => {
+    const { run } = store.data;
+    if (asked && run) store.ask?.("fork", { run: run.id, ...asked, draw: null, rank });
+  });
+  /** Where the token of a row would be put instead. @type {Spot|null} */
+  let asked = null;
+  const rest = makeColumn(["left over", make("span", "vd-formula", {}, [", (target − draft)₊"])], "rest");
   const columns = make("div", "vd-columns", {}, [draft.element, target.element, rest.element]);
   const element = make("div", "vd-alternatives", {}, [note, columns]);
   return {
@@ -35,10 +43,26 @@ export function makeAlternatives() {
       const tops = [insight.draft_top, ...(pending ? [] : [insight.target_top, left?.items ?? []])];
       const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
       draft.update(draftColumn(subject, insight), scale);
-      target.update(pending ? null : targetColumn(subject, insight), scale);
+      asked = forkPlace(subject);
+      target.update(pending ? null : targetColumn(subject, insight), scale, asked ? saidThere(subject) : null);
       rest.update(left, scale);
     },
   };
+}
+
+/**
+ * Where another token of the target's can be put: at temperature 0, where no draw decides.
+ * @param {Subject} subject @returns {Spot|null}
+ */
+function forkPlace(subject) {
+  const { run, round, spot, fate } = subject;
+  if (!run.forkable || !run.greedy || run.lossy || !["accepted", "rejected", "recovered"].includes(fate)) return null;
+  return { round: spot.round, place: fate === "recovered" ? rejectedPlace(round) : spot.place };
+}
+
+/** What the run says there. @param {Subject} subject */
+function saidThere(subject) {
+  return (subject.fate === "accepted" ? subject.candidate : subject.round.extra)?.text ?? null;
 }
 
 /**
@@ -62,9 +86,8 @@ function noteOf(subject) {
   if (!judgedAt(subject)) return "";
   if (!insightOf(subject))
     return "The record was off in this run, so what else the models considered is not known.";
-  return run.greedy
-    ? "The first two columns show the models at temperature 1. At temperature 0 the target’s likeliest token alone counts: the third shows what decided."
-    : "";
+  if (!run.greedy) return "";
+  return `The first two columns show the models at temperature 1. At temperature 0 the target’s likeliest token alone counts: the third shows what decided.${forkPlace(subject) ? " Fork goes on with another of the target’s tokens." : ""}`;
 }
 
 /** @param {Subject} subject @param {Insight} insight @returns {Listing} */
@@ -104,11 +127,15 @@ function restColumn(subject, insight) {
 
 /** At temperature 0 all that can be left over is the target's likeliest token. @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function greedyColumn(subject, insight) {
-  const [likeliest] = insight.target_top[0] ?? [];
+  const { run, round } = subject;
+  const fork = forkAt(run, subject.spot.round, subject.fate === "recovered" ? rejectedPlace(round) : subject.spot.place);
+  const [likeliest] = fork ? [saidThere(subject) ?? undefined] : (insight.target_top[0] ?? []);
   /** @type {Alternative[]} */
   const items = likeliest === undefined || likeliest === judgedAt(subject)?.text ? [] : [[likeliest, 1]];
   return { items, own: items[0] ?? null, under: "at temperature 0" };
 }
+
+const UNCERTAIN = "The entropy: how uncertain the model is, and among how many equally likely tokens it would be as uncertain.";
 
 /** @param {number} nats */
 function entropyWords(nats) {
@@ -116,10 +143,10 @@ function entropyWords(nats) {
   return `${nats.toFixed(2)} nats ≈ ${choices.toFixed(choices < 9.95 ? 1 : 0)} choices`;
 }
 
-/** @param {string} title @param {string} kind */
-function makeColumn(title, kind) {
-  const under = make("small");
-  const rows = Array.from({ length: LISTED + 1 }, makeAlternative);
+/** @param {(Node|string)[]} title @param {string} kind @param {(rank: number) => void} [pick] */
+function makeColumn(title, kind, pick) {
+  const under = make("small", "", kind === "rest" ? {} : { title: UNCERTAIN });
+  const rows = Array.from({ length: LISTED + 1 }, (_, rank) => makeAlternative(pick && rank < LISTED ? () => pick(rank) : null));
   const list = make(
     "ol",
     "",
@@ -127,15 +154,18 @@ function makeColumn(title, kind) {
     rows.map((row) => row.element),
   );
   const none = make("p", "vd-none");
-  const head = make("h4", "", {}, [title, under]);
+  const head = make("h4", "", {}, [...title, under]);
   return {
     element: make("div", `vd-column vd-of-${kind}`, {}, [head, list, none]),
-    /** @param {Listing|null} column @param {number} scale the probability of a full bar */
-    update(column, scale) {
+    /**
+     * @param {Listing|null} column @param {number} scale the probability of a full bar
+     * @param {string|null} [said] what the run says there, where another can be put in its place
+     */
+    update(column, scale, said = null) {
       const items = column?.items ?? [];
       const mark = markedRow(items, column?.own ?? null);
       under.textContent = column?.under ?? "";
-      rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark));
+      rows.forEach((row, i) => row.update(items[i] ?? null, scale, i === mark, said !== null && items[i]?.[0] !== said));
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
       setTextOrHide(
         none,
@@ -158,15 +188,22 @@ function markedRow(items, own) {
   return best;
 }
 
-function makeAlternative() {
+/** @param {(() => void)|null} pick */
+function makeAlternative(pick) {
   const token = make("span", "vd-text");
   const bar = make("i");
   const value = make("b");
-  const element = make("li", "", {}, [token, make("span", "vd-bar", {}, [bar]), value]);
+  const fork = pick && makeButton("vd-pick", "fork", pick);
+  const end = make("span", "vd-end", {}, [value, ...(fork ? [fork] : [])]);
+  const element = make("li", "", {}, [token, make("span", "vd-bar", {}, [bar]), end]);
   return {
     element,
-    /** @param {Alternative|null} item @param {number} scale @param {boolean} marked */
-    update(item, scale, marked) {
+    /** @param {Alternative|null} item @param {number} scale @param {boolean} marked @param {boolean} [forks] */
+    update(item, scale, marked, forks = false) {
+      if (fork) {
+        fork.hidden = !forks || !item;
+        fork.setAttribute("aria-label", `Fork here: go on with ${item ? chipText(item[0]) : ""}`);
+      }
       element.classList.toggle("vd-empty", !item);
       element.classList.toggle("vd-marked", marked && item !== null);
       token.textContent = item ? chipText(item[0]) : "";

@@ -54,6 +54,8 @@ export class BaseStore {
     this.frame = 0;
     this.rested = 0; // while playing fast, nothing is drawn before this moment
     this.due = 0; // milliseconds: to the next event of a run, or saved up by a race
+    /** Says something to the page's script. @type {((name: string, value: object) => void)|null} */
+    this.ask = null;
   }
 
   /** Whether all there is has been played. */
@@ -64,6 +66,11 @@ export class BaseStore {
   /** Whether more rounds may come; a run that is done may still get its forecast. */
   get underWay() {
     return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
+  }
+
+  /** Whether no round will come any more. */
+  get whole() {
+    return !this.underWay;
   }
 
   /** How it is shown, as the reader chooses it. */
@@ -145,7 +152,7 @@ export class BaseStore {
   }
 
   play() {
-    if (this.over && !this.live && !this.underWay) this.seek(0);
+    if (this.over && !this.live && this.whole) this.seek(0);
     this.beside = null;
     this.live = false;
     this.playing = true;

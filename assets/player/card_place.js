@@ -62,19 +62,22 @@ export class CardPlace {
     const { card, store } = this;
     const page = card.parentElement;
     if (!page || (!store.beside && !card.classList.contains("vd-beside"))) return;
-    const token = store.beside && tokenOf(page, store.beside);
+    const isPresented = card.closest('[data-presenting="true"]') !== null; // there it has a place of its own
+    const token = store.beside && !isPresented ? tokenOf(page, store.beside) : null;
     card.classList.toggle("vd-beside", token !== null);
     if (!token) this.shown = null;
     else this.put(page, token);
   }
 
-  /** Below the token, or above it where only there is room. @param {Element} page @param {DOMRect} token */
+  /** Below the token, or above it where below there is no room or are the controls. @param {Element} page @param {DOMRect} token */
   put(page, token) {
     const { card, store } = this;
     const scroller = scrollerOf(page);
     const [frame, view] = [page.getBoundingClientRect(), viewOf(scroller)];
     const needed = card.offsetHeight + GAP;
-    const isAbove = view.bottom - token.bottom < needed && token.top - view.top >= needed;
+    const controls = page.querySelector(".controls")?.getBoundingClientRect();
+    const covers = controls !== undefined && token.bottom + needed > controls.top && token.bottom <= controls.top;
+    const isAbove = (covers || view.bottom - token.bottom < needed) && token.top - view.top >= needed;
     card.dataset.side = isAbove ? "above" : "below";
     card.style.top = `${(isAbove ? token.top - needed : token.bottom + GAP) - frame.top}px`;
     const most = frame.width - card.offsetWidth;

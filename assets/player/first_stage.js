@@ -2,6 +2,7 @@
 // Once it is drawn there, it goes on from the same event, and this stage is gone.
 
 import { Player } from "./player.js";
+import { IN_QUERY } from "./presenter.js";
 
 const LONGEST = 20000; // milliseconds; a page that has not come by then has something else to say
 const LOOK_EVERY = 100; // milliseconds
@@ -11,7 +12,7 @@ function openFirstStage() {
   const text = document.getElementById("first-run")?.textContent;
   const place = cover?.querySelector("main");
   if (!cover || !place || !text) return;
-  const player = new Player(place);
+  const player = new Player(place, IN_QUERY);
   player.chooseTheme();
   player.receive(JSON.parse(text));
 

@@ -1,8 +1,10 @@
 // This file says what the player's keys do, and draws the list that explains them.
 
+import { DropCard } from "./drop_card.js";
 import { make } from "./elements.js";
+import { STOPS } from "./stops.js";
 
-/** @import { PlaybackControls } from "./playback_controls.js" */
+/** @import { PlaybackControls, RunTools } from "./playback_controls.js" */
 
 const KEY_HELP = [
   ["Space", "play or pause"],
@@ -15,13 +17,21 @@ const KEY_HELP = [
   ["?", "this list"],
 ];
 
-export function makeKeys() {
-  const rows = KEY_HELP.flatMap(([key, what]) => [
+const STOP_KEYS = STOPS.filter((stop) => stop.key);
+
+const RUN_KEY_HELP = [
+  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until a rejection, an unlikely one, a bonus"],
+  ["P", "presenter mode, also left by Esc"],
+];
+
+/** @param {boolean} ofRun whether a single run is shown */
+export function makeKeys(ofRun) {
+  const rows = [...(ofRun ? RUN_KEY_HELP : []), ...KEY_HELP].flatMap(([key, what]) => [
     make("dt", "", {}, [key]),
     make("dd", "", {}, [what]),
   ]);
   const opener = make("summary", "", { "aria-label": "Keys" }, ["?"]);
-  return make("details", "keys", {}, [opener, make("dl", "", {}, rows)]);
+  return new DropCard("keys", opener, make("dl", "", {}, rows));
 }
 
 /**
@@ -42,9 +52,30 @@ function keymap(controls) {
     End: () => store.seekEnd(),
     ",": () => controls.shiftSpeed(-1),
     ".": () => controls.shiftSpeed(1),
-    Escape: () => store.shut(),
-    "?": () => controls.keys.toggleAttribute("open"),
+    "?": () => controls.keys.element.toggleAttribute("open"),
+    ...(controls.tools ? keysOfRun(controls, controls.tools) : {}),
   };
+}
+
+/** @param {PlaybackControls} controls @param {RunTools} tools @returns {Record<string, () => void>} */
+function keysOfRun({ link }, { until, presenter }) {
+  const stops = STOP_KEYS.map((stop) => [stop.key, () => until.start(stop)]);
+  return { ...Object.fromEntries(stops), p: () => {
+    link.drop.shut();
+    presenter.toggle();
+  } };
+}
+
+/**
+ * What Esc puts away: what a button opened, then presenter mode, then the verdict beside a token.
+ * @param {PlaybackControls} controls @returns {(() => void)|null} nothing, where nothing is open
+ */
+function escape({ store, tools, link, keys }) {
+  const open = [link.drop, keys].find((drop) => drop.isOpen);
+  if (open) return () => open.shut();
+  if (tools?.until.isOpen) return () => tools.until.shut();
+  if (tools?.presenter.on) return () => tools.presenter.toggle();
+  return store.beside ? () => store.shut() : null;
 }
 
 /**
@@ -55,9 +86,8 @@ export function listenToKeys(root, controls) {
   const keys = keymap(controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
-    const act = keys[event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key];
+    const act = event.key === "Escape" ? escape(controls) : keys[nameOf(event)];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape" && !controls.store.beside) return;
     if (!belongsToPlayer(root, event)) return;
     event.preventDefault();
     event.stopPropagation();
@@ -65,6 +95,12 @@ export function listenToKeys(root, controls) {
   };
   document.addEventListener("keydown", listen, true);
   return () => document.removeEventListener("keydown", listen, true);
+}
+
+/** A letter also where capitals are locked. @param {KeyboardEvent} event */
+function nameOf({ key, shiftKey }) {
+  if (key.length === 1) return key.toLowerCase();
+  return shiftKey && key.startsWith("Arrow") ? `Shift+${key}` : key;
 }
 
 const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
@@ -77,6 +113,7 @@ function belongsToPlayer(root, event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (target === document.body || target === document.documentElement) return true;
   if (!root.contains(target) || target.closest("select, textarea")) return false;
+  if (target.closest("input[type=number]")) return event.key === "Escape";
   if (target.closest("[data-place]")) return event.shiftKey || !MOVING.includes(event.key);
   if (target.closest("input, [role=slider], [role=radio]")) return !MOVING.includes(event.key);
   return !(event.key === " " && target.closest("button, summary, a"));

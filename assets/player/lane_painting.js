@@ -206,7 +206,7 @@ function laneInk(element) {
     soft: read("--soft"),
     line: read("--line"),
     accent: read("--accent"),
-    font: `${0.6875 * readersTextSize()}px ${style.fontFamily}`,
+    font: `${0.8125 * readersTextSize()}px ${style.fontFamily}`,
   };
 }
 

@@ -1,19 +1,11 @@
 // Python sends a round once, and a message may be lost. This file asks for missing rounds until they
 // come.
 
+import { onceAtRest } from "./at_rest.js";
+
 /** @import { Recording } from "./recording.js" */
 
 const WISH_EVERY = 1000; // milliseconds between two wishes
-const LOOK_EVERY = 50; // milliseconds between two looks at whether the page is at rest
-
-/**
- * Whether no script of the page runs. A wish that reaches Streamlit after a change of page would make
- * its browser part take the old page for the open one, and break it off.
- */
-function atRest() {
-  const state = document.querySelector("[data-test-script-state]");
-  return !state || state.getAttribute("data-test-script-state") === "notRunning";
-}
 
 export class MissingRounds {
   constructor() {
@@ -38,16 +30,12 @@ export class MissingRounds {
   askLater() {
     if (this.timer || !this.missing) return;
     const wait = Math.max(0, this.next - performance.now());
-    this.timer = window.setTimeout(() => this.ask(), wait);
+    this.timer = window.setTimeout(() => onceAtRest(() => this.ask()), wait);
   }
 
   ask() {
     this.timer = 0;
     if (!this.missing || !this.recording) return;
-    if (!atRest()) {
-      this.timer = window.setTimeout(() => this.ask(), LOOK_EVERY);
-      return;
-    }
     const { id, rounds } = this.recording;
     // Numbered by the clock, so that numbers grow even when the page is opened again.
     this.number = Math.max(this.number + 1, Date.now());

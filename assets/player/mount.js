@@ -2,8 +2,10 @@
 // player stays in place from one call to the next.
 
 import { Player } from "./player.js";
+import { IN_QUERY } from "./presenter.js";
 
 /** @import { Payload } from "./payload.d.ts" */
+/** @import { Mark } from "./presenter.js" */
 
 /**
  * What Streamlit gives to a component.
@@ -14,9 +16,11 @@ import { Player } from "./player.js";
 /** @type {WeakMap<HTMLElement, Player>} */
 const players = new WeakMap();
 
-/** @param {HTMLElement} parent @returns {Player} */
-function playerOf(parent) {
-  const player = players.get(parent) ?? new Player(parent);
+/** @param {HTMLElement} parent @param {Mark} mark @returns {Player} */
+function playerOf(parent, mark) {
+  const known = players.get(parent);
+  if (known) return known;
+  const player = new Player(parent, mark);
   players.set(parent, player);
   return player;
 }
@@ -24,12 +28,13 @@ function playerOf(parent) {
 /**
  * A cleanup may come late, after the next call. So only the newest one closes the player, and only
  * when its element is gone from the page.
- * @param {Given} given @returns {() => void} the cleanup
+ * @param {Given} given @param {Mark} [mark] where the address says that the player is presented
+ * @returns {() => void} the cleanup
  */
-export function mountPlayer({ data, parentElement, setStateValue }) {
-  const player = playerOf(parentElement);
+export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QUERY) {
+  const player = playerOf(parentElement, mark);
   const generation = ++player.generation;
-  player.missing.send = setStateValue;
+  player.send = player.missing.send = setStateValue;
   player.chooseTheme();
   player.receive(data);
   if (window.specvizFirstStage) {

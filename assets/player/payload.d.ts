@@ -21,6 +21,34 @@ export interface RunPayload {
   /** Whether rounds may still come, or a forecast after the run. */
   growing: boolean;
   tour: Tour;
+  /** The run that this one is a fork of, where it is at hand. */
+  forked?: ForkedText | null;
+  /** What a link to a moment of the run is made of. */
+  link?: RunLink | null;
+  /** Where to open the run, as a link says it. */
+  moment?: Record<string, string> | null;
+}
+
+/** The text of a run that was forked, from the place of the fork on. */
+export interface ForkedText {
+  /** Under which it is kept. */
+  id: string | null;
+  /** Tokens of its text before these. */
+  before: number;
+  texts: string[];
+  /** Tokens of its whole text. */
+  total: number;
+}
+
+export interface RunLink {
+  /** The library has the run under its id. */
+  kept: boolean;
+  /** The query that makes the same run again; null where the controls cannot show it. */
+  settings: string | null;
+  /** The server listens on this machine alone. */
+  local: boolean;
+  /** The player is in a replay file. */
+  file?: boolean;
 }
 
 /** Several runs on one clock. */
@@ -57,6 +85,20 @@ export interface Run {
   greedy: boolean;
   gamma: number;
   temperature: number;
+  /** A fork of it can be asked for. */
+  forkable: boolean;
+  /** Where it left other runs. */
+  forks: Fork[];
+}
+
+/** A verdict that was overruled. */
+export interface Fork {
+  round: number;
+  place: number;
+  /** The seed's draw; null where a token was overruled. */
+  draw: number | null;
+  /** The target's likeliest token, where that was overruled. */
+  likeliest: string | null;
 }
 
 export type Residual = "leftover" | "target" | "draft";

@@ -2,8 +2,13 @@
 
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
+import { makeLinkBox } from "./link_box.js";
 
 /** @import { Store } from "./base_store.js" */
+/** @import { Presenter } from "./presenter.js" */
+/** @import { UntilMenu } from "./until_menu.js" */
+
+/** What only a single run has. @typedef {{until: UntilMenu, presenter: Presenter}} RunTools */
 
 /** @type {Record<string, string>} */
 const SPEED_WORDS = {
@@ -27,14 +32,15 @@ function aheadWords(store) {
   const { behind } = store;
   if (behind === null) return "";
   const rounds = `${behind} ${behind === 1 ? "round" : "rounds"}`;
-  if (store.decoded) return `the decoder has finished, ${rounds} ahead`;
-  return behind ? `the decoder is ${rounds} ahead` : "level with the decoder";
+  if (store.decoded) return `all decoded, ${rounds} ahead`;
+  return behind ? `decoder ${rounds} ahead` : "level with the decoder";
 }
 
 export class PlaybackControls {
-  /** @param {Store} store */
-  constructor(store) {
+  /** @param {Store} store @param {RunTools|null} tools */
+  constructor(store, tools) {
     this.store = store;
+    this.tools = tools;
     this.shown = "";
     /** @type {string[]|null} */
     this.offered = null;
@@ -54,11 +60,12 @@ export class PlaybackControls {
       "data-testid": "now",
     });
     this.speed = this.makeSpeed();
-    this.keys = makeKeys();
+    this.link = makeLinkBox(store);
+    this.keys = makeKeys(tools !== null);
     this.element = make("div", "controls", { role: "group", "aria-label": "Playback" }, [
       this.makeButtons(),
       this.seek,
-      make("div", "how", {}, [this.where, this.ahead, this.live, this.speed, this.keys]),
+      make("div", "how", {}, [this.where, this.ahead, this.live, this.speed, this.link.drop.element, this.keys.element]),
     ]);
   }
 
@@ -68,6 +75,7 @@ export class PlaybackControls {
       makeButton("step", "|‹", () => store.seek(0), { "aria-label": "To the start" }),
       makeButton("step", "‹ token", () => store.stepToken(-1), { "aria-label": "One step back" }),
       this.play,
+      ...(this.tools ? [this.tools.until.element] : []),
       makeButton("step", "token ›", () => store.stepToken(1), {
         "aria-label": "One token on",
         "data-testid": "step-token",
@@ -109,7 +117,9 @@ export class PlaybackControls {
   }
 
   draw() {
+    this.link.draw();
     const { store } = this;
+    this.tools?.until.draw();
     const { recording, seekBar } = store;
     const total = recording.rounds.length;
     const ahead = aheadWords(store);
@@ -144,15 +154,19 @@ export class PlaybackControls {
   }
 
   playWord() {
-    const { playing, live, over, recording, underWay } = this.store;
+    const { playing, live, over, recording, whole } = this.store;
     if (playing || live) return "Pause";
-    return over && recording.end > 0 && !underWay ? "Replay" : "Play";
+    return over && recording.end > 0 && whole ? "Replay" : "Play";
   }
 
-  close() {}
+  close() {
+    this.tools?.until.close();
+    this.link.drop.close();
+    this.keys.close();
+  }
 }
 
-/** @param {Store} store */
-export function makeControls(store) {
-  return new PlaybackControls(store);
+/** @param {Store} store @param {RunTools|null} [tools] */
+export function makeControls(store, tools = null) {
+  return new PlaybackControls(store, tools);
 }

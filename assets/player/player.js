@@ -1,8 +1,11 @@
 // The player in its element of the page: it takes the data that Python sends, and chooses the theme.
 
+import { onceAtRest } from "./at_rest.js";
 import { make } from "./elements.js";
 import { MissingRounds } from "./missing_rounds.js";
+import { goTo, queryOf } from "./moment.js";
 import { makeRaceViews, makeRunViews, PlayerViews } from "./player_views.js";
+import { Presenter } from "./presenter.js";
 import { makeRace } from "./race.js";
 import { RaceStore } from "./race_store.js";
 import { recordingOf } from "./recording.js";
@@ -11,6 +14,7 @@ import { themeFor } from "./theme.js";
 
 /** @import { Pane, Store } from "./base_store.js" */
 /** @import { Payload, RunPayload, SentRace } from "./payload.d.ts" */
+/** @import { Mark } from "./presenter.js" */
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
@@ -20,18 +24,23 @@ import { themeFor } from "./theme.js";
  *   beside: Pane|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
+const RECORDED = "recorded"; // the run that comes with the program
 const LONGEST_HOLD = 3000; // milliseconds
 
 export class Player {
-  /** @param {HTMLElement} parent */
-  constructor(parent) {
+  /** @param {HTMLElement} parent @param {Mark} mark where the address says that it is presented */
+  constructor(parent, mark) {
     this.parent = parent;
     this.generation = 0;
     /** @type {PlayerViews|null} */
     this.current = null;
     this.missing = new MissingRounds();
+    this.opened = ""; // the moment that was opened
+    /** @type {((name: string, value: unknown) => void)|null} */
+    this.send = null;
     this.page = make("div", "page");
     this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
+    this.presenter = new Presenter(this.element, mark);
     parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.heedMotion = () => {
@@ -49,6 +58,7 @@ export class Player {
   receive(data) {
     if ("race" in data) this.receiveRace(data.race);
     else this.receiveRun(data);
+    this.presenter.keepAddress();
   }
 
   /** @param {RunPayload} data */
@@ -62,7 +72,23 @@ export class Player {
     store.hold(0);
     if (recording === store.recording) store.grown();
     else this.showRecording(store, recording, run.state);
+    this.openMoment(store, data);
     this.missing.expect(recording, rounds.total);
+  }
+
+  /**
+   * Once, where a link or a file names a moment: not of the run that plays before any other.
+   * @param {RunStore} store @param {RunPayload} data
+   */
+  openMoment(store, { moment, run }) {
+    if (!moment || run.id === RECORDED || store.recording.id !== run.id) return;
+    const key = queryOf(moment);
+    if (key !== this.opened && goTo(store, moment)) this.opened = key;
+  }
+
+  /** @param {string} name @param {object} value */
+  ask(name, value) {
+    onceAtRest(() => this.send?.(name, { ...value, number: Date.now() }));
   }
 
   /** @param {SentRace} sent */
@@ -80,7 +106,7 @@ export class Player {
     const known = this.current?.store;
     if (known instanceof RunStore) return known;
     const store = new RunStore();
-    this.change(store, makeRunViews(store));
+    this.change(store, makeRunViews(store, this.presenter));
     return store;
   }
 
@@ -96,9 +122,11 @@ export class Player {
   /** @param {Store} store @param {Views} views */
   change(store, views) {
     this.current?.close();
+    store.ask = (name, value) => this.ask(name, value);
     this.current = new PlayerViews(store, views, this.element);
     this.page.dataset.racing = String(store instanceof RaceStore);
     this.page.replaceChildren(...views.sections);
+    this.presenter.show(store instanceof RunStore ? store : null);
     this.heedMotion();
   }
 
@@ -141,6 +169,7 @@ export class Player {
 
   close() {
     this.current?.close();
+    this.presenter.close();
     this.missing.close();
     document.removeEventListener("click", this.heedRun, true);
     this.calm.removeEventListener("change", this.heedMotion);

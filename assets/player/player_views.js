@@ -3,20 +3,24 @@
 import { makeAnnouncer } from "./announcer.js";
 import { makeCharts } from "./charts.js";
 import { make } from "./elements.js";
+import { makeForkPane } from "./fork_pane.js";
 import { FrameLoop } from "./frame_loop.js";
 import { listenToKeys } from "./keyboard.js";
 import { makeControls } from "./playback_controls.js";
+import { makePresentButton } from "./presenter.js";
 import { makeRaceLanes } from "./race_lanes.js";
 import { makeRounds } from "./rounds_pane.js";
 import { makeRunLanes } from "./run_lanes.js";
 import { makeSummary } from "./summary.js";
 import { makeText } from "./text_pane.js";
 import { makeTour } from "./tour.js";
+import { UntilMenu } from "./until_menu.js";
 import { makeVerdictCard } from "./verdict_card.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Run } from "./payload.d.ts" */
 /** @import { PlaybackControls } from "./playback_controls.js" */
+/** @import { Presenter } from "./presenter.js" */
 /** @import { RaceStore } from "./race_store.js" */
 /** @import { RunStore } from "./run_store.js" */
 
@@ -32,15 +36,18 @@ import { makeVerdictCard } from "./verdict_card.js";
  *   sections: from the top of the page to its end
  */
 
-/** @param {RunStore} store @returns {Views} */
-export function makeRunViews(store) {
-  const { summary, text, rounds, controls, announcer, verdict, charts } = makeSharedViews(store);
+/** @param {RunStore} store @param {Presenter} presenter @returns {Views} */
+export function makeRunViews(store, presenter) {
+  const { summary, text, rounds, announcer, verdict, charts } = makeSharedViews(store);
+  const controls = makeControls(store, { until: new UntilMenu(store), presenter });
   const lanes = makeRunLanes(store);
   const tour = makeTour(store);
-  const player = makePlayer([text, rounds, controls, tour]);
+  const fork = makeForkPane(store);
+  const present = makePresentButton(presenter);
+  const player = makePlayer([text, rounds, present, controls, tour]);
   return {
-    all: [summary, text, rounds, controls, announcer, lanes, verdict, charts, tour],
-    sections: [summary.element, player, ...elementsOf([lanes, verdict, charts, announcer])],
+    all: [summary, text, rounds, present, controls, announcer, fork, lanes, verdict, charts, tour],
+    sections: [summary.element, player, ...elementsOf([fork, lanes, verdict, charts, announcer])],
     player,
     controls,
     drawBetweenEvents: () => lanes.drawBetweenEvents(),
@@ -52,7 +59,8 @@ export function makeRunViews(store) {
  * @param {RaceStore} store @returns {Views}
  */
 export function makeRaceViews(store) {
-  const { summary, text, rounds, controls, announcer, verdict, charts } = makeSharedViews(store);
+  const { summary, text, rounds, announcer, verdict, charts } = makeSharedViews(store);
+  const controls = makeControls(store);
   const lanes = makeRaceLanes(store);
   const player = makePlayer([text, rounds, controls]);
   return {
@@ -70,7 +78,6 @@ function makeSharedViews(store) {
     summary: makeSummary(store),
     text: makeText(store),
     rounds: makeRounds(store),
-    controls: makeControls(store),
     announcer: makeAnnouncer(store),
     verdict: makeVerdictCard(store),
     charts: makeCharts(store),

@@ -2,10 +2,12 @@
 // the data in the file.
 
 import { make } from "./elements.js";
+import { momentIn } from "./moment.js";
 import { mountPlayer } from "./mount.js";
+import { IN_HASH } from "./presenter.js";
 import { visibleText } from "./token_text.js";
 
-/** @import { About, ReplayData } from "./payload.d.ts" */
+/** @import { About, ReplayData, RunPayload } from "./payload.d.ts" */
 
 /** @param {string} kind @param {string[]} cells */
 function makeTableRow(kind, cells) {
@@ -38,6 +40,12 @@ function makeHead({ title, verdict, facts }) {
   return make("header", "replay-head", {}, parts);
 }
 
+/** At the moment that the address names, else at that of the file. @param {RunPayload} data @returns {RunPayload} */
+function atMoment(data) {
+  const moment = momentIn(window.location.hash.slice(1)) ?? data.moment;
+  return { ...data, moment, link: { kept: false, settings: null, local: false, file: true } };
+}
+
 function openReplay() {
   const text = document.getElementById("data")?.textContent ?? "{}";
   const { about, player } = /** @type {ReplayData} */ (JSON.parse(text));
@@ -45,7 +53,8 @@ function openReplay() {
   const rows = about.table.length ? [makeTable(about.table)] : [];
   document.title = visibleText(about.title);
   document.body.append(makeHead(about), ...rows, stage);
-  const show = () => mountPlayer({ data: player, parentElement: stage, setStateValue: () => {} });
+  const data = "race" in player ? player : atMoment(player);
+  const show = () => mountPlayer({ data, parentElement: stage, setStateValue: () => {} }, IN_HASH);
   // The player takes its theme from the background.
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   show();

@@ -3,9 +3,11 @@
 
 import { BaseStore } from "./base_store.js";
 import { recall, remember } from "./browser_memory.js";
+import { nextOutcome } from "./stops.js";
 
 /** @import { SeekBar } from "./base_store.js" */
 /** @import { Recording } from "./recording.js" */
+/** @import { Outcome, Wish } from "./stops.js" */
 
 const SPEEDS = ["0.25", "0.5", "1", "2", "readable", "4", "true", "instant"];
 const LIVE_SPEEDS = [...SPEEDS, "now"];
@@ -17,11 +19,19 @@ export class RunStore extends BaseStore {
     super();
     /** Playing stops here, once. @type {number|null} */
     this.halt = null;
+    /** What the reader plays until. @type {Wish|null} */
+    this.until = null;
+    /** Where that is, once it is known. @type {Outcome|null} */
+    this.goal = null;
+    /** What was asked for and is not there, and where that was. @type {{wish: Wish, cursor: number}|null} */
+    this.missed = null;
     this.wait = 0; // milliseconds from the last event to the next
     /** Whether a run that was shown while it was made has not been shown to its end yet. */
     this.trailing = false;
     /** Whether it must still be seen if the rounds come slowly enough to be read. */
     this.unsure = false;
+    /** The round with which a fork begins to be shown, until that is there. */
+    this.opens = 0;
   }
 
   get speeds() {
@@ -58,7 +68,8 @@ export class RunStore extends BaseStore {
   /** @param {Recording} recording @param {{live: boolean, playing: boolean}} how */
   show(recording, how) {
     super.show(recording, how);
-    this.halt = null;
+    this.forgetStop();
+    this.missed = null;
     this.trailing = this.unsure = false;
   }
 
@@ -71,14 +82,22 @@ export class RunStore extends BaseStore {
     this.cursor = live ? recording.end : 0;
     this.trailing = true;
     this.unsure = !live && this.speed !== chosen;
+    this.opens = this.data.run?.forks.at(-1)?.round ?? 0;
     this.showFirst();
     this.followIfSlow();
   }
 
-  /** The first round stands there at once: what was shown before has made room for it. */
+  /**
+   * The first round stands there at once: what was shown before has made room for it. A fork is shown
+   * from where it leaves the other run.
+   */
   showFirst() {
     const { starts } = this.recording;
-    if (this.trailing && this.playing && this.cursor === 0 && starts.length > 1) this.cursor = starts[1];
+    const last = starts.length - 1;
+    if (!this.trailing || !this.playing || last < 1) return;
+    if (this.opens) this.cursor = starts[Math.min(this.opens, last)];
+    if (this.opens < last) this.opens = 0;
+    if (this.cursor === 0 && !this.until) this.cursor = starts[1];
   }
 
   /** Without a choice of the reader, rounds that can be read as they come are followed. */
@@ -98,10 +117,61 @@ export class RunStore extends BaseStore {
     this.setSpeed(pace);
   }
 
-  /** To the newest event; a run under way is followed from there. */
+  /** To the newest event, or to the stop before it; a run under way is followed from there. */
   follow() {
-    if (this.underWay) super.follow();
+    if (this.goal) this.arriveAt(this.goal);
+    else if (this.underWay) super.follow();
     else this.seekEnd();
+  }
+
+  /** Whether no round will come any more. */
+  get whole() {
+    return this.decoded && this.recording.rounds.length >= (this.data.rounds?.total ?? 0);
+  }
+
+  /** Play until a wish is met; not at all where it cannot be met any more. @param {Wish} wish */
+  playUntil(wish) {
+    this.forgetStop();
+    this.missed = this.beside = null;
+    this.playing = false;
+    this.select(null);
+    this.until = wish;
+    this.aim(this.cursor);
+    if (this.until && !this.live) this.play();
+  }
+
+  /** From the rounds that are there: where playing stops, or that it never will. @param {number} from */
+  aim(from) {
+    if (!this.until || this.goal) return;
+    this.goal = nextOutcome(this.recording, this.data.run, from, this.until);
+    this.halt = this.goal?.event ?? null;
+    if (this.goal || !this.whole) return;
+    this.missed = { wish: this.until, cursor: this.cursor };
+    this.pause();
+  }
+
+  /** The reader asked for what has just been shown. @param {Outcome} outcome */
+  arriveAt({ event, spot }) {
+    this.forgetStop();
+    this.playing = this.live = false;
+    this.cursor = event;
+    this.open(spot, "rounds");
+  }
+
+  forgetStop() {
+    this.halt = this.until = this.goal = null;
+  }
+
+  pause() {
+    if (this.until) this.forgetStop();
+    super.pause();
+  }
+
+  /** @param {number} cursor */
+  seek(cursor) {
+    if (this.until) this.forgetStop();
+    this.opens = 0;
+    super.seek(cursor);
   }
 
   /** Whether the last round is there; the target alone may still be timed. */
@@ -111,7 +181,7 @@ export class RunStore extends BaseStore {
 
   /** Once all is shown that will come, the run is like any other. */
   changed() {
-    if (this.trailing && this.over && this.decoded && this.recording.rounds.length >= (this.data.rounds?.total ?? 0)) this.trailing = false;
+    if (this.trailing && this.over && this.whole) this.trailing = false;
     super.changed();
   }
 
@@ -119,9 +189,11 @@ export class RunStore extends BaseStore {
   grown() {
     this.showFirst();
     this.followIfSlow();
+    const before = this.cursor;
     if (this.live) this.cursor = this.recording.end;
-    const whole = this.recording.rounds.length >= (this.data.rounds?.total ?? 0);
-    if (!this.underWay && whole) this.live = false;
+    this.aim(before);
+    if (this.live && this.goal) this.arriveAt(this.goal);
+    if (!this.underWay && this.whole) this.live = false;
     this.changed();
   }
 
@@ -154,12 +226,16 @@ export class RunStore extends BaseStore {
     const before = this.cursor;
     if (this.speed === "instant") this.cursor = this.halt ?? this.recording.end;
     else this.pass(elapsed);
-    if (this.halt !== null && this.cursor >= this.halt) {
-      this.halt = null;
-      this.playing = false;
-    }
-    if (this.over && !this.underWay) this.playing = false;
+    if (this.halt !== null && this.cursor >= this.halt) this.stopHere();
+    if (this.over && !this.underWay && !this.until) this.playing = false;
     if (this.cursor !== before || !this.playing) this.changed();
+  }
+
+  /** Playing is where it was to stop. */
+  stopHere() {
+    if (this.goal) return this.arriveAt(this.goal);
+    this.halt = null;
+    this.playing = false;
   }
 
   /** @param {number} left milliseconds to use up */

@@ -71,6 +71,7 @@ class TextPane {
     this.width = 0;
     this.resized = new ResizeObserver(() => this.resize());
     this.resized.observe(this.pane);
+    this.resized.observe(this.words); // they grow, too, when their font has come
   }
 
   draw() {
@@ -86,12 +87,12 @@ class TextPane {
     this.resized.disconnect();
   }
 
-  /** With another width lines end elsewhere, so the blocks are made anew. */
+  /** With another width lines end elsewhere, so the blocks are made anew; the end may be elsewhere, too. */
   resize() {
     const { clientWidth } = this.pane;
     const cut = this.width !== 0 && clientWidth !== this.width;
     this.width = clientWidth;
-    if (!cut) return;
+    if (!cut) return this.follower.settle();
     this.column.cut(0);
     this.draw(); // at once, or one frame would be painted empty
   }

@@ -93,8 +93,9 @@ class Tour {
   watchPlaying() {
     const { store } = this;
     const { recording, cursor } = store;
+    if (recording !== this.recording) return this.end();
     const last = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
-    if (recording !== this.recording || cursor > last) return this.end();
+    if (cursor > last) return this.end();
     if (cursor === last && !store.playing) return this.spot ? this.ask(this.spot) : this.end();
     if (store.halt === null) return this.end();
     return this.showCaption(recording.place(cursor));

@@ -6,7 +6,7 @@ import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
-import { TELLERS } from "./verdict_words.js";
+import { tellFork, TELLERS } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Spot } from "./round_events.js" */
@@ -18,7 +18,7 @@ export function makeVerdictCard(store) {
   const head = makeVerdictHead(store, () => shownSpot(store, lastRejection));
   const sentence = make("p", "vd-say");
   const bar = makeAcceptanceBar(store, () => shownSpot(store, lastRejection));
-  const odds = makeAlternatives();
+  const odds = makeAlternatives(store);
   const element = make(
     "section",
     "vd",
@@ -37,7 +37,7 @@ export function makeVerdictCard(store) {
         drawn = mark;
         element.classList.toggle("vd-nothing", !subject);
         head.update(subject);
-        sentence.replaceChildren(...(subject ? TELLERS[subject.fate](subject) : [NOTHING_YET]));
+        sentence.replaceChildren(...(subject ? [...TELLERS[subject.fate](subject), ...tellFork(subject)] : [NOTHING_YET]));
         bar.update(subject);
         odds.update(subject);
       }
@@ -65,6 +65,7 @@ function stateShown(store, subject) {
     fate,
     passed,
     landed,
+    subject.run.forkable,
     whatIf,
     selected !== null,
     store.beside !== null,
@@ -104,8 +105,10 @@ function makeVerdictHead(store, shown) {
 }
 
 /** @param {Subject} subject */
-function placeWords({ round, spot, candidate }) {
+function placeWords({ run, round, spot, candidate }) {
   const count = round.candidates.length;
   const place = candidate ? `token ${spot.place + 1} of ${count}` : "the extra token";
-  return `round ${spot.round + 1}, ${place}`;
+  const ends = round.cut === "length" || round.cut === "context";
+  const short = ends && count < run.gamma ? `; only ${count} drafted, for no more fit into the text` : "";
+  return `round ${spot.round + 1}, ${place}${short}`;
 }

@@ -11,6 +11,11 @@ export function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
 
+/** The fork at a place, if the run left another one there. @param {Run} run @param {number} round @param {number} place */
+export function forkAt(run, round, place) {
+  return run.forks.find((fork) => fork.round === round && fork.place === place) ?? null;
+}
+
 /**
  * The rule itself, in double precision.
  * @param {Candidate} candidate @param {Run} run @param {number} uniform

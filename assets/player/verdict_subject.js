@@ -66,13 +66,16 @@ function countTokens(round) {
 }
 
 /**
- * The chosen token; else the latest rejection before the cursor, else the latest token.
+ * The chosen token; at a fork's end the token where it left; else the latest rejection before the
+ * cursor, else the latest token.
  * @param {Store} store @param {(recording: Recording, last: number) => Spot|null} lastRejection
  * @returns {Spot|null}
  */
 export function shownSpot(store, lastRejection) {
-  const { recording, cursor, selected } = store;
+  const { recording, cursor, selected, data } = store;
   if (selected && selected.round < recording.rounds.length) return selected;
+  const fork = data.run?.forks.at(-1);
+  if (fork && store.over && store.whole && recording.rounds[fork.round]?.candidates[fork.place]) return { round: fork.round, place: fork.place };
   if (cursor <= 0 || recording.rounds.length === 0) return null;
   const { round, step } = recording.place(cursor);
   const scene = sceneAt(recording.rounds[round], step);

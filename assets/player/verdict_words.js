@@ -4,9 +4,9 @@ import { make } from "./elements.js";
 import { likelihood, share, toldApart } from "./number_words.js";
 import { rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
-import { accepts, allowance, leftoverShare, oddsOf } from "./verdict_rule.js";
+import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rule.js";
 
-/** @import { Candidate, Run } from "./payload.d.ts" */
+/** @import { Candidate, Fork, Run } from "./payload.d.ts" */
 /** @import { Fate } from "./round_events.js" */
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
@@ -101,8 +101,11 @@ function tellReplacement({ run, round, fate, landed }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellGreedy({ round, candidate, fate }) {
+function tellGreedy(subject) {
+  const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
+  const fork = forkAt(run, spot.round, spot.place);
+  if (fork) return tellGreedyFork(subject, fork);
   if (fate === "accepted")
     return [
       "Greedy: the draft proposed ",
@@ -116,6 +119,25 @@ function tellGreedy({ round, candidate, fate }) {
     ...["Greedy: the target’s likeliest token is ", ...likeliest, "; the draft proposed "],
     ...[tokenWord(candidate.text), ": ", fateWord(fate), "."],
   ];
+}
+
+/** @param {Subject} subject @param {Fork} fork @returns {Words} */
+function tellGreedyFork({ round, candidate, fate }, fork) {
+  if (!candidate) return [];
+  const said = fate === "accepted" ? candidate : round.extra;
+  const likeliest = fork.likeliest === null ? [] : [", ", tokenWord(fork.likeliest)];
+  return [
+    ...["In this fork the target says ", ...(said ? [tokenWord(said.text)] : ["another"]), " in place of its likeliest token", ...likeliest],
+    ...["; the draft proposed ", tokenWord(candidate.text), ": ", fateWord(fate), "."],
+  ];
+}
+
+/** What the seed drew where a fork tries another draw. @param {Subject} subject @returns {Words} */
+export function tellFork({ run, spot, candidate, fate }) {
+  const fork = forkAt(run, spot.round, spot.place);
+  if (!candidate || fork === null || fork.draw === null || fate === "drafted") return [];
+  const [drawn] = toldApart(fork.draw, oddsOf(candidate, run));
+  return [" This run is a fork: the seed’s draw was ", numberWord(drawn), "."];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -136,10 +158,12 @@ function tellDiscarded({ run, round, candidate }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellRecovered({ run, round }) {
+function tellRecovered({ run, round, spot }) {
   const failed = round.candidates[rejectedPlace(round)];
   if (!round.extra || !failed) return [];
   const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
+  if (run.greedy && forkAt(run, spot.round, rejectedPlace(round)))
+    return [own, ": what this fork has the target say, in place of ", struck, ", which was rejected."];
   if (run.greedy)
     return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
   const held = leftoverShare(round, run);

@@ -10,6 +10,7 @@ from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.forks import parse_forks
 from specviz.record.limits import COMPARED_TIMING_SECONDS, LIMITS, TIMING, TIMING_SECONDS
 from specviz.record.pairs import STEPS, PairSpec
 from specviz.record.trace import ResidualName, RuleName, RunConfig
@@ -222,6 +223,11 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
     )
+    group.add_argument(
+        "--fork", action="append", default=[], metavar="FORK",
+        help="overrule a verdict: ROUND:PLACE:TOKEN=DRAW or, at temperature 0, "
+        "ROUND:PLACE:TOKEN>INSTEAD; repeatable",
+    )  # fmt: skip
     group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
 
 
@@ -277,6 +283,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         ignore_eos=options.ignore_eos,
         stop=tuple(options.stop),
         chat=options.chat,
+        forks=parse_forks("+".join(options.fork)),
     )
     if config.lossless and (config.epsilon > 0 or config.residual != "leftover"):
         raise ConfigError(

@@ -13,10 +13,11 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
+from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
@@ -119,6 +120,11 @@ class Plan:
             )
         _check_shared([lane.config for lane in self.lanes])
         _check_seeds(self.lanes[0].config.seed, self.repeats)
+        if self.repeats > 1 and any(lane.config.forks for lane in self.lanes):
+            raise ConfigError(
+                "A lane has a fork, and every repeat has another seed: another run.",
+                remedy="Ask for 1 repeat, with the prompt and the seed of the run that was forked.",
+            )
 
     @property
     def key(self) -> str:
@@ -210,6 +216,7 @@ def _words(lane: Lane) -> tuple[str, ...]:
         _body("target", spec.target_body),
         _body("draft", spec.draft_body),
         config.draft_method.words,
+        " and ".join(f"forked at {each.words}" for each in config.forks),
         f"γ {config.gamma}",
         f"T {config.temperature:g}",
         f"top-k {config.top_k}" if config.top_k else "no top-k",
@@ -281,6 +288,8 @@ def _settings(typed: dict[str, str]) -> dict[str, Any]:
 
 
 def _value(key: str, text: str, like: object) -> object:
+    if key == "forks":
+        return parse_forks(text)
     try:
         if isinstance(like, bool):
             return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
@@ -356,10 +365,9 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
     """Numbers stay as they were written, 1 and not 1.0, since the plan's key depends on it."""
-    fit_to_type(values, kind)
-    return kind(
-        **{k: tuple(each) if isinstance(each, list) else each for k, each in values.items()}
-    )
+    made = fit_to_type(values, kind)
+    written = {k: each for k, each in values.items() if isinstance(each, int | float)}
+    return dataclasses.replace(cast("Any", made), **written)
 
 
 def _plan_values(plan: Plan) -> dict[str, Any]:
@@ -377,8 +385,9 @@ def _plan_values(plan: Plan) -> dict[str, Any]:
 
 def _changed(value: PairSpec | RunConfig | SuiteItem) -> dict[str, Any]:
     """The fields that are not at their default."""
+    plain = dataclasses.asdict(value)
     return {
-        field.name: getattr(value, field.name)
+        field.name: plain[field.name]
         for field in dataclasses.fields(value)
         if getattr(value, field.name) != field.default
     }

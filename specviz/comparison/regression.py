@@ -224,13 +224,16 @@ def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]
-    asked = dataclasses.asdict(lane.config) | {"stop": list(lane.config.stop)}
-    usual = {each.name: each.default for each in dataclasses.fields(RunConfig)} | {"stop": []}
+    asked, usual = _as_saved(lane.config), _as_saved(RunConfig())
     pair = dataclasses.asdict(lane.spec)
     return [
         *(name for name in _MODELS if models.get(name, _usual_model(name)) != pair[name]),
         *(name for name in asked if settings.get(name, usual[name]) != asked[name]),
     ]
+
+
+def _as_saved(config: RunConfig) -> dict[str, Any]:
+    return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def _usual_model(name: str) -> object:

@@ -63,8 +63,8 @@ def legend(comparison: Comparison) -> str:
     )
     return (
         f"Speedup and α: mean {interval_words(means)}. The others: median, with the lowest and the "
-        f"highest run. {BEST} marks a value that is better beyond the ranges of the others; of "
-        "the speeds, the lane that the verdict calls the fastest."
+        f"highest run. {BEST} marks the best value where its range lies apart from all others; "
+        "of the speeds, the lane that the verdict calls the fastest."
     )
 
 

@@ -144,7 +144,7 @@ def _narrowing(lead: Ratio) -> str:
 def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
     if len(ranking) < 3:
         return ""
-    return f" By mean rate: {', '.join(results[lane].label for lane in ranking)}."
+    return f" In order of mean rate: {', '.join(results[lane].label for lane in ranking)}."
 
 
 def _by(lead: Ratio) -> str:
@@ -194,7 +194,9 @@ def _said(result: LaneResult, found: Ratio, beside: str) -> str:
 def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]:
     notes: list[str] = []
     if (pairs := _num_pairs(len(results))) > 1 and ratios:
-        notes.append(f"Intervals between lanes are widened, since {pairs} of them are looked at.")
+        notes.append(
+            f"Intervals between lanes are wider, since {pairs} of them are looked at together."
+        )
     if not _same_target(results):
         notes.append(
             "The lanes have different targets: that is a different question, because they do not "

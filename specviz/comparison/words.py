@@ -57,7 +57,7 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
         case []:
             return "of too few runs for an interval"
         case _:
-            return "with its 95 % interval over prompts, of a lane with one prompt over seeds"
+            return "with its 95 % interval over prompts, or over seeds for a lane with one prompt"
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:

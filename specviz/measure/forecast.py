@@ -86,7 +86,9 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
     from specviz.engine.decoding.scoring import text_odds
     from specviz.engine.model.chat import encode_prompt
 
-    settings = dataclasses.replace(config, max_new_tokens=_TEXT_LENGTH, stop=(), rule="lossless")
+    settings = dataclasses.replace(
+        config, max_new_tokens=_TEXT_LENGTH, stop=(), rule="lossless", forks=()
+    )
     texts: list[TextOdds] = []
     for preset in read_presets():
         if preset.kind != kind:

@@ -114,4 +114,4 @@ def _sampling(config: RunConfig) -> str:
 
 
 def _lossless_settings(config: RunConfig) -> RunConfig:
-    return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover")
+    return dataclasses.replace(config, rule="lossless", epsilon=0.0, residual="leftover", forks=())

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.player.round_values import lanes, prompt_texts, round_items, target_step
+from specviz.player.round_values import (
+    fork_items,
+    forked_text,
+    lanes,
+    prompt_texts,
+    round_items,
+    target_step,
+)
 from specviz.player.summary import summary
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.speedup_words import is_undecided
@@ -38,6 +45,16 @@ class RunStatus:
     sentence: str | None = None  # shown while there is no verdict
     decoded: bool = True  # the last round is there
     waiting: bool = False  # the stage still shows the run before
+    forkable: bool = False  # a fork of it can be asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLink:
+    """What a link to a moment of a run is made of."""
+
+    kept: bool  # the run is in the library, so that its id finds it
+    settings: str | None  # the query that makes the same run again
+    local: bool  # the server listens on this machine alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +91,15 @@ def payload(
     so_far: bool = False,
     tour: Tour = "never",
     own_speedup: float | None = None,
+    forked: Trace | None = None,
+    link: RunLink | None = None,
+    moment: Mapping[str, str] | None = None,
 ) -> JsonObject:
     """Everything the player shows; of the rounds only those from ``start`` on.
 
     ``so_far``: the target alone is still being timed. ``own_speedup`` is that of the same pair
-    without bodies, where the run has some.
+    without bodies, where the run has some. ``forked``: the run that this one is a fork of.
+    ``moment``: where to open the run, as a link says it.
     """
     figures = figures or metrics(trace)
     return {
@@ -103,6 +124,9 @@ def payload(
         "end_texts": _END_TEXTS,
         "growing": growing,
         "tour": tour,
+        "forked": forked_text(trace, forked) if forked is not None else None,
+        "link": asdict(link) if link is not None else None,
+        "moment": dict(moment) if moment else None,
     }
 
 
@@ -114,6 +138,7 @@ def payload_of_trace(
     label: str,
     figures: Metrics | None = None,
     own_speedup: float | None = None,
+    forked: Trace | None = None,
 ) -> JsonObject:
     """A trace that is complete; ``figures`` are those of it, if they are known already."""
     figures = figures or metrics(trace)
@@ -121,8 +146,9 @@ def payload_of_trace(
     curves = curves_of(trace, figures, None)
     points = [p for p in (chart_point(trace, figures, current=True),) if p]
     return payload(
-        trace, status, curves=curves, points=points, figures=figures, own_speedup=own_speedup
-    )
+        trace, status, curves=curves, points=points, figures=figures, own_speedup=own_speedup,
+        forked=forked,
+    )  # fmt: skip
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
@@ -169,6 +195,8 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "greedy": config.greedy,
         "gamma": config.gamma,
         "temperature": config.temperature,
+        "forkable": status.forkable,
+        "forks": fork_items(trace),
     }
 
 

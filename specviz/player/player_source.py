@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz import ASSETS
 from specviz.player.script_modules import component_script, page_script
 
-_STYLES = ("player", "summary", "race", "verdict", "charts")
+_STYLES = ("player", "until", "summary", "race", "verdict", "fork", "charts", "presenter")
 
 
 def player_source() -> tuple[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -42,16 +42,23 @@ _DOCUMENT = """<!doctype html>
 
 
 def replay_html(
-    trace: Trace, figures: Metrics | None = None, own_speedup: float | None = None
+    trace: Trace,
+    figures: Metrics | None = None,
+    own_speedup: float | None = None,
+    *,
+    forked: Trace | None = None,
+    moment: Mapping[str, str] | None = None,
 ) -> str:
     """One run in the player; ``figures`` are those of the trace, if they are known already.
 
-    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    ``own_speedup`` is that of the same pair without bodies, where the run has some; ``forked`` the
+    run that this one is a fork of. It opens at the ``moment``, as a link says it.
     """
     player = payload_of_trace(
         trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
-        own_speedup=own_speedup,
+        own_speedup=own_speedup, forked=forked,
     )  # fmt: skip
+    player["moment"] = dict(moment) if moment else None
     return _document(player, title=_pair(trace), facts=_facts(trace))
 
 
@@ -159,7 +166,8 @@ def _facts(trace: Trace) -> list[str]:
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
     bodies = [words] if (words := grown_words(trace.pair)) else []
-    return [f"γ {config.gamma}", sampling, *bodies, *_where_and_when(trace)]
+    forks = [f"forked at {each.words}" for each in config.forks]
+    return [f"γ {config.gamma}", sampling, *forks, *bodies, *_where_and_when(trace)]
 
 
 def _where_and_when(trace: Trace) -> list[str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.record.forks import Fork
 from specviz.record.timing import seconds_by_round
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
 from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Round, Trace
 
 JsonObject = dict[str, Any]
+_FORKED_TOKENS = 400  # that are shown of the run that was forked
 
 
 def prompt_texts(trace: Trace) -> list[str]:
@@ -29,6 +31,42 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
             item = items[index - start]
             [*item["candidates"], item["extra"]][place]["adds"] = text
     return items
+
+
+def fork_items(trace: Trace) -> list[JsonObject]:
+    """Where the run left others, and what was overruled there."""
+    return [_fork(each, trace) for each in trace.config.forks]
+
+
+def _fork(fork: Fork, trace: Trace) -> JsonObject:
+    known = trace.rounds[fork.round] if fork.round < len(trace.rounds) else None
+    candidate = known.candidates[fork.place] if known else None
+    insight = candidate.insight if candidate and fork.instead is not None else None
+    return {
+        "round": fork.round,
+        "place": fork.place,
+        "draw": candidate.overruled if candidate else None,
+        "likeliest": _first_text(insight.target_top, trace.pieces) if insight else None,
+    }
+
+
+def _first_text(tops: Alternatives, pieces: Mapping[str, str]) -> str | None:
+    return alone(tops.token_ids[0], tops.texts[0], pieces) if tops.token_ids else None
+
+
+def forked_text(trace: Trace, other: Trace) -> JsonObject:
+    """The text of the run that was forked, from the place of the fork on."""
+    fork = trace.config.forks[-1]
+    before = sum(len(entry.emitted) for entry in other.rounds[: fork.round]) + fork.place
+    emitted = [token for _, token in emitted_tokens(other.rounds)]
+    ids, texts = [token.token_id for token in emitted], [token.text for token in emitted]
+    added = added_texts(ids, texts, other.pieces, other.text)
+    return {
+        "id": fork.of,
+        "before": before,
+        "texts": added[before : before + _FORKED_TOKENS],
+        "total": len(added),
+    }
 
 
 def _adds(trace: Trace) -> dict[TokenIndex, str]:

@@ -128,7 +128,7 @@ def _speedup_note(m: Metrics, growing: bool, own: float | None) -> str:
     known = {
         "without a body": own,
         "forecast": m.speedup_forecast,
-        "ideal": m.speedup_ideal,
+        "ideal (v = 1)": m.speedup_ideal,
     }
     others = (f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
     return " · ".join([*([span] if span else []), *others])

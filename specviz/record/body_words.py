@@ -17,9 +17,9 @@ from specviz.record.speedup_words import is_wide
 from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
-FLATTERED = "The target alone runs below its best here, so this speedup is flattered."
-EARLY_RUN = "This run is without a body, since the target had not yet grown to it."
-UNTIL_GROWN = "until the target has grown, Run goes without a body"
+FLATTERED = "The target alone is slower here than it could be, so this speedup looks too good."
+EARLY_RUN = "This run is without a body, because the body of the target was not ready yet."
+UNTIL_GROWN = "until the body of the target is ready, Run works without it"
 _MEANING = (
     "The body sets the cost; the acceptance is the small pair's. A really larger target usually "
     "agrees less with such a draft."

@@ -194,7 +194,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
-        remark="The textbook's, with v = 1",
+        remark="The textbook's, with v = 1. A measured v under 1 gives more",
         numbers=lambda m: put_in(
             {
                 "α": m.alpha_observed if m.alpha_expected is None else m.alpha_expected,
@@ -247,7 +247,8 @@ _COSTS = (
         quantity=STEPS,
         better="lower",
         formula="time to verify γ + 1 tokens / target step time",
-        remark="From step costs, measured before the run",
+        remark="From step costs, measured before the run. Under 1 where a pass over several tokens "
+        "is quicker than over one, for other kernels are used",
         numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
         told=doubt,
         note=lambda m: (
@@ -331,7 +332,7 @@ _INTERVALS = (
         id="alpha_interval_coins",
         label="α, this run's coins",
         quantity=PROBABILITY,
-        formula="where luck alone lets the observed α fall, given the odds at the tested positions",
+        formula="where luck alone may put the observed α, given the odds at the tested positions",
         remark="None at temperature 0",
         note=lambda _: "95 % interval",
     ),
@@ -352,7 +353,7 @@ _BODIES = (
         short="step",
         quantity=SIZE,
         formula="bytes of the weights that the target reads in a step of one token",
-        remark="None without a body. Of an embedding that is no output too, one row is read",
+        remark="None without a body. Of an embedding that is not also the output, one row is read",
     ),
     Figure(
         id="bandwidth_share",

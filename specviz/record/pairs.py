@@ -14,7 +14,7 @@ from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
 
 if TYPE_CHECKING:
-    from specviz.record.trace import Environment
+    from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 DEFAULT_PAIR = "tinystories"
 _KNOWN = ASSETS / "known_pairs.json"
@@ -65,6 +65,11 @@ class PairSpec:
     @property
     def embedded(self) -> bool:
         return self.target is None
+
+    @property
+    def models(self) -> tuple[str | None, str | None]:
+        """The same for two ways to name the same models."""
+        return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
     def has_draft(self) -> bool:
@@ -173,3 +178,16 @@ def pairs_folder() -> Path:
 def known_pairs() -> tuple[KnownPair, ...]:
     """Pairs that are known to share a tokenizer, by family and size."""
     return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))
+
+
+def spec_of(pair: PairInfo) -> PairSpec:
+    """How a pair is asked for that a run was made with."""
+    draft = pair.draft
+    spec = PairSpec(target_body=_body(pair.target), draft_body=_body(draft) if draft else NO_BODY)
+    if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
+        return replace(spec, name=pair.name)
+    return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
+
+
+def _body(model: ModelInfo) -> str:
+    return model.body.name if model.body else NO_BODY

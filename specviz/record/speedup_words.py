@@ -145,7 +145,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"The time for timing was over before ± {aim} was reached: {pairs} pairs."
+    return f"The time for timing ran out before the interval was within ± {aim}: {pairs} pairs."
 
 
 def _reason(metrics: Metrics) -> str:

@@ -6,6 +6,7 @@ draft, target     the two models
 round             one draft phase, one target pass, the verdicts
 candidate         a drafted token; its verdict is *accepted*, *rejected* (the first that
                   fails) or *discarded* (drafted after that one, or after the end, never tested)
+fork              a run that goes on from an overruled verdict of another run
 recovered         the token sampled from max(0, target - draft) after a rejection
 bonus             the extra token from the target when every candidate was accepted
 gamma             candidates drafted a round
@@ -34,6 +35,7 @@ from typing import Literal, get_args
 from specviz.errors import ConfigError
 from specviz.record.bodies import BodyInfo
 from specviz.record.drafters import DRAFT_METHODS, DrafterName, DraftMethod
+from specviz.record.forks import Fork, check_forks
 from specviz.record.limits import LIMITS
 
 Verdict = Literal["accepted", "rejected", "discarded"]
@@ -68,6 +70,7 @@ class RunConfig:
     stop: tuple[str, ...] = ()
     chat: bool = False
     record: bool = True
+    forks: tuple[Fork, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("gamma", "top_k", "max_new_tokens", "seed"):
@@ -83,6 +86,7 @@ class RunConfig:
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
         if any(not _is_whole(text) for text in self.stop):
             raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
+        check_forks(self.forks, by_draws=not (self.greedy and self.lossless))
 
     @property
     def draft_method(self) -> DraftMethod:
@@ -138,6 +142,7 @@ class Candidate:
     # For a lossy rule only: by the lossless one they are the expected acceptance and 0.
     overlap: float | None = None
     bias: float | None = None
+    overruled: float | None = None  # the seed's draw, where a fork put another in its place
 
     @property
     def odds(self) -> float:

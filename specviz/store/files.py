@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Never
 
@@ -22,12 +22,15 @@ from specviz.store.dataclass_json import MisfitError
 MAX_BYTES = 270 * 10**6
 
 
-def to_json(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, allow_nan=False, separators=(",", ":"), default=fields_of) + "\n"
-
-
 def fields_of(value: Any) -> dict[str, object]:
     return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def to_json(
+    record: Mapping[str, Any], parts: Callable[[Any], dict[str, object]] = fields_of
+) -> str:
+    """``parts``: what is written of a dataclass."""
+    return json.dumps(record, allow_nan=False, separators=(",", ":"), default=parts) + "\n"
 
 
 def write_file(path: Path, text: str) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import sqlite3
 import time
 import uuid
-import zlib
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -19,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
-from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
-from specviz.store.files import MAX_BYTES
 from specviz.store.kept_values import data_folder
+from specviz.store.older_rows import count_older, older_alphas, set_older_alphas
+from specviz.store.packing import packed, unpacked
 from specviz.store.queries import facet_values, row_of, select_run, select_runs, where_clause
 from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
-from specviz.store.traces import trace_from_json, trace_to_json
+from specviz.store.traces import trace_from_json
 
 MAX_NAME = 200
 MAX_TAGS = 20
@@ -62,7 +61,7 @@ class Library:
         that is there already under ``run_id`` stays and is completed with what is given: the same
         run may be added twice, in either order.
         """
-        body = _packed(trace)
+        body = packed(trace)
         lane, item, repeat = job or (None, None, None)
         values: dict[str, Any] = {each: getattr(summary, each) for each in _COLUMNS} | {
             "id": run_id or uuid.uuid4().hex,
@@ -117,11 +116,11 @@ class Library:
             ).fetchone()
         if found is None:
             raise self._no_run()
-        return trace_from_json(_unpacked(found[0]), source="The kept run")
+        return trace_from_json(unpacked(found[0]), source="The kept run")
 
     def copy_of(self, trace: Trace) -> str | None:
         """The run, also a deleted one, that has this very trace."""
-        body = _packed(trace)
+        body = packed(trace)
         with self._reading() as db:
             found = db.execute(
                 "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
@@ -172,6 +171,21 @@ class Library:
                 "DELETE FROM runs WHERE deleted_at <= ?", (time.time() - older_than_days * _DAY,)
             )
             return gone.rowcount
+
+    def complete_older(self, seconds: float) -> int:
+        """Work out what rows of an older schema lack, newest first; how many are left.
+
+        At least one is read, then as many as the time allows. Each is read once: the value of a
+        run whose trace is damaged stays unknown.
+        """
+        deadline = time.monotonic() + seconds
+        with self._reading() as db:
+            found = older_alphas(db, deadline)
+        if not found:
+            return 0
+        with self._writing() as db:
+            set_older_alphas(db, found)
+            return count_older(db)
 
     # Comparisons
 
@@ -289,28 +303,6 @@ def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
         tags = db.execute("SELECT tag FROM tags WHERE run = ?", (run,)).fetchall()
         words = "\n".join([*texts, *(tag for (tag,) in tags)]).casefold()
         db.execute("UPDATE runs SET words = ? WHERE run = ?", (words, run))
-
-
-def _packed(trace: Trace) -> bytes:
-    text = trace_to_json(trace)
-    if len(text) > MAX_BYTES:  # it could be kept, but never opened again
-        raise StoreError(
-            f"The run is too long for the library: over {SIZE.shown(MAX_BYTES)}.",
-            remedy="Make a shorter one, or one that does not record what both models thought.",
-        )
-    return zlib.compress(text.encode("ascii"), level=3)
-
-
-def _unpacked(body: bytes) -> str:
-    """The text of a trace, within the limit that it was saved under."""
-    unpacking = zlib.decompressobj()
-    with contextlib.suppress(zlib.error):
-        text = unpacking.decompress(body, MAX_BYTES + 1)
-        if unpacking.eof:
-            return text.decode("ascii", "replace")
-    raise StoreError(
-        "The kept run is damaged.", remedy="Delete this run; it harms no other of the library."
-    )
 
 
 def _storable(text: str) -> str:

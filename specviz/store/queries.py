@@ -19,7 +19,7 @@ COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repea
 _TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "drafter", "rule", "finish",
           "id", "name", "note")  # fmt: skip
 _NUMBERS = ("gamma", "temperature", "tokens", "trace_bytes")
-_MAYBE_TEXTS = ("kind", "comparison")
+_MAYBE_TEXTS = ("kind", "comparison", "fork")
 # Each sort key's column is written here, so that no text of a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -29,7 +29,7 @@ _SORTED: dict[SortKey, str] = {
     "gamma": "gamma",
     "temperature": "temperature",
     "tokens": "tokens",
-    "alpha": "alpha",
+    "alpha_observed": "alpha_observed",
     "tau": "tau",
     "tokens_per_second": "tokens_per_second",
     "speedup": "speedup",

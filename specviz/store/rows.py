@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 SortKey = Literal[
-    "created", "name", "pair", "kind", "gamma", "temperature", "tokens", "alpha", "tau",
-    "tokens_per_second", "speedup",
+    "created", "name", "pair", "kind", "gamma", "temperature", "tokens",
+    "alpha_observed", "tau", "tokens_per_second", "speedup",
 ]  # fmt: skip
 
 
@@ -27,13 +27,15 @@ class RunSummary:
     rule: str
     finish: str
     tokens: int
-    alpha: float | None  # expected
+    alpha_observed: float | None  # None also for an older run that is still to be read
+    alpha_expected: float | None
     tau: float | None
     tokens_per_second: float | None
     speedup: float | None  # observed
     # Its interval; None also for a run that was kept before there was one.
     speedup_low: float | None = None
     speedup_high: float | None = None
+    fork: str | None = None  # where the run left another, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

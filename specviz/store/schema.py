@@ -74,10 +74,21 @@ ALTER TABLE runs ADD COLUMN speedup_low REAL;
 ALTER TABLE runs ADD COLUMN speedup_high REAL
 """
 
+# Only expected acceptance was kept. The traces of the rows that are there are read bit by bit.
+_OBSERVED_ALPHA = """
+ALTER TABLE runs RENAME COLUMN alpha TO alpha_expected;
+ALTER TABLE runs ADD COLUMN alpha_observed REAL;
+ALTER TABLE runs ADD COLUMN fork TEXT;
+ALTER TABLE runs ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET unread = 1;
+CREATE INDEX runs_unread ON runs (created) WHERE unread = 1
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
     _INTERVALS,
+    _OBSERVED_ALPHA,
 )  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from specviz.record.bodies import BodyInfo
+from specviz.record.forks import MAX_FORKS, Fork
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.trace import (
     MAX_PASSES,
@@ -18,6 +19,7 @@ from specviz.record.trace import (
     Candidate,
     Round,
     RoundTimes,
+    RunConfig,
     Slice,
     StepCosts,
     Trace,
@@ -51,7 +53,8 @@ def _candidate(made: Candidate) -> str | None:
     if made.draft_prob <= 0:
         return "was drafted at a probability that is not above 0"
     chances = [made.draft_prob, made.target_prob, made.uniform, made.expected_acceptance]
-    chances += [each for each in (made.overlap, made.bias) if each is not None]
+    maybe = (made.overlap, made.bias, made.overruled)
+    chances += [each for each in maybe if each is not None]
     return _outside("chances", chances)
 
 
@@ -99,13 +102,24 @@ def _trace(made: Trace) -> str | None:
             return "has a timed slice that does not fit its rounds"
         if not any(entry.emitted for entry in timed):
             return "has a timed slice without tokens"
+    if not all(_is_there(fork, made.rounds) for fork in made.config.forks):
+        return "has a fork that does not fit its rounds"
     if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
         return "has pieces that are not bytes in hex"
     return None
 
 
+def _is_there(fork: Fork, rounds: Sequence[Round]) -> bool:
+    """A run that was stopped may not have come so far."""
+    if fork.round >= len(rounds):
+        return True
+    candidates = rounds[fork.round].candidates
+    return fork.place < len(candidates) and candidates[fork.place].token_id == fork.token_id
+
+
 _LONGEST: dict[type, dict[str, int]] = {
     Alternatives: dict.fromkeys(("token_ids", "texts", "probs"), TOP_ALTERNATIVES),
+    RunConfig: {"forks": MAX_FORKS},
     Round: {"candidates": MAX_GAMMA, "emitted": MAX_GAMMA + 1},
     Baseline: {"slices": MAX_SLICES},
     Slice: dict.fromkeys(("target", "speculative"), MAX_PASSES),

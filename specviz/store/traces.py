@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
-from specviz.record.trace import ModelInfo, PairInfo, StepCosts, Trace
+from specviz.record.trace import Candidate, ModelInfo, PairInfo, RunConfig, StepCosts, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
-# step costs; the lowest that will do is written.
-SCHEMA = 5
-_PIECES, _CUT_SHORT, _BODIES = 2, 3, 4
+# step costs, 5 no forks; the lowest that will do is written.
+SCHEMA = 6
+_PIECES, _CUT_SHORT, _BODIES, _SLICES = 2, 3, 4, 5
 KIND = "specviz.trace"
 
 
@@ -34,13 +34,16 @@ def trace_to_json(trace: Trace) -> str:
         fields["pair"] = _without_bodies(trace.pair)
     if costs is not None:
         fields["step_costs"] = _older(costs, *_costs_after(schema))
-    return to_json({"schema": schema, "kind": KIND, **fields})
+    parts = fields_of if schema == SCHEMA else _fields_without_forks
+    return to_json({"schema": schema, "kind": KIND, **fields}, parts)
 
 
 def _lowest_schema(trace: Trace) -> int:
     costs = trace.step_costs
-    if trace.baseline is not None or (costs is not None and costs.target_errors):
+    if trace.config.forks:
         return SCHEMA
+    if trace.baseline is not None or (costs is not None and costs.target_errors):
+        return _SLICES
     if trace.pair.has_bodies or (costs is not None and costs.bandwidth is not None):
         return _BODIES
     if costs is not None and not costs.whole:
@@ -54,7 +57,7 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield from ("samples", "interpolated")
     if schema < _BODIES:
         yield "bandwidth"
-    if schema < SCHEMA:
+    if schema < _SLICES:
         yield from ("draft_errors", "target_errors")
 
 
@@ -63,6 +66,15 @@ def _without_bodies(pair: PairInfo) -> dict[str, object]:
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model is not None:
             fields[role] = _older(model, "body")
+    return fields
+
+
+def _fields_without_forks(value: object) -> dict[str, object]:
+    fields = fields_of(value)
+    if isinstance(value, RunConfig):
+        del fields["forks"]
+    elif isinstance(value, Candidate):
+        del fields["overruled"]
     return fields
 
 

@@ -186,12 +186,19 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
     """Until the page is in one of these; looks often, for some pass within a moment."""
-    page.wait_for_function(
-        "s => s.includes(document.querySelector('[data-testid=status]')?.dataset.state)",
-        arg=list(states),
-        polling=50,
-        timeout=1000 * seconds,
-    )
+    from playwright.sync_api import TimeoutError as TooLate
+
+    try:
+        page.wait_for_function(
+            "s => s.includes(document.querySelector('[data-testid=status]')?.dataset.state)",
+            arg=list(states),
+            polling=50,
+            timeout=1000 * seconds,
+        )
+    except TooLate:
+        status = page.get_by_test_id("status")
+        found = f"{status.get_attribute('data-state')}: {status.inner_text()!r}"
+        raise AssertionError(f"after {seconds:g} s the page was not {states} but {found}") from None
 
 
 def wait_for_pair(page: Any, seconds: float = 220) -> None:

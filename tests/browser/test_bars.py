@@ -149,11 +149,11 @@ def test_a_finger_takes_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> Non
 def test_a_drag_moves_the_page_on_bias(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/bias")
     page.wait_for_selector(handle("target", 1))
-    page.wait_for_selector("text=The distance of the models is 0.350")
+    page.wait_for_selector("text=The distance between the models is 0.350")
     drag(page, "draft", 0, by=60)
-    page.wait_for_selector("text=The distance of the models is 0.350", state="detached")
+    page.wait_for_selector("text=The distance between the models is 0.350", state="detached")
     page.click(".bars .reset")
-    page.wait_for_selector("text=The distance of the models is 0.350")
+    page.wait_for_selector("text=The distance between the models is 0.350")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1100, "light")])

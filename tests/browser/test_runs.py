@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ FIRST = load_trace(ROOT / "assets" / "first_trace.json")
 TABLE = '[data-testid="stDataFrame"]'
 # A narrow page's list of pages is Streamlit's own, and not sound.
 WITHOUT_STREAMLITS_LIST = "[data-testid=stSidebarNavItems] { display: none; }"
+_OWN = ("run", "id", "unread", "alpha_observed")
 _ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
 
 
@@ -156,6 +159,32 @@ def test_taken_away_brought_in_deleted_and_brought_back(
     page.wait_for_selector("text=2 runs")
     page.get_by_role("button", name="Undo").click()
     page.wait_for_selector("text=3 runs")
+
+
+def test_older_runs_are_read_while_the_page_is_open(
+    serve: Callable[..., Server], open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """More than half a second of reading: the page goes on by itself, and ends by itself."""
+    library = Library(tmp_path / "runs.db")
+    save_run(library, FIRST, name="older")
+    long = zlib.compress(b'"verdict":"accepted","verdict":"rejected"' + b" " * 30_000_000)
+    with sqlite3.connect(library.path) as db:
+        copied = ", ".join(
+            each[1] for each in db.execute("PRAGMA table_info(runs)") if each[1] not in _OWN
+        )
+        db.execute(
+            f"INSERT INTO runs (id, unread, alpha_observed, {copied}) WITH RECURSIVE n (i) AS "
+            "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) "
+            f"SELECT 'id' || i, 1, NULL, {copied} FROM n, runs WHERE runs.run = 1"
+        )
+        db.execute("INSERT INTO traces SELECT run, ? FROM runs WHERE unread = 1", (long,))
+    page = open_page(f"{serve(SPECVIZ_HOME=str(tmp_path)).url}/runs")
+    left = page.get_by_text("older runs is still being read")
+    left.wait_for()
+    left.wait_for(state="detached", timeout=60_000)
+    opened_runs(page)
+    alphas = {row.summary.alpha_observed for row in library.find() if row.id.startswith("id")}
+    assert alphas == {0.5}
 
 
 def test_words_of_strangers_are_words(kept: Server, open_page: Callable[..., Any]) -> None:

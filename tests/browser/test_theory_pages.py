@@ -33,7 +33,7 @@ STREAMLIT_S_OWN = '[data-testid^="stSidebarNav"]'
 MAIN = '[data-testid="stMain"]'
 CHART = '[data-testid="stPlotlyChart"] .main-svg'
 # What a simulation says that goes on no more.
-PAUSED = "text=/, paused|paused before|so it stopped|Paused after|; stopped:/"
+PAUSED = "text=/Paused\\.|paused before|so it stopped|Paused after|; stopped:/"
 ANSWER_SECONDS = 1.0
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import RunConfig, Trace
-from tests.browser.conftest import Server, Stand
-from tests.browser.reading import ROUND, next_frame
+from tests.browser.conftest import Server, Stand, wait_for_pair, wait_for_state
+from tests.browser.reading import ROUND, click_run, next_frame
 from tests.traces import make_trace
 
 TOUR = '[data-testid="tour"]'
@@ -140,3 +140,14 @@ def test_a_link_brings_it_back(server: Server, open_page: Callable[..., Any]) ->
     caption(page, CAPTIONS[0])
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
+
+
+def test_a_run_that_starts_ends_it(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?length=24&target_body=none", tour=True)
+    caption(page, CAPTIONS[0])
+    wait_for_pair(page)
+    page.reload()
+    caption(page, CAPTIONS[0])
+    click_run(page)
+    wait_for_state(page, "done")
+    assert page.is_hidden(TOUR)  # and no error of a script: open_page looks

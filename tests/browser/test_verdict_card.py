@@ -20,7 +20,7 @@ SAY = f"{CARD} .vd-say"
 IF = f"{CARD} .vd-if"
 DRAW = f"{CARD} [role=slider]"
 BACK = f"{CARD} button:has-text('back to the real draw')"
-REMARK = "What if the draw had been another? Drag it."
+REMARK = "What if the draw had been different? Drag it."
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,8 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--epsilon 0.1", "--epsilon and --residual act only on the over-acceptance rule."),
         ("--residual target", "--epsilon and --residual act only on the over-acceptance rule."),
         ("--stop=", "A stop string is empty."),
+        ("--fork 7:2", "'7:2' is no fork."),
+        ("--fork 7:2:99>5", "A fork gives a token where draws decide."),
         ("--threads 0", "threads is 0."),
         ("--threads 100000", "threads is 100000."),
         ("--device tpu", "'tpu' is no device."),

@@ -51,7 +51,7 @@ def test_show_tells_of_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = " ".join(capsys.readouterr().out.split())
     assert "The target has the words of the 6.1 M model, at the cost of one of 88 M." in told
     assert "bytes of a step 352 MB" in told
-    assert "this speedup is flattered" in told
+    assert "this speedup looks too good" in told
     assert "target in a body of 88 M" in told
 
 

@@ -103,6 +103,29 @@ def test_the_object_has_every_key(saved: tuple[Record, Path]) -> None:
     assert (record["config"]["gamma"], record["config"]["max_new_tokens"]) == (4, 40)
 
 
+def test_a_fork_of_a_run_is_made_from_its_record(
+    saved: tuple[Record, Path], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, _ = saved
+    number, place, judged = next(
+        (entry["index"], place, each)
+        for entry in record["rounds"]
+        for place, each in enumerate(entry["candidates"])
+        if each["verdict"] == "rejected" and each["target_prob"] > 0
+    )
+    fork = f"{number + 1}:{place + 1}:{judged['token_id']}=0"
+    settings = ["--gamma", "4", "--max-new-tokens", "40", "--ignore-eos", "--no-baseline"]
+    command = ["run", PROMPT, *models(folder), *settings, "--fork", fork]
+    forked = record_of(command, capsys)
+    there = forked["rounds"][number]["candidates"][place]
+    assert (there["verdict"], there["overruled"]) == ("accepted", judged["uniform"])
+    kept = sum(len(entry["emitted"]) for entry in record["rounds"][:number]) + place
+    assert forked["token_ids"][:kept] == record["token_ids"][:kept]
+    assert forked["token_ids"][kept] == judged["token_id"] != record["token_ids"][kept]
+    assert main([*command[:-1], fork.replace(f":{judged['token_id']}=", ":0=")]) == 2
+    assert "This is not the run that was forked" in capsys.readouterr().err
+
+
 def test_the_counts_are_those_of_the_rounds(saved: tuple[Record, Path]) -> None:
     record, _ = saved
     rounds, figures = record["rounds"], record["metrics"]

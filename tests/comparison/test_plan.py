@@ -188,6 +188,10 @@ def test_a_plan_comes_back_from_its_text() -> None:
     two = lanes("gamma=2,stop=END,name=a", "draft=d,target=t,temperature=0,stop=END")
     plan = Plan(lanes=two, items=preset_suite(), repeats=2, baseline=False, order="blocks")
     assert plan_from_json(plan_to_json(plan)) == plan
+    forked = lanes("gamma=2", "gamma=2,forks=7:2:99=0.25+9:1:4=0")
+    plan = Plan(lanes=forked, items=ONE, repeats=1)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    assert plan.labels[1] == "forked at round 7, token 2 and forked at round 9, token 1"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"lanes": 1}', "[" * 100_000, '{"lanes": [{}]}'])
@@ -238,6 +242,7 @@ def test_a_plan_read_again_keeps_its_key() -> None:
         ({"lanes": lanes("seed=1", "seed=2")}, "differ in seed"),
         ({"lanes": lanes("gamma=2", "max-new-tokens=5")}, "differ in max_new_tokens"),
         ({"lanes": lanes("gamma=2", "chat=yes")}, "differ in chat"),
+        ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "every repeat has another seed"),
         ({"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])}, "no room for 6"),
     ],
 )

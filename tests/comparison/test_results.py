@@ -108,7 +108,7 @@ def test_of_three_lanes_every_interval_is_widened() -> None:
     assert math.log(other.value / other.low) == pytest.approx(
         quantiles * math.log(one.value / one.low)
     )
-    assert "Intervals between lanes are widened, since 3 of them" in three.verdict.text
+    assert "Intervals between lanes are wider, since 3 of them" in three.verdict.text
     assert "widened" not in two.verdict.text
 
 
@@ -123,7 +123,7 @@ def test_of_three_lanes_the_best_is_held_against_the_next() -> None:
     verdict = compared(0.03, 0.02, 0.04).verdict
     assert (verdict.winner, verdict.ranking) == (1, (1, 0, 2))
     assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50.0 % (")
-    assert "By mean rate: γ 3, γ 2, γ 4." in verdict.text
+    assert "In order of mean rate: γ 3, γ 2, γ 4." in verdict.text
     assert len(verdict.ratios) == 6
 
 

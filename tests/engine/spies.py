@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -77,9 +78,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
         return notes.drafts[-1]
 
     def spied_check(
-        self: TargetPass, pending: int, proposal: Proposal, uniforms: torch.Tensor
+        self: TargetPass, pending: int, proposal: Proposal, uniforms: torch.Tensor, *rest: Any
     ) -> TargetPassResult:
-        result = check(self, pending, proposal, uniforms)
+        result = check(self, pending, proposal, uniforms, *rest)
         notes.passes.append((proposal, uniforms, result))
         return result
 

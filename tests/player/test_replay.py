@@ -120,7 +120,7 @@ def test_a_comparison_tells_what_was_compared_and_how_to_read_its_table() -> Non
     assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · 128 tokens · 2 repeats"
     assert facts[1].startswith("4 runs: one prompt, 2 repeats")
     assert "mean with its 95 % interval over seeds" in facts[2]
-    assert "★ marks a value that is better beyond the ranges of the others" in facts[2]
+    assert "★ marks the best value where its range lies apart from all others" in facts[2]
 
 
 def test_numbers_that_json_has_not_are_refused() -> None:

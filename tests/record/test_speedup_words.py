@@ -71,7 +71,7 @@ def test_so_far_and_when_the_time_was_over(figures: Metrics) -> None:
     short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    over = "The time for timing was over before ± 5.0 % was reached: 9 pairs."
+    over = "The time for timing ran out before the interval was within ± 5.0 %: 9 pairs."
     assert said(short).endswith(over)
     assert said(replace(short, speedup_pairs_needed=None)).endswith(over)
     assert over not in said(known)

@@ -45,7 +45,9 @@ def test_a_run_comes_back_equal(library: Library) -> None:
 def test_the_light_columns_are_the_figures_of_the_run() -> None:
     trace, figures = full_trace(), metrics(full_trace())
     summary = summary_of(trace)
-    assert (summary.alpha, summary.tau) == (figures.alpha_expected, figures.tau)
+    assert summary.alpha_observed == figures.alpha_observed
+    assert (summary.alpha_expected, summary.tau) == (figures.alpha_expected, figures.tau)
+    assert summary.fork is None
     assert summary.speedup == figures.speedup_observed
     assert summary.tokens_per_second == figures.tokens_per_second
     assert summary.tokens == len(trace.token_ids)
@@ -83,11 +85,11 @@ def test_a_run_that_could_not_be_opened_again_is_not_kept(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(trace_to_json(full_trace()))
-    monkeypatch.setattr("specviz.store.library.MAX_BYTES", size - 1)
+    monkeypatch.setattr("specviz.store.packing.MAX_BYTES", size - 1)
     with pytest.raises(StoreError, match="too long for the library"):
         save_run(library, full_trace())
     assert library.count() == 0
-    monkeypatch.setattr("specviz.store.library.MAX_BYTES", size)
+    monkeypatch.setattr("specviz.store.packing.MAX_BYTES", size)
     assert library.open(save_run(library, full_trace())) == full_trace()
 
 
@@ -144,6 +146,22 @@ def test_sorting_and_paging(library: Library) -> None:
     assert ids(library, sort="speedup", descending=False)[:3] == fastest[::-1]
     assert ids(library, sort="speedup", offset=1, limit=2) == [made[0], made[2]]
     assert library.count(Query(offset=1, limit=2)) == 5
+
+
+def test_alpha_is_sorted_by_what_was_observed(library: Library) -> None:
+    summary = summary_of(make_trace())
+    alphas = {"low": (0.2, 0.9), "high": (0.8, 0.1), "none": (None, 0.5)}
+    for name, (observed, expected) in alphas.items():
+        given = replace(summary, alpha_observed=observed, alpha_expected=expected)
+        library.add(make_trace(), given, name=name)
+    assert [row.name for row in library.find(Query(sort="alpha_observed"))] == [
+        "high", "low", "none",
+    ]  # fmt: skip
+
+
+def test_where_a_run_left_another_comes_back(library: Library) -> None:
+    summary = replace(summary_of(make_trace()), fork="round 7, token 2")
+    assert library.row(library.add(make_trace(), summary)).summary.fork == "round 7, token 2"
 
 
 # Changing

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from specviz.errors import StoreError
 from specviz.store import Library, Query
-from specviz.store.saving import save_run
+from specviz.store.saving import save_run, summary_of
 from specviz.store.schema import MIGRATIONS, VERSION
 from tests.traces import full_trace, make_trace
+
+NO_INTERVAL = {"speedup_low": None, "speedup_high": None}
 
 
 @pytest.fixture
@@ -26,28 +29,34 @@ def version_of(path: Path) -> int:
         return db.execute("PRAGMA user_version").fetchone()[0]
 
 
-def write_first_schema(path: Path) -> str:
-    """A library as its first version made it, with a run and a tag."""
+def write_schema(path: Path, version: int) -> str:
+    """A library as that version made it, with a run and a tag."""
     newer = Library(path.parent / "newer.db")
     run_id = save_run(newer, full_trace(), name="old")
     newer.annotate(run_id, tags=["kept"])
     with closing(sqlite3.connect(path)) as db:
-        db.executescript(MIGRATIONS[0])
-        db.execute("PRAGMA user_version = 1")
+        for migration in MIGRATIONS[:version]:
+            db.executescript(migration)
+        db.execute(f"PRAGMA user_version = {version}")
         db.execute("ATTACH ? AS newer", (str(newer.path),))
         columns = ", ".join(each[1] for each in db.execute("PRAGMA main.table_info(runs)"))
-        db.execute(f"INSERT INTO runs ({columns}) SELECT {columns} FROM newer.runs")
+        found = columns.replace("alpha,", "alpha_expected,")
+        db.execute(f"INSERT INTO runs ({columns}) SELECT {found} FROM newer.runs")
         db.execute("INSERT INTO traces SELECT * FROM newer.traces")
         db.execute("INSERT INTO tags SELECT * FROM newer.tags")
         db.commit()
     return run_id
 
 
-def test_a_library_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
-    run_id = write_first_schema(path)
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_a_library_of_an_older_schema_is_brought_up_to_date(path: Path, version: int) -> None:
+    run_id = write_schema(path, version)
     library = Library(path)
     (row,) = library.find(Query(search="old", tags=("kept",)))
     assert (row.id, row.comparison, row.job) == (run_id, None, None)
+    assert row.summary == replace(
+        summary_of(full_trace()), alpha_observed=None, **({} if version > 2 else NO_INTERVAL)
+    )
     assert library.open(run_id) == full_trace()
     assert version_of(path) == VERSION
     library.begin_comparison("key", "{}", "new in this schema")
@@ -58,7 +67,7 @@ def test_a_library_of_the_first_schema_is_brought_up_to_date(path: Path) -> None
 def test_a_migration_that_fails_leaves_the_old_schema(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = write_first_schema(path)
+    run_id = write_schema(path, 1)
     broken = (MIGRATIONS[0], MIGRATIONS[1] + "; CREATE TABLE nonsense")
     monkeypatch.setattr("specviz.store.schema.MIGRATIONS", broken)
     with pytest.raises(StoreError):

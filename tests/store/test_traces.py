@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from specviz import store
 from specviz.errors import TraceError
 from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.forks import Fork
 from specviz.record.trace import Prefill, Trace
 from tests.trace_strategies import traces
 from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
@@ -51,6 +52,24 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert (record["schema"], record["kind"]) == (5, "specviz.trace")
     assert record["rounds"][0]["candidates"][2]["verdict"] == "rejected"
     assert store.load_trace(tmp_path / "run.json") == full_trace()
+
+
+def test_forks_are_the_sixth_schema() -> None:
+    trace = full_trace()
+    judged = trace.rounds[0].candidates[0]
+    fork = Fork(round=0, place=0, token_id=judged.token_id, uniform=judged.uniform, of="a" * 32)
+    overruled = replace(judged, overruled=0.25)
+    entry = replace(trace.rounds[0], candidates=(overruled, *trace.rounds[0].candidates[1:]))
+    config = replace(trace.config, temperature=0.7, forks=(fork,))
+    forked = replace(trace, config=config, rounds=(entry, *trace.rounds[1:]))
+    text = store.trace_to_json(forked)
+    assert json.loads(text)["schema"] == 6
+    assert store.trace_from_json(text) == forked
+    assert "forks" not in store.trace_to_json(trace)
+    assert "overruled" not in store.trace_to_json(trace)
+    foreign = text.replace(f'"token_id":{judged.token_id},', '"token_id":77777,', 1)
+    with pytest.raises(TraceError, match="a fork that does not fit its rounds"):
+        store.trace_from_json(foreign)
 
 
 def untimed() -> Trace:

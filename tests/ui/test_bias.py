@@ -38,7 +38,7 @@ def test_it_opens_on_the_guide() -> None:
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
     assert "“breakthrough” is accepted with chance 0.50" in words(app)
-    assert "The distance of the models is 0.350" in words(app)
+    assert "The distance between the models is 0.350" in words(app)
     assert "paused before it began" in words(app)
 
 
@@ -67,10 +67,10 @@ def test_simulated_points_land_on_the_exact_ones() -> None:
 
 def test_each_rerun_adds_a_batch_until_paused_or_another_setting() -> None:
     app = page("bias")
-    assert "10,000 positions a rule" in words(app)
-    assert "20,000 positions a rule" in words(sound(app.run()))
+    assert "10,000 positions simulated for each rule" in words(app)
+    assert "20,000 positions simulated for each rule" in words(sound(app.run()))
     sound(app.toggle(key="bias_pause").set_value(True).run())
-    assert "20,000 positions a rule" in words(app)
+    assert "20,000 positions simulated for each rule" in words(app)
     sound(app.slider(key="bias_epsilon").set_value(0.1).run())
     assert "paused before it began" in words(app)
 
@@ -134,7 +134,7 @@ def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
     bad = ([0.9] * 5, [1.0], ["a"] * 5, None, [float("nan")] * 5)
     for draft in bad:
         app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": draft, "target": equal}}
-        assert "The distance of the models is 0.350" in words(sound(app.run()))
+        assert "The distance between the models is 0.350" in words(sound(app.run()))
     assert all(len(each.labels) <= MOST_TOKENS for each in EXAMPLES)
 
 

@@ -29,7 +29,7 @@ def kind(name: str | None, found: Ratio) -> KindResult:
         ([ratio("seeds", count=1)], "of too few runs for an interval"),
         (
             [ratio("prompts"), ratio("seeds")],
-            "with its 95 % interval over prompts, of a lane with one prompt over seeds",
+            "with its 95 % interval over prompts, or over seeds for a lane with one prompt",
         ),
     ],
 )

@@ -24,6 +24,7 @@ OWN = {
     "specviz.ui.theory.speed.speedup_points: each.definition": "of the catalogue of figures",
     "specviz.ui.theory.speed.speedup_points: each.shown(figures)": "a number with its unit",
     "specviz.ui.theory.misleading.sentences: place.gpu.name": "of the GPUs that the theory knows",
+    "specviz.ui.widgets.run_controls: forked.forks[-1].words": "a round and a place",
     "specviz.record.body_words: named.like": "of the table of named bodies",
     "pages.bias: example.source": "of the examples in the theory's code",
     "pages.bias: example.labels": "of the examples in the theory's code",

@@ -39,10 +39,10 @@ def test_clusters() -> None:
     text = StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=0.8)
     exact = tokens_per_round(text, 5)
     assert f"promises **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
-    assert f"it is really **{exact:.2f}**" in words(app)
+    assert f"a round really gives **{exact:.2f}**" in words(app)
     assert curve(app, "misleading_clusters", "chosen") == [pytest.approx(exact)]
     sound(app.slider(key="misleading_stickiness").set_value(0.0).run())
-    assert f"it is really **{expected_tokens(0.75, 5):.2f}**" in words(app)
+    assert f"a round really gives **{expected_tokens(0.75, 5):.2f}**" in words(app)
 
 
 def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
@@ -54,8 +54,8 @@ def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
 
 def test_certain_acceptance_has_no_end() -> None:
     app = page("misleading", misleading_easy="1", misleading_hard="1")
-    assert "both tend to infinity" in words(app)
-    assert "there would be 6.00 tokens a round, as many as the formula says" in words(app)
+    assert "both numbers grow without limit" in words(app)
+    assert "it would give 6.00 tokens, as many as the formula says" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
     assert "more than the formula says (Jensen's inequality)" in words(app)
     assert re.search(r"\*\*, \d+\.\d % fewer\.", words(app))
@@ -88,7 +88,7 @@ def test_the_words_of_the_tail(alpha: float, c: float, v: float, says: tuple[str
 
 def test_only_the_mean_may_gain() -> None:
     said = best_gammas_sentence(rounds_laws(0.5, 16, 16), 0.3, 1.0)
-    assert "for that slow text no γ pays" in said
+    assert "for the slowest in a hundred no γ pays" in said
 
 
 def test_batch_and_context() -> None:
@@ -160,7 +160,7 @@ def with_run(trace: Trace) -> AppTest:
 
 def test_copying_has_no_formula_for_one_gamma() -> None:
     app = with_run(make_trace(["ar", "a"], config=RunConfig(gamma=3, drafter="prompt-lookup")))
-    assert "so the formula for one γ does not apply" in words(app)
+    assert "so a formula with a fixed γ does not apply" in words(app)
     assert "the formula promises" not in words(app)
     assert "Conversely" not in words(app)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.plan import Lane, parse_lane
+from specviz.errors import StoreError
 from specviz.record.frames import rounds_frame
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
@@ -76,12 +78,49 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
     summary = library.row(run_id).summary
     (row,) = table(runs_page()).to_dict("records")
     assert row["Run"] == "mine"
-    assert (row["α expected"], row["τ"]) == (summary.alpha, summary.tau)
+    assert summary.alpha_observed is not None
+    assert (row["α observed"], row["τ"]) == (summary.alpha_observed, summary.tau)
+    assert "α expected" not in row
     low, high = summary.speedup_low, summary.speedup_high
     assert low is not None
     assert high is not None
     assert row["Speedup"] == f"{low:.2f}–{high:.2f}×"
     assert row["Tokens/s"] == summary.tokens_per_second
+
+
+def keep_older(library: Library, count: int) -> None:
+    """Runs as an older schema kept them, each with half of its tested candidates accepted."""
+    for _ in range(count):
+        save_run(library, make_trace(["ar"]))
+    with sqlite3.connect(library.path) as db:
+        db.execute("UPDATE runs SET alpha_observed = NULL, unread = 1")
+
+
+def test_the_observed_alpha_of_older_runs_is_read(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.runs.older_runs._SLICE", 0.0)  # one run at a time
+    keep_older(library, 3)
+    app = runs_page()
+    assert "The observed α of 2 older runs is still being read" in words(app)
+    assert list(table(app)["α observed"].dropna()) == [0.5]
+    assert "of one older run is" in words(sound(app.run()))
+    sound(app.run())
+    assert "older run" not in words(app)
+    assert list(table(app)["α observed"]) == [0.5] * 3
+
+
+def test_a_library_that_cannot_be_written_is_listed(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_library: Library, _seconds: float) -> int:
+        raise StoreError("There is no room left.", remedy="Free some.")
+
+    keep_older(library, 2)
+    monkeypatch.setattr(Library, "complete_older", full)
+    app = runs_page()
+    assert "no room left" in app.error[0].value
+    assert len(table(app)) == 2
 
 
 def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> None:
@@ -111,7 +150,7 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     sound(app.run())
     sound(app.multiselect(key="runs_finishes").set_value(["stopped"]).run())
     assert list(table(app)["Run"]) == ["broken off"]
-    assert "Filtered by ended by" in words(app)
+    assert "Filtered by how it ended" in words(app)
     sound(app.text_input(key="runs_search").set_value("nothing such").run())
     assert "No run matches" in words(app)
 
@@ -330,8 +369,6 @@ def test_tables_come_back_from_parquet(library: Library) -> None:
 def test_a_rerun_over_ten_thousand_takes_less_than_twice_the_stated_time(
     library: Library,
 ) -> None:
-    import sqlite3
-
     save_run(library, make_trace(), name="run")
     with sqlite3.connect(library.path) as db:
         columns = [each[1] for each in db.execute("PRAGMA table_info(runs)")]
@@ -380,6 +417,9 @@ def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> No
     lookup = replace(row.summary, drafter="prompt-lookup", rule="over-accept")
     cells = _cells(replace(row, name="", summary=lookup))
     assert cells["Run"] == f"{settings}, prompt lookup, over-accept"
+    forked = replace(row.summary, fork="round 7, token 2")
+    forks = [_cells(replace(row, name=name, summary=forked))["Run"] for name in ("mine", "")]
+    assert forks == [f"{each}, forked at round 7, token 2" for each in ("mine", settings)]
 
 
 def test_a_run_without_a_speedup_says_why(library: Library) -> None:

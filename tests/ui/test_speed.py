@@ -52,16 +52,16 @@ def test_the_figures_beside_the_chart() -> None:
         "With an oracle": f"{oracle_speedup(0.8, 0.1, 1.5):.2f}×",
         "Arithmetic": f"{operations_factor(0.8, 12, 0.1):.2f}×",
     }
-    assert f"The chosen γ 12 gives {speedup(0.8, 12, 0.1, 1.5):.2f}" in words(app)
+    assert f"Your γ, 12, gives {speedup(0.8, 12, 0.1, 1.5):.2f}" in words(app)
 
 
 @pytest.mark.parametrize(
     ("alpha", "c", "v", "says"),
     [
         ("0.2", "0.3", "1", "Drafting would pay above α 0.300"),
-        ("1", "1", "4", "Drafting would pay at no α"),
-        ("0.7", "1", "1", "Drafting would pay at no α"),
-        ("0.5", "1", "1", "Drafting would pay at no α"),
+        ("1", "1", "4", "Drafting would not pay at any α"),
+        ("0.7", "1", "1", "Drafting would not pay at any α"),
+        ("0.5", "1", "1", "Drafting would not pay at any α"),
         ("1", "0", "1", "**no γ is best**: the speedup rises with γ towards **∞**"),
         ("0.3", "0", "1", "**no γ is best**: the speedup rises with γ towards **1.43×**"),
         ("1", "0.05", "1", "nothing is ever rejected, so **no γ is best**"),
@@ -89,7 +89,7 @@ def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
     assert app.slider(key="speed_c").proto.format == "%.3f"
     assert app.slider(key="speed_alpha").proto.format == "%.3f"
     assert "With α 0.759, c 0.294 and" in words(app)
-    assert "The chosen γ 10 gives 1.00, as fast as the target alone." in words(app)
+    assert "Your γ, 10, gives 1.00, as fast as the target alone." in words(app)
     sound(app.slider(key="speed_gamma").set_value(20).run())
     assert ", slower than the target alone." in words(app)
 

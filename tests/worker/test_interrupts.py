@@ -75,3 +75,37 @@ def test_a_timed_block_that_is_left_early_does_not_leave_collection_off(
         assert gc.isenabled()
     finally:
         gc.enable()
+
+
+class Careless:
+    """Its finalizer swallows whatever is raised in it, as Python does for all of them."""
+
+    def __init__(self, begin: threading.Event) -> None:
+        self._begin = begin
+
+    def __del__(self) -> None:
+        self._begin.set()
+        work(0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_poke_that_falls_into_a_finalizer_is_not_lost(interrupts: Interrupts) -> None:
+    wanted = threading.Event()
+
+    def poke_in_finalizer() -> None:
+        wanted.wait(5.0)
+        interrupts.poke()
+
+    thread = threading.Thread(target=poke_in_finalizer)
+
+    def swallow_then_work() -> None:
+        swallowing = Careless(wanted)
+        del swallowing
+        work(5.0)
+
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
+        swallow_then_work()
+    assert time.monotonic() - began < 2.0
+    thread.join()

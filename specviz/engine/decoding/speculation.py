@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -30,7 +30,8 @@ from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.errors import PairError
+from specviz.errors import ConfigError, PairError
+from specviz.record.forks import Fork
 from specviz.record.trace import (
     Candidate,
     CutReason,
@@ -63,6 +64,7 @@ class Speculation(Iterator[Round]):
         self.config = config
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         self.prompt = describe_prompt(pair, prompt, prompt_ids)
+        _check_vocabulary(config.forks, pair)
         self._finish: Finish = "stopped"
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
         self._history = list(prompt_ids)
@@ -163,12 +165,15 @@ class Speculation(Iterator[Round]):
         count = min(self.config.gamma, room)
         # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
         uniforms = self._uniforms.of_round(self._index, count)
-        verdicts, records, catch_up = self._draft_and_verify(count, uniforms)
+        forks = [each for each in self.config.forks if each.round == self._index]
+        overruled = _overrule(uniforms, forks)
+        verdicts, records, catch_up = self._draft_and_verify(count, uniforms, forks)
+        _check_forks(forks, verdicts)
         output = self._endings.judge(
             self._history, verdicts.token_ids, verdicts.num_accepted, verdicts.extra_id, room
         )
         self._settle(output, before + output.num_accepted)
-        candidates = self._candidates(verdicts, output, uniforms)
+        candidates = self._candidates(verdicts, output, uniforms, overruled)
         extra = self._extra(verdicts, output, uniforms)
         self._clock.mark()
 
@@ -188,7 +193,7 @@ class Speculation(Iterator[Round]):
 
     @torch.inference_mode()
     def _draft_and_verify(
-        self, count: int, uniforms: np.ndarray
+        self, count: int, uniforms: np.ndarray, forks: Sequence[Fork]
     ) -> tuple[Verdicts, _Ending | None, int]:
         """Draft, verify, begin the record; and how many tokens the first draft step was fed.
 
@@ -199,7 +204,8 @@ class Speculation(Iterator[Round]):
         for each in self._played:
             each.begin()  # the target's pass leaves Python to it
         self._clock.mark()
-        result = self._pass.check(self._history[-1], proposal, drawn)
+        instead = {each.place: each.instead for each in forks if each.instead is not None}
+        result = self._pass.check(self._history[-1], proposal, drawn, instead)
         self._clock.mark()
         records = self._records(proposal, result)
         self._clock.mark()
@@ -239,6 +245,7 @@ class Speculation(Iterator[Round]):
         verdicts: Verdicts,
         output: RoundOutput,
         uniforms: np.ndarray,
+        overruled: Mapping[int, float],
     ) -> tuple[Candidate, ...]:
         draws = uniforms[verdict_slot(0) :: 2].tolist()
         return tuple(
@@ -250,6 +257,7 @@ class Speculation(Iterator[Round]):
                 target_prob=verdicts.target_probs[i],
                 uniform=draws[i],
                 expected_acceptance=min(1.0, verdicts.expected[i]),
+                overruled=overruled.get(i),
             )
             for i, token_id in enumerate(verdicts.token_ids)
         )
@@ -290,6 +298,37 @@ def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequenc
         token_ids=tuple(prompt_ids),
         token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
     )
+
+
+def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
+    most = max((each.instead or 0 for each in forks), default=0)
+    if most >= pair.vocabulary:
+        raise ConfigError(
+            f"A fork names token {most}; the pair has {pair.vocabulary:,} tokens.",
+            remedy="Fork the run on the pair that it was made with.",
+        )
+
+
+def _overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
+    """Put the draws of forks in place of the seed's; those, by the place of their candidate."""
+    overruled: dict[int, float] = {}
+    for fork in forks:
+        slot = verdict_slot(fork.place)
+        if fork.uniform is not None and slot < len(uniforms):
+            overruled[fork.place] = float(uniforms[slot])
+            uniforms[slot] = fork.uniform
+    return overruled
+
+
+def _check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
+    """A fork overrules the verdict on a candidate that the other run had, too."""
+    for fork in forks:
+        judged = verdicts.token_ids[: verdicts.num_accepted + 1]
+        if fork.place >= len(judged) or judged[fork.place] != fork.token_id:
+            raise ConfigError(
+                f"This is not the run that was forked: at {fork.words} it has another candidate.",
+                remedy="Fork it on the same pair and device, with the same prompt and settings.",
+            )
 
 
 def _verdict(position: int, output: RoundOutput, num_accepted: int) -> Verdict:

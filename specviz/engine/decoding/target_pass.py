@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -45,11 +46,23 @@ class TargetPass:
         self._device = device
 
     @torch.inference_mode()
-    def check(self, pending: int, proposal: Proposal, uniforms: torch.Tensor) -> TargetPassResult:
-        """Feed the pending token and the candidates; one transfer brings the verdicts over."""
+    def check(
+        self,
+        pending: int,
+        proposal: Proposal,
+        uniforms: torch.Tensor,
+        instead: Mapping[int, int] | None = None,
+    ) -> TargetPassResult:
+        """Feed the pending token and the candidates; one transfer brings the verdicts over.
+
+        ``instead``: tokens that the target is held to say, by their place.
+        """
         fed = torch.cat((torch.tensor([pending], device=self._device), proposal.token_ids))
         logits = self.step.feed(fed.to(self.step.device), fed.shape[0]).to(self._device)
         probs = self._sampler.probs(logits)
+        for place, token_id in (instead or {}).items():
+            probs[place] = 0.0
+            probs[place, token_id] = 1.0
         return TargetPassResult(logits, probs, self._verdicts(proposal, probs, uniforms))
 
     @on_one_thread

@@ -85,10 +85,10 @@ def _one_pass() -> Claim:
         "pass, yet it facilitates the validation of multiple tokens.",
         verdict=judged(price <= 1.1 for price in prices),
         finding=f"The load is not comparable: checking γ + 1 = {_GAMMA + 1} tokens takes "
-        f"{_GAMMA + 1} times the arithmetic. The time is, while reading the weights takes longer "
-        f"than computing. By the roofline of an 8B model on an H200 at {_CONTEXT} tokens of "
-        f"context, v is {prices[0]:.2f} for one text, {prices[3]:.2f} for 64 and {prices[5]:.2f} "
-        "for 256 at once. A real machine’s v must be measured.",
+        f"{_GAMMA + 1} times the arithmetic. The time is comparable, as long as reading the "
+        f"weights takes longer than computing. By the roofline of an 8B model on an H200 at "
+        f"{_CONTEXT} tokens of context, v is {prices[0]:.2f} for one text, {prices[3]:.2f} "
+        f"for 64 and {prices[5]:.2f} for 256 at once. A real machine’s v must be measured.",
         flip=f"v passes 1.1 at a batch of {turn}.",
         figures=(
             Figure(label="v, batch 1", value=prices[0]),
@@ -131,8 +131,8 @@ def _barely_fits() -> Claim:
         "constraints … both models must reside in memory.",
         verdict=judged([both > 0, 1 / 1.1 - paired / alone < 0.01]),
         finding=f"The two sentences work against each other. On 80 GB a bf16 target of up to "
-        f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft ten "
-        f"times smaller beside it, up to {paired / 1e9:.1f}B. A target between the two barely "
+        f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft a "
+        f"tenth of its size beside it, up to {paired / 1e9:.1f}B. A target between the two barely "
         "fits and leaves no room. Where the target does not fit at all and is read from main "
         "memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024): another setting.",
         flip=f"With a draft a tenth of its size, a target may take {100 * paired / alone:.0f} % "
@@ -170,9 +170,9 @@ def _small_targets() -> Claim:
         quote="Benefits are marginal for very small target models that already occupy minimal "
         "memory.",
         verdict=judged(gain(overhead) < _MARGINAL for overhead in _OVERHEADS),
-        finding=f"Size is not in the formula; α, c and v are. What small models have is a fixed "
-        f"price for each step, whatever the model. As large as the target’s own work, it turns "
-        f"c {cost:.2f} into {_with_overhead(cost, 1.0):.2f} and {gain(0.0):.2f} times into "
+        finding=f"Size is not in the formula; α, c and v are. But every step also has a fixed "
+        f"price, and it weighs more where models are small. As large as the target’s own work, it "
+        f"turns c {cost:.2f} into {_with_overhead(cost, 1.0):.2f} and {gain(0.0):.2f} times into "
         f"{gain(1.0):.2f} (α {alpha:.2f}); “marginal” is read as less than {_MARGINAL:g} times. "
         "The embedded target is such a model: a run says what it gains.",
         flip=f"The gain falls below {_MARGINAL:g} times when the fixed price is {turn:.2f} of "
@@ -211,12 +211,12 @@ def _own_benchmark() -> Claim:
         verdict=judged(abs(each - 1) < 0.01 for each in (short, cold, speeds[0] / speeds[1])),
         finding=f"A pair that gains nothing is reported {short:.2f} times as fast if its sampled "
         f"text ends after 30 tokens instead of {_GUIDE_TOKENS}, and {cold:.2f} times if the first "
-        f"call, the baseline, warms up for as long as 25 steps take. And it holds a greedy "
-        f"baseline against a sampled text, though acceptance moves with temperature: Leviathan’s "
+        f"call, the baseline, warms up for as long as 25 steps take. And it compares a greedy "
+        f"baseline with a sampled text, though acceptance moves with temperature: Leviathan’s "
         f"{greedy.draft} gains {speeds[0]:.2f} times greedy and {speeds[1]:.2f} sampled. Its "
         "γ 10 is 10 at most: by default the library stops drafting where the draft is unsure.",
-        flip=f"“2.00x faster” without any gain: the text ends after {turn:.0f} tokens. It is right "
-        "only if both write 50 tokens at one temperature, both warm.",
+        flip=f"It prints “2.00x faster” without any gain if the text ends after {turn:.0f} tokens. "
+        "It is right only if both write 50 tokens at one temperature, both warm.",
         figures=(
             Figure(label="ended after 30", value=short, unit="×"),
             Figure(label="25 steps of warm-up", value=cold, unit="×"),

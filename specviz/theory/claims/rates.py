@@ -50,10 +50,10 @@ def _counted_acceptance() -> Claim:
         source=GUIDE,
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
         verdict=judged([abs(alpha - share) < 0.01]),
-        finding=f"{share:.1f} is accepted over drafted. Candidates behind a rejection were never "
-        f"tested, so three accepted of five mean α = {alpha:.4f}. Put into the usual formula, "
-        f"{share:.1f} gives {expected_tokens(share, gamma):.3f} tokens a round, not the "
-        f"{1 + accepted:.0f} (the extra one included) that the example began with.",
+        finding=f"{share:.1f} is the accepted share of all drafted. Candidates after a rejected "
+        f"one were never tested, so three accepted of five mean α = {alpha:.4f}. Put into the "
+        f"usual formula, {share:.1f} gives {expected_tokens(share, gamma):.3f} tokens a round, not "
+        f"the {1 + accepted:.0f} (the extra one included) that the example began with.",
         flip=f"The two agree only at γ 1, where every candidate is tested. Already at γ 2 the "
         f"same share of {share:.1f} means α = {two:.3f}.",
         figures=(
@@ -163,7 +163,7 @@ def _six_tokens() -> Claim:
         f"the most a round can give, not what it usually gives: at α 0.80 it happens in "
         f"{100 * 0.8**5:.0f} % of rounds, and a round gives {expected_tokens(0.8, 5):.2f} on "
         "average.",
-        flip=f"Half of all rounds reach it from α = {half:.3f}.",
+        flip=f"At α = {half:.3f} half of all rounds reach it.",
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),

@@ -147,11 +147,12 @@ def _same_tokenizer() -> Claim:
         f"over the target’s token ids: a draft that cannot write one of the five tokens, and all "
         f"{len(shuffled)} ways to mix up its ids, leave an error of at most {max(biases):.0e}, but "
         f"acceptance then ranges from {min(overlaps):.2f} to {max(overlaps):.2f}. Here a pair is "
-        "refused unless its tokens agree one by one (padding apart), since every odds on the "
-        "pages compares the two models on the same token. Schemes for different vocabularies "
+        "refused unless its tokens agree one by one (padding apart), since all odds on the "
+        "pages compare the two models on the same token. Schemes for different vocabularies "
         "exist (Timor et al. 2025); they are not computed here.",
-        flip=f"Without the fifth token the draft still has {np.minimum(cut, _TARGET).sum():.2f} of "
-        "0.70 to be accepted. How a draft with other tokens would do cannot be computed here.",
+        flip=f"A draft that cannot write the fifth token is accepted with chance "
+        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. How a draft with other "
+        "tokens would do cannot be computed here.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="lowest acceptance", value=min(overlaps)),
@@ -221,10 +222,10 @@ def _rejections_and_time() -> Claim:
         quote="It derives precise formulas for the expected number of rejections, which directly "
         "relates to inference time.",
         verdict=judged([1 / expected_tokens(alpha, 200) < 1.001 * rejections, rounds < 0.11]),
-        finding=f"In the paper’s setting: drafts cost nothing and reach to the end of the text. "
-        f"With γ 5 and α {alpha:.2f} a token costs {rejections:.3f} rejections but "
-        f"{rounds:.3f} passes of the target, for most rounds end at γ, not at a rejection. With "
-        "drafts that cost time, long γ is no way out.",
+        finding=f"True in the paper’s setting, where drafts cost nothing and reach to the end "
+        f"of the text. With γ 5 and α {alpha:.2f} a token costs {rejections:.3f} rejections but "
+        f"{rounds:.3f} passes of the target, for most rounds end at γ, not at a rejection. Where "
+        "drafting takes time, a long γ does not help.",
         flip=f"At α {alpha:.2f} passes come within 5 % of rejections only from γ = {turn} on.",
         figures=(
             Figure(label="rejections a token", value=rejections, form=".3f"),
@@ -278,13 +279,14 @@ def _batch_scaling() -> Claim:
         "indefinitely.",
         verdict=judged([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
-        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain with as many "
-        f"can do better than {floor:.3f}: only the token after a rejection gets several tries.",
+        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain that has as "
+        f"many with one draft gets below {floor:.3f}: only the token after a rejection gets "
+        "several tries.",
         flip=f"Half of the possible gain comes with {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
             Figure(label="4 drafts", value=four, form=".3f"),
-            Figure(label="without end", value=limit, form=".3f"),
+            Figure(label="without limit", value=limit, form=".3f"),
         ),
         chart=_drafts_chart("Rejections over the number of drafts", half),
         latex=r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
@@ -307,7 +309,8 @@ def _batch_accuracy() -> Claim:
         finding=f"Batch speculation is unbiased at every size (Theorem 3 of the same paper). The "
         f"law of three tokens, worked out on the chain for {', '.join(map(str, _BATCHES))} "
         f"drafts, differs from the target’s by at most {max(biases):.0e}. A different rule can be "
-        f"biased: held to the first leftover for every draft, it would be off by {careless:.3f}.",
+        f"biased: one that held every draft against the first leftover would be off by "
+        f"{careless:.3f}.",
         flip="None: no number of drafts makes it biased. More drafts only gain less and less.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),

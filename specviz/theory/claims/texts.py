@@ -48,7 +48,7 @@ def _high_temperature() -> Claim:
         verdict=judged([*falls, _overlap(2.0) < _overlap(1.0)]),
         finding=f"True from T = 0 to 1 in all {sum(falls)} of Leviathan’s T5 rows "
         f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}). It is no "
-        f"law: as T grows without end both models become uniform and α tends to 1. On a "
+        f"law: as T grows without limit, both models become uniform and α tends to 1. On a "
         f"five-token example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
         f"{_overlap(1.0):.3f} at 1 and {_overlap(2.0):.3f} at 2.",
         flip=f"In that example α is lowest at T = {lowest:.2f} and back at its value of T 0.2 at "
@@ -136,13 +136,13 @@ def _balance() -> Claim:
         f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f} times by the "
         f"formula, {best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}, "
         f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}. The "
-        f"best is neither the fastest nor the surest. Measured, {quickest.draft} was ahead "
+        f"best has neither the least c nor the highest α. Measured, {quickest.draft} was ahead "
         f"({quickest.measured} against {best.measured}).",
-        flip=f"The surest draft would match the best if its step cost c = {turn:.3f} or less.",
+        flip=f"The draft with the highest α would match the best if its c were {turn:.3f} or less.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
-        chart=speed_chart("The surest draft at the flip", alpha=surest.alpha, c=turn),
+        chart=speed_chart("The highest α at the flip", alpha=surest.alpha, c=turn),
     )
 
 

@@ -28,6 +28,7 @@ from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.body_words import body_title
 from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
+from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.trace import RunConfig
@@ -144,13 +145,17 @@ def lane_text(lane: Lane) -> str:
     bodies = {"target_body": spec.target_body, "draft_body": spec.draft_body}
     parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
     parts += [
-        f"{each.name}={getattr(config, each.name)}"
+        f"{each.name}={_written(getattr(config, each.name))}"
         for each in fields(config)
         if each.name not in SHARED and getattr(config, each.name) != each.default
     ]
     if name := _nameable(lane.name):
         parts.append(f"name={escaped(name)}")
     return ",".join(parts) or f"gamma={config.gamma}"
+
+
+def _written(value: Any) -> object:
+    return forks_text(value) if isinstance(value, tuple) else value
 
 
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
@@ -220,6 +225,8 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
             "Name", key=_widget_key(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
             placeholder="optional",
         )  # fmt: skip
+    same = all(getattr(config, key) == value for key, value in changed.items())
+    changed["forks"] = config.forks if same else ()  # in another run it has nothing to overrule
     return Lane(spec=chosen, config=replace(config, **changed), name=_nameable(name))
 
 
@@ -286,7 +293,7 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         key=_widget_key(card, "epsilon", config.epsilon),
     )  # fmt: skip
     residual = st.selectbox(
-        "Recovered from", ["leftover", "target", "draft"], disabled=busy,
+        "Recovered token drawn from", ["leftover", "target", "draft"], disabled=busy,
         key=_widget_key(card, "residual", config.residual),
     )  # fmt: skip
     return chosen | {"epsilon": _typed(epsilon), "residual": residual}

@@ -184,7 +184,7 @@ def _show_table(found: Findings, name: str) -> None:
 
 def _show_charts(found: Findings, name: str) -> None:
     """In rows of two, so that the charts of a row begin at one height."""
-    st.markdown("#### Where it comes from")
+    st.markdown("#### Where the difference comes from")
     notes = {
         "gamma": "Points: the measured speedup with its interval, which may end beyond the chart. "
         "Dotted: what the lane's step costs and acceptance would give at other γ.",

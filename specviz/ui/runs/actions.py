@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -11,9 +10,8 @@ import streamlit as st
 from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.errors import SpecvizError
 from specviz.player.replay import replay_html
-from specviz.record.bodies import NO_BODY
-from specviz.record.pairs import PairSpec
-from specviz.record.trace import ModelInfo, PairInfo, Trace
+from specviz.record.pairs import spec_of
+from specviz.record.trace import Trace
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.lanes import TAKEN, lane_text
@@ -51,19 +49,7 @@ def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> No
 
 def lane_of(trace: Trace) -> str:
     """The run's pair and settings as one lane of Compare."""
-    return lane_text(Lane(spec=_spec(trace.pair), config=trace.config))
-
-
-def _spec(pair: PairInfo) -> PairSpec:
-    draft = pair.draft
-    spec = PairSpec(target_body=_body(pair.target), draft_body=_body(draft) if draft else NO_BODY)
-    if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
-        return replace(spec, name=pair.name)
-    return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
-
-
-def _body(model: ModelInfo) -> str:
-    return model.body.name if model.body else NO_BODY
+    return lane_text(Lane(spec=spec_of(trace.pair), config=trace.config))
 
 
 def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:

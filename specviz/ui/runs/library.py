@@ -7,6 +7,7 @@ import streamlit as st
 from specviz.store import Library, Query
 from specviz.ui.runs.actions import show_actions, show_annotations, show_failed_action, show_undo
 from specviz.ui.runs.importing import show_import, show_imported
+from specviz.ui.runs.older_runs import complete_older_runs
 from specviz.ui.runs.table import ask, page_of, show_paging, show_table
 from specviz.ui.session.run_saving import the_library
 
@@ -26,6 +27,7 @@ def show_library() -> None:
     if library.count() == 0:
         _show_empty(library)
         return
+    complete_older_runs(library)
     query = ask(library.facets())
     _show_runs(library, query)
 

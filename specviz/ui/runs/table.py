@@ -20,8 +20,8 @@ COMPARISON = "comparison"  # in the link: the key of a comparison
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 12
-# Ids in the catalogue, and widths. The library keeps expected acceptance, not the observed one.
-FIGURES = {"alpha_expected": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
+# Ids in the catalogue, and widths.
+FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
 _SPEEDUP = "speedup_observed"  # a text, with its interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
@@ -29,7 +29,7 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Fastest (tokens/s)": ("tokens_per_second", True),
     "Greatest speedup": ("speedup", True),
     "Least speedup": ("speedup", False),
-    "Highest α": ("alpha", True),
+    "Highest α observed": ("alpha_observed", True),
     "Highest τ": ("tau", True),
     "Longest": ("tokens", True),
     "γ": ("gamma", False),
@@ -41,10 +41,10 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
 _FILTERS = {
     "pairs": "Pair",
     "kinds": "Kind of prompt",
-    "tags": "With all these tags",
+    "tags": "Tags, all of them",
     "rules": "Rule",
     "drafters": "Drafter",
-    "finishes": "Ended by",
+    "finishes": "How it ended",
     "gammas": "γ",
     "temperatures": "Temperature",
 }
@@ -174,10 +174,13 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """The run's name; where that would repeat the prompt beside it, its settings."""
-    if row.name and row.name != head_of(row):
-        return row.name
-    summary = row.summary
+    """The run's name; where that would repeat the prompt beside it, its settings. And its fork."""
+    called = row.name if row.name != head_of(row) else ""
+    fork = row.summary.fork
+    return f"{called or _settings(row.summary)}{f', forked at {fork}' if fork else ''}"
+
+
+def _settings(summary: RunSummary) -> str:
     told = [f"γ {summary.gamma}", f"T {summary.temperature:g}"]
     told += [summary.drafter.replace("-", " ")] if summary.drafter != "model" else []
     told += [summary.rule] if summary.rule != "lossless" else []
@@ -195,7 +198,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Prompt": head_of(row),
         "γ": summary.gamma,
         "T": summary.temperature,
-        _figure_head("alpha_expected"): summary.alpha,
+        _figure_head("alpha_observed"): summary.alpha_observed,
         _figure_head("tau"): summary.tau,
         _figure_head("tokens_per_second"): summary.tokens_per_second,
         _figure_head(_SPEEDUP): _speedup(summary),
@@ -239,8 +242,8 @@ def _columns() -> dict[str, Any]:
             if name != _SPEEDUP
         },
         _figure_head(_SPEEDUP): column.TextColumn(
-            help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval; alone "
-            "where that is wide. A question mark: kept before there were intervals.",
+            help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval. A wide "
+            "interval stands alone. A question mark: the run was kept before intervals were.",
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),

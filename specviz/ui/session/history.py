@@ -43,6 +43,7 @@ class ShownRun:
     so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
     own_speedup: float | None = None  # of the same pair without bodies, where the run has some
+    forked: Trace | None = None  # the run that it is a fork of, where that is at hand
 
 
 @dataclass(slots=True)
@@ -57,6 +58,10 @@ class History:
     sent_rounds: SentRounds = field(default_factory=SentRounds)
     # What the same pair does without bodies, by the run beside which it stands; None while unknown.
     own: dict[str, float | None] = field(default_factory=dict)
+    # The runs that were forked, by the fork's id; and where a replay of a run is to open.
+    forked: dict[str, Trace] = field(default_factory=dict)
+    moment: tuple[str, dict[str, str]] | None = None
+    heard: dict[str, int] = field(default_factory=dict)  # what the player asked for last, by number
     own_run: tuple[str, Run] | None = None  # that run under way, and the run beside which it stands
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
@@ -69,6 +74,8 @@ class History:
 
     def add(self, run: Run) -> None:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
+        known = {each.id for each in self.runs}
+        self.forked = {each: trace for each, trace in self.forked.items() if each in known}
         self.opened = None
 
     def begin(self, run: Run) -> None:
@@ -86,7 +93,24 @@ class History:
         self.own[run_id] = speedup
         self._files = {key: text for key, text in self._files.items() if key[0] != run_id}
 
-    def open(self, run_id: str, name: str, trace: Trace, own_speedup: float | None = None) -> None:
+    def fork(self, run: Run, other: Trace) -> None:
+        """Begin a run that is a fork of the other."""
+        self.forked[run.id] = other
+        self.begin(run)
+
+    def open_at(self, run_id: str, moment: dict[str, str]) -> None:
+        """From now on a replay of the run opens at this moment."""
+        self.moment = run_id, moment
+        self._files.pop((run_id, "replay.html"), None)
+
+    def open(
+        self,
+        run_id: str,
+        name: str,
+        trace: Trace,
+        own_speedup: float | None = None,
+        forked: Trace | None = None,
+    ) -> None:
         self.opened = ShownRun(
             id=run_id,
             trace=trace,
@@ -95,6 +119,7 @@ class History:
             growing=False,
             name=name,
             own_speedup=own_speedup,
+            forked=forked,
         )
 
     def shown(self) -> ShownRun:
@@ -123,7 +148,8 @@ class History:
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
-            self._files[key] = _FILES[name](shown)
+            moment = self.moment[1] if self.moment and self.moment[0] == shown.id else None
+            self._files[key] = _FILES[name](shown, moment)
         return self._files[key]
 
     def _shown(self, run: Run) -> ShownRun | None:
@@ -139,6 +165,7 @@ class History:
             growing=not final,
             so_far=not (final or run.timed),
             own_speedup=self.own.get(run.id),
+            forked=self.forked.get(run.id),
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
@@ -152,10 +179,16 @@ class History:
         return known[1]
 
 
-_FILES: dict[str, Callable[[ShownRun], str]] = {
-    "trace.json": lambda shown: trace_to_json(shown.trace),
-    "rounds.csv": lambda shown: rounds_frame(shown.trace).to_csv(index=False),
-    "replay.html": lambda shown: replay_html(shown.trace, shown.figures, shown.own_speedup),
+def _replay(shown: ShownRun, moment: dict[str, str] | None) -> str:
+    return replay_html(
+        shown.trace, shown.figures, shown.own_speedup, forked=shown.forked, moment=moment
+    )
+
+
+_FILES: dict[str, Callable[[ShownRun, dict[str, str] | None], str]] = {
+    "trace.json": lambda shown, _: trace_to_json(shown.trace),
+    "rounds.csv": lambda shown, _: rounds_frame(shown.trace).to_csv(index=False),
+    "replay.html": _replay,
 }
 
 

@@ -7,7 +7,9 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.measure.own_speedup import kept_own_speedup
 from specviz.record.trace import Trace
+from specviz.store import Library
 from specviz.ui.session.history import History
+from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
@@ -29,10 +31,20 @@ def open_linked(history: History) -> SpecvizError | None:
         library = the_library()
         trace = library.open(wanted)
         own = kept_own_speedup(library, trace) if trace.pair.has_bodies else None
-        history.open(wanted, library.row(wanted).name, trace, own)
+        history.open(wanted, library.row(wanted).name, trace, own, _forked(library, trace))
     except SpecvizError as error:
         return error
     return None
+
+
+def _forked(library: Library, trace: Trace) -> Trace | None:
+    """The run that this one is a fork of, where it is still kept."""
+    of = trace.config.forks[-1].of if trace.config.forks else None
+    try:
+        other = library.open(of) if of else None
+    except SpecvizError:
+        return None
+    return other if other and other.prompt == trace.prompt else None
 
 
 def show_library_run(history: History) -> None:
@@ -42,6 +54,7 @@ def show_library_run(history: History) -> None:
         if st.query_params.get(RUN_LINK) is not None:
             st.session_state[_SEEN] = None
             del st.query_params[RUN_LINK]
+            forget_linked_moment()
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
         st.caption("This run is from the library. Press Run to start another.")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import streamlit as st
+
 from specviz.player.payload import (
     ChartPoint,
     RunChoice,
@@ -22,11 +24,14 @@ from specviz.record.body_words import UNTIL_GROWN, grown_words, spec_words
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
+from specviz.ui.session.moments import linked_moment
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.own_run import is_making_own, see_to_own_run
+from specviz.ui.watch.player_wishes import can_be_forked, heed_wishes
+from specviz.ui.watch.sharing import link_of
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.player import player_wish, show_player
@@ -47,6 +52,8 @@ def show_run_player(
         see_to_own_run(worker, the_library(), this_tab().id, history)
 
     def draw(status: PairStatus) -> None:
+        if heed_wishes(worker, history, this_tab().id, _KEY):
+            st.rerun()
         see_to_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
@@ -66,8 +73,10 @@ def _busy_with(status: PairStatus, history: History) -> str:
     run = history.current
     if history.own_run is not None:
         return "the pair as it is"
-    if run is not None and (not run.finished or history.awaits_outlook(run)):
+    if run is not None and not run.finished:
         return "the run"
+    if run is not None and history.awaits_outlook(run):
+        return "the forecast"
     measuring = run is None and status.progress is not None
     return "the pair" if status.preparing or measuring else ""
 
@@ -94,6 +103,9 @@ def _player_data(
         so_far=shown.so_far,
         tour=tour if run is None else "never",
         own_speedup=shown.own_speedup,
+        forked=shown.forked,
+        link=link_of(shown, run),
+        moment=linked_moment(),
     )
 
 
@@ -110,6 +122,7 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
         decoded=over or run.decoded,
         waiting=not is_shown and not over,
+        forkable=is_shown and can_be_forked(shown, run),
     )
 
 
@@ -130,7 +143,7 @@ def _word(run: Run, state: RunState) -> str:
 
 def _meanwhile(shown: ShownRun, over: bool) -> str:
     """Which run is shown while, or because, the newest one has no round."""
-    there = "the recorded run" if shown.id == RECORDED else "the run before"
+    there = "the recorded run" if shown.id == RECORDED else "the previous run"
     if not over:
         return f"Until it starts, {there} is shown below."
     return f"The run ended before its first round. Below is {there}."
@@ -173,6 +186,7 @@ def _status_of_library_run(shown: ShownRun) -> RunStatus:
         label=f"kept · {_pair_and_device(trace)}",
         detail=f"{shown.name} · {when}" if shown.name else when,
         sentence=_stopped_sentence(len(trace.rounds)) if trace.finish == "stopped" else None,
+        forkable=can_be_forked(shown, None),
     )
 
 
@@ -182,7 +196,7 @@ def _stopped_sentence(rounds: int) -> str:
 
 def _detail(run: Run, state: RunState, history: History) -> str:
     if is_making_own(history, run):
-        return "now the same on the pair without a body"
+        return "now the same run without a body"
     if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
     return run.detail if run.decoded or not run.rounds else ""

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
+from specviz.player.payload import RunLink
 from specviz.record.bodies import NO_BODY
-from specviz.ui.session.history import History
+from specviz.record.pairs import spec_of
+from specviz.record.trace import Trace
+from specviz.ui.session.history import RECORDED, History, ShownRun
+from specviz.ui.session.moments import MOMENT
+from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import TAB_LINK
-from specviz.ui.widgets.pair_boxes import TARGET_BODY, bodies_are_chosen
+from specviz.ui.widgets.pair_boxes import (
+    BODY_BOXES,
+    PAIR_BOXES,
+    TARGET_BODY,
+    bodies_are_chosen,
+    shown_pair,
+)
+from specviz.ui.widgets.run_controls import linked_settings, out_of_reach
+from specviz.worker.parent.client import Run
 
-_LEFT_OUT = {
-    "prompt",
-    "tour",
-    "more",
-    "pair_panel",
-    "run",
-    TAB_LINK,
-}  # in the address, but not settings of a run
+# In the address, but not settings of a run.
+_LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK, *MOMENT}
+_ON_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 def show_downloads(history: History) -> None:
@@ -48,6 +56,34 @@ def show_share(prompt: str) -> None:
         st.caption("This link opens the page with the same settings. It loads no model by itself.")
         with_prompt = st.toggle("Include the prompt", key="share_prompt")
         st.code(_link(prompt if with_prompt else None), language=None, wrap_lines=True)
+
+
+def link_of(shown: ShownRun, run: Run | None) -> RunLink | None:
+    """What a link to the shown run is made of; the recorded one needs none."""
+    if shown.id == RECORDED:
+        return None
+    kept = shown.name is not None or run is None or run.id != shown.id or run.finished
+    return RunLink(
+        kept=kept and the_run_saver().failure is None,
+        settings=_settings_of(shown.trace),
+        local=st.get_option("server.address") in _ON_THIS_MACHINE,
+    )
+
+
+def _settings_of(trace: Trace) -> str | None:
+    """The query that sets the controls to what the run had; None where they cannot show it."""
+    pair = shown_pair()
+    if out_of_reach(trace.config) or pair is None or pair.models != spec_of(trace.pair).models:
+        return None
+    bodies = (trace.pair.target, trace.pair.draft)
+    named = [model.body.name if model and model.body else NO_BODY for model in bodies]
+    values = {
+        **{name: each for name, each in st.query_params.items() if name in PAIR_BOXES},
+        **dict(zip(BODY_BOXES, named, strict=True)),
+        **linked_settings(trace.config),
+        "prompt": trace.prompt.text,
+    }
+    return urlencode(values, quote_via=quote)
 
 
 def _link(prompt: str | None) -> str:

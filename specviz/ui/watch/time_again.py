@@ -20,7 +20,8 @@ def offer_time_again(history: History) -> None:
         return
     st.button(
         "Time again", key=TIME_AGAIN,
-        help="Makes the same run and times it anew. Close what else keeps this machine busy.",
+        help="Makes the same run once more and times it anew. First close other programs that "
+             "keep this machine busy.",
     )  # fmt: skip
 
 

@@ -26,12 +26,14 @@ class Colours:
 
 
 COLOURS = Colours()
+TEXT_SIZE = 13  # pixels, of the smallest text in a chart
 SERIES = ("#2f7fc2", "#d1932f", "#a163c7", "#1a9c76", "#d9622b", "#8a93a0")
 
 
 def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
     """An empty chart with the shared layout."""
-    axis = {"zeroline": False}
+    small = {"size": TEXT_SIZE}
+    axis = {"zeroline": False, "tickfont": small}
     return go.Figure(
         layout={
             "height": height,
@@ -40,9 +42,21 @@ def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
             "plot_bgcolor": "rgba(0,0,0,0)",
             "dragmode": False,
             "hovermode": "closest",
-            "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
-            "xaxis": {"title": {"text": x_title, "standoff": 8}, **axis},
-            "yaxis": {"title": {"text": y_title, "standoff": 14}, "automargin": True, **axis},
+            "font": small,
+            "hoverlabel": {"font": small},
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "y": 1.0,
+                "yanchor": "bottom",
+                "font": small,
+            },
+            "xaxis": {"title": {"text": x_title, "standoff": 8, "font": small}, **axis},
+            "yaxis": {
+                "title": {"text": y_title, "standoff": 14, "font": small},
+                "automargin": True,
+                **axis,
+            },
         }
     )
 

@@ -26,6 +26,16 @@ _EMBEDDED, _HUB, _LOCAL = _SOURCES = (
 )  # words that also stand in the link
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
+PAIR_BOXES = (  # in the link, besides the bodies
+    "pair",
+    "known_pair",
+    "target_id",
+    "draft_id",
+    "target_folder",
+    "draft_folder",
+    "device",
+    "dtype",
+)
 TARGET_BODY, DRAFT_BODY = BODY_BOXES = ("target_body", "draft_body")
 _CHOSEN = "bodies chosen"
 

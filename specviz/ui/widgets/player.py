@@ -1,7 +1,6 @@
 """The player as a Streamlit component, made of the files under ``assets/player``.
 
-``show_player`` sends data to the browser; ``player_wish`` is what the browser asks for when rounds
-are missing.
+``show_player`` sends data to the browser; ``player_said`` is what the browser has asked for.
 """
 
 from __future__ import annotations
@@ -20,13 +19,22 @@ _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=Fals
 
 def show_player(data: dict[str, Any], *, key: str) -> None:
     """Show the player; ``data`` is as ``assets/player/payload.d.ts`` declares."""
-    _mount(key=key, data=data, on_wish_change=_nothing_to_do)
+    _mount(
+        key=key, data=data, on_wish_change=_nothing_to_do, on_fork_change=_nothing_to_do,
+        on_moment_change=_nothing_to_do,
+    )  # fmt: skip
+
+
+def player_said(key: str, name: str) -> object:
+    """What the browser last said under a name."""
+    said = st.session_state.get(key) or {}
+    return said.get(name)
 
 
 def player_wish(key: str) -> Wish:
-    """What the browser last asked for."""
-    said = st.session_state.get(key) or {}
-    return Wish(**(said.get("wish") or {}))
+    """From which round on it wants them again."""
+    said: Any = player_said(key, "wish")
+    return Wish(**(said or {}))
 
 
 def _nothing_to_do() -> None:

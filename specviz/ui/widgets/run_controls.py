@@ -6,21 +6,24 @@ that is switched off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
+from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import RunChoice
 from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
+from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
+FORKS = "forks"  # in the link
 _PROMPT = PromptBoxes(linked=True)
 
 
@@ -50,7 +53,7 @@ def choose_run(*, has_chat: bool) -> Choices:
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
-    config = RunConfig(gamma=gamma, temperature=round(temperature, 2), **more)
+    config = _forked(RunConfig(gamma=gamma, temperature=round(temperature, 2), **more))
     if not st.session_state["live"]:
         restart_is_settled()
     return Choices(prompt=prompt, config=config)
@@ -58,6 +61,27 @@ def choose_run(*, has_chat: bool) -> Choices:
 
 def _ask_restart() -> None:
     st.session_state[_RESTART] = True
+    st.query_params.pop(FORKS, None)  # with other settings it is another run
+
+
+def _forked(config: RunConfig) -> RunConfig:
+    """With the forks that the link names."""
+    said = st.query_params.get(FORKS)
+    if not said:
+        return config
+    try:
+        forked = replace(config, forks=parse_forks(said))
+    except ConfigError as error:
+        st.warning(f"The link's fork is left out. {as_text(str(error))}")
+        return config
+    with st.container(horizontal=True, vertical_alignment="center", key="linked_fork"):
+        st.caption(f"The next run is forked at {forked.forks[-1].words}.", width="content")
+        st.button("Leave the fork out", key="leave_fork", type="tertiary", on_click=_leave_fork)
+    return forked
+
+
+def _leave_fork() -> None:
+    st.query_params.pop(FORKS, None)
 
 
 def restart_is_asked() -> bool:
@@ -108,6 +132,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "ignore_eos": st.toggle(
             "Go on after the text has ended", key="ignore_eos", bind=_LINKED,
             on_change=_ask_restart,
+            help="Decodes up to the full length, whatever the models write.",
         ),
     }  # fmt: skip
     if has_chat:
@@ -141,7 +166,7 @@ def _choose_rule() -> dict[str, Any]:
         help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
     )  # fmt: skip
     residual = st.selectbox(
-        "Recovered from", ["leftover", "target", "draft"], key="residual", bind=_LINKED,
+        "Recovered token drawn from", ["leftover", "target", "draft"], key="residual", bind=_LINKED,
         on_change=_ask_restart,
     )  # fmt: skip
     return {"rule": rule, "epsilon": round(epsilon, 2), "residual": residual}
@@ -153,6 +178,10 @@ def take_over(prompt: str, config: RunConfig) -> None:
     _PROMPT.put(prompt)
     for name, value in _values_of(config).items():
         st.session_state[name] = value
+    if config.forks:
+        st.query_params[FORKS] = forks_text(config.forks)
+    else:
+        _leave_fork()
 
 
 def out_of_reach(config: RunConfig) -> tuple[str, ...]:
@@ -170,6 +199,16 @@ def _values_of(config: RunConfig) -> dict[str, Any]:
     names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
     names += ["chat"] if config.lossless else ["chat", "epsilon", "residual"]
     return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
+
+
+def linked_settings(config: RunConfig) -> dict[str, str]:
+    """The settings of a run as the link says them."""
+    values = {name: _linked(value) for name, value in _values_of(config).items()}
+    return values | ({FORKS: forks_text(config.forks)} if config.forks else {})
+
+
+def _linked(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def refuse_empty(prompt: str) -> None:

@@ -2,7 +2,7 @@
 
 It works like Ctrl-C: a simulated SIGINT, whose handler raises in the main thread, but only inside
 ``until`` and only once its reason holds. A real Ctrl-C in the terminal is meant for the parent and
-does nothing here.
+does nothing here. Where Python swallows the exception, as in a finalizer, it is raised again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
+
+_AGAIN = 0.25  # seconds; by then the work has been left, or its exception was swallowed
 
 
 class Interrupted(BaseException):
@@ -41,8 +44,19 @@ class Interrupts:
 
     def poke(self) -> None:
         _thread.interrupt_main()
+        if self._is_wanted():
+            again = Timer(_AGAIN, self._poke_again)
+            again.daemon = True
+            again.start()
+
+    def _poke_again(self) -> None:
+        if self._is_wanted():
+            self.poke()
+
+    def _is_wanted(self) -> bool:
+        reason = self._reason
+        return reason is not None and reason()
 
     def _on_signal(self, _signal: int, _frame: object) -> None:
-        if self._reason is not None and self._reason():
-            self._reason = None
+        if self._is_wanted():
             raise Interrupted

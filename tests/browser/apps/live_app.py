@@ -41,7 +41,8 @@ def _data(count: int) -> JsonObject:
     growing = count < len(trace.rounds)
     if growing:
         trace = replace(trace, rounds=trace.rounds[:count], baseline=None)
-    status = RunStatus(id="fed", state="running" if growing else "done", label="live")
+    state = "running" if growing else "done"
+    status = RunStatus(id="fed", state=state, label="live", decoded=not growing)
     sent: SentRounds = st.session_state.setdefault("sent rounds", SentRounds())
     start = sent.next_start("fed", len(trace.rounds), player_wish(_KEY))
     return payload(trace, status, start=start, growing=growing)

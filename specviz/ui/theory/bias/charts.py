@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from specviz.theory import blocks, multidraft
 from specviz.theory.tradeoff import Areas, Chances
-from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure, see_through
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 
 Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
 
@@ -154,7 +154,7 @@ def _notes(
             "xanchor": anchor,
             "yshift": shift,
             "showarrow": False,
-            "font": {"color": shade, "size": 12},
+            "font": {"color": shade, "size": TEXT_SIZE},
         }
         for across, up, text, shade, anchor, shift in notes
         if not any(_within(ring, each, across * distance, up * distance) for each in marks)

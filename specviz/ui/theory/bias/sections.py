@@ -20,12 +20,15 @@ _LEAST_DISTANCE = 1e-3  # of the models, for a token to be drawn
 
 
 def state_in_words(simulation: Simulation, paused: bool) -> str:
-    counted = f"{simulation.trials:,} positions a rule, widest interval ±{simulation.widest:.4f}"
+    counted = (
+        f"{simulation.trials:,} positions simulated for each rule; the widest interval is "
+        f"±{simulation.widest:.4f}"
+    )
     if simulation.trials == 0:
-        return "Simulation paused before it began."
+        return "The simulation was paused before it began."
     if simulation.done:
         return f"{counted}: narrow enough, so it stopped."
-    return f"{counted}{', paused' if paused else ', goes on until ±' + str(NARROW)}."
+    return f"{counted}. {'Paused' if paused else f'It goes on until ±{NARROW}'}."
 
 
 def plane_in_words(settings: Settings) -> str:
@@ -35,13 +38,16 @@ def plane_in_words(settings: Settings) -> str:
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
     told = (
-        f"The distance of the models is {distance:.3f}. With ε {settings.epsilon:g} the chance "
-        f"of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still "
+        f"The distance between the models is {distance:.3f}. With ε {settings.epsilon:g} the "
+        f"chance of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still "
         f"{distance:.3f}."
     )
     if reject < 1e-9:
         return told
-    return f"{told} Recovering from the target itself would add {uno - bias:.3f} to the bias."
+    return (
+        f"{told} Drawing the recovered token from the target itself would add {uno - bias:.3f} to "
+        "the bias."
+    )
 
 
 def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
@@ -145,7 +151,7 @@ def show_bias_laws() -> None:
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
         {**models, **rule, **distance, "x": "a token"},
         r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
-        r"on the front that is the ordinary leftover $\max(0, q - p)$ (derived here).",
+        r"under theorem 5 that is the ordinary leftover $\max(0, q - p)$ (derived here).",
     )
     show_law(
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "

@@ -76,8 +76,7 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
         f"{told} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
         f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook’s formula, with v = 1, "
         f"says {times(ideal)}; with this run’s v and τ it is {RATIO.bare(accounted)}. By the "
-        "formula, were v the same at every γ, "
-        f"{advice}."
+        f"formula, if v were the same at every γ, {advice}."
     )
 
 
@@ -95,7 +94,7 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
     )
     if not config.draft_method.fills_rounds:
         return (
-            f"{told} Prompt lookup drafts as many as it finds, so the formula for one γ does "
+            f"{told} Prompt lookup drafts as many as it finds, so a formula with a fixed γ does "
             "not apply."
         )
     return (

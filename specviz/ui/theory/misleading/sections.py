@@ -72,9 +72,11 @@ _SAME = 5e-4  # overlaps closer than this look equal when printed
 def show_clustering() -> None:
     with st.container(horizontal=True, key="misleading_controls"):
         text = StickyText(
-            easy=slider("α where easy", 0.0, 1.0, 0.95, step=0.01, key="misleading_easy"),
-            hard=slider("α where hard", 0.0, 1.0, 0.45, step=0.01, key="misleading_hard"),
-            easy_share=slider("Share of easy", 0.0, 1.0, 0.6, step=0.01, key="misleading_share"),
+            easy=slider("α of easy tokens", 0.0, 1.0, 0.95, step=0.01, key="misleading_easy"),
+            hard=slider("α of hard tokens", 0.0, 1.0, 0.45, step=0.01, key="misleading_hard"),
+            easy_share=slider(
+                "Share of easy tokens", 0.0, 1.0, 0.6, step=0.01, key="misleading_share"
+            ),
             stickiness=slider(
                 "Stickiness", 0.0, 1.0, 0.8, step=0.01, key="misleading_stickiness",
                 hint="Correlation of neighbouring tokens. At 0 easy and hard tokens are mixed at "
@@ -87,20 +89,21 @@ def show_clustering() -> None:
     st.markdown(
         f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma} the formula "
         f"promises **{TOKENS.bare(formula)}** tokens a round; with stickiness "
-        f"{text.stickiness:.2f} it is really **{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
+        f"{text.stickiness:.2f} a round really gives **{TOKENS.bare(exact)}**, "
+        f"{fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
-        "Whether a token is easy or hard follows a Markov chain.",
+        "Whether a token is easy or hard depends on the token before it (a Markov chain).",
         "exact",
         key="misleading_clusters",
         alt="Tokens a round over stickiness, exact and by the formula with the mean acceptance.",
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"As γ grows both tend to {_number(endless)}: how many rejections there are depends on the "
-        "mean alone (Yin et al. 2024, theorem 1). If instead whole rounds were easy or hard, in "
-        f"the same shares, there would be {TOKENS.bare(whole)} tokens a round, "
+        f"As γ grows, both numbers {_limit(endless)}, because the number of rejections "
+        "depends on the mean alone (Yin et al. 2024, theorem 1). If instead every round were easy "
+        f"or hard as a whole, in the same shares, it would give {TOKENS.bare(whole)} tokens, "
         f"{compared(whole, formula)} (Jensen's inequality)."
     )
     show_law(
@@ -130,8 +133,8 @@ def show_tail() -> None:
     st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
     show_chart(
         mean_and_tail(laws, c, v, gamma),
-        f"From the exact chances of every number of rounds for {length} tokens. A round costs γ c "
-        "+ v.",
+        f"Worked out from the exact chance of every number of rounds that {length} tokens can "
+        "take. A round costs γ c + v.",
         "exact",
         key="misleading_tail",
         alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
@@ -154,7 +157,7 @@ def show_tail() -> None:
             r"\gamma": "candidates a round",
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
-        "Leviathan et al. 2023, section 3.1; from it the number of rounds by dynamic programming. "
+        "Leviathan et al. 2023, section 3.1; the number of rounds follows by dynamic programming. "
         "Chen et al. 2023 report the same: with a larger γ, times vary more.",
     )
 
@@ -262,7 +265,7 @@ def show_temperature() -> None:
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With just the draft at {own:.2f} it would be **{PROBABILITY.bare(greatest)}**."
+        f"With only the draft at {own:.2f} it would be **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
         else "No other temperature of the draft would give more."
     )
@@ -313,8 +316,8 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
         f"{as_text(names[shown.id])}. The bar is Wilson's interval. It would contain the true α "
-        "in 95 of 100 runs if candidates were independent and all had the same chance, which they "
-        "seldom do.",
+        "in 95 of 100 runs if candidates were independent and all had the same chance, which is "
+        "seldom so.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
@@ -341,17 +344,17 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 def _promises(shown: ShownRun, share: float, observed: float) -> str:
     """What the formula gives with both shares; it needs the same γ in all rounds."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
-    found = "" if tau is None else f" There were {TOKENS.bare(tau)} tokens a round."
+    found = "" if tau is None else f" The run had {TOKENS.bare(tau)} tokens a round."
     if not shown.trace.config.draft_method.fills_rounds:
         return (
-            f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so the formula for one γ "
-            f"does not apply.{found}"
+            f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so a formula with a "
+            f"fixed γ does not apply.{found}"
         )
     return (
-        f"With the first as α the formula promises {TOKENS.bare(expected_tokens(share, gamma))} "
-        f"tokens a round at γ {gamma}, with the second "
-        f"{TOKENS.bare(expected_tokens(observed, gamma))}.{found} Conversely, accepted / drafted "
-        f"of {PROBABILITY.bare(share)} means α = "
+        f"If the first is taken for α, the formula promises "
+        f"{TOKENS.bare(expected_tokens(share, gamma))} tokens a round at γ {gamma}; with the "
+        f"second, {TOKENS.bare(expected_tokens(observed, gamma))}.{found} Conversely, accepted / "
+        f"drafted of {PROBABILITY.bare(share)} means α = "
         f"{PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and α = "
         f"{PROBABILITY.bare(observed)} means accepted / drafted = "
         f"{PROBABILITY.bare(drafted_share(observed, gamma))}."
@@ -380,5 +383,5 @@ def _estimates(shown: ShownRun, share: float, observed: float) -> list[AlphaEsti
     return found
 
 
-def _number(value: float) -> str:
-    return "infinity" if math.isinf(value) else TOKENS.bare(value)
+def _limit(value: float) -> str:
+    return "grow without limit" if math.isinf(value) else f"approach {TOKENS.bare(value)}"

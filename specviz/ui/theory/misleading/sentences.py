@@ -10,7 +10,7 @@ from specviz.theory.runtime import RoundsLaw
 from specviz.theory.speed import expected_tokens
 
 _SURE = 1 - 1e-9  # the chance of a number of rounds that counts as certain
-_TAIL = "that slow text"
+_TAIL = "the slowest in a hundred"
 
 
 def fewer(exact: float, formula: float) -> str:
@@ -68,7 +68,7 @@ def batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
     return (
         f"On the {place.gpu.name}, with {place.batch} sequences of {place.context:,} tokens, v is "
         f"{STEPS.bare(place.verify_cost(gamma))} and c is {COST.bare(place.draft_cost)}. "
-        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch, but the speedup at "
-        f"γ {gamma} is "
+        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch size, but the "
+        f"speedup at γ {gamma} is "
         f"**{RATIO.bare(place.speedup(alpha, gamma))}**; {advice}."
     )

@@ -82,16 +82,16 @@ class Setting:
 def choose_setting() -> Setting:
     with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
         seed = whole_slider(
-            "Chain, by seed", 0, 100, 10, key="rejections_seed",
-            hint="Draft and target are random Markov chains over 7 tokens, other ones at every "
-                "step.",
+            "Seed of the chains", 0, 100, 10, key="rejections_seed",
+            hint="Draft and target are random Markov chains over 7 tokens, drawn anew for every "
+                "place in the text. The seed decides which.",
         )  # fmt: skip
         horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
         stickiness = slider(
             "Stickiness", 0.0, 1.0, 0.0, step=0.05, key="rejections_stickiness",
             hint="Easy text tends to stay easy, and hard text hard, so acceptance clusters.",
         )  # fmt: skip
-        paused = st.toggle("Pause", key="rejections_pause", bind="query-params")
+        paused = st.toggle("Pause the simulation", key="rejections_pause", bind="query-params")
     return Setting(seed=seed, horizon=horizon, stickiness=stickiness, paused=paused)
 
 
@@ -151,7 +151,7 @@ def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     with right:
         steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "The chance differs from token to token; the theorem does not assume otherwise."
+        note = "The chance differs from token to token, and the theorem allows that."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
@@ -227,12 +227,12 @@ def show_one_place() -> None:
         target = slider("Target's coin, v", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
         ratio = slider("Ratio of vocabularies, r", 1.0, 64.0, 4.0, step=0.5, key="rejections_r")
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
-    larger = "just" if ratio == 1 else f"{ratio:g} times"
+    as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
     st.markdown(
-        f"Four drafts lower the chance of a rejection by **{coins:.3f}** "
-        f"(from {abs(draft - target):.3f}) for two coins, and by **{uniform:.3f}** "
-        f"(from {1 - 1 / ratio:.3f}) for a uniform draft over {larger} as many tokens as "
-        "the uniform target has."
+        f"Four drafts instead of one lower the chance of a rejection by **{coins:.3f}** "
+        f"(from {abs(draft - target):.3f}) where both models are coins, and by **{uniform:.3f}** "
+        f"(from {1 - 1 / ratio:.3f}) where both are uniform and the draft has {as_many} the "
+        "target."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -256,8 +256,8 @@ def show_one_place() -> None:
         {
             r"\Delta": "how much the chance of a rejection falls",
             "M": "drafts",
-            "u, v": "chances of the same side of both coins, for u ≥ v (else put 1 − u for u: "
-            "derived here)",
+            "u, v": "the chance of one side, of the draft's coin and of the target's, for u ≥ v "
+            "(otherwise put 1 − u for u: derived here)",
         },
         _FIGURE_3,
     )
@@ -280,8 +280,8 @@ def show_bound(chosen: Setting) -> None:
     st.markdown(
         "Left of the line are only rules that theorem 2 leaves out: those with **several drafts**, "
         "those that **look at later tokens**, and those whose text **differs from the target's**. "
-        "An exact example with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: token by token "
-        f"{token_accepted(*pair, 2):.4f} candidates are accepted, as a block "
+        "An exact example with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: judged token by token, "
+        f"{token_accepted(*pair, 2):.4f} candidates are accepted; judged as a block, "
         f"{expected_accepted(*pair, 2):.4f}. The page *Bias or speed* has more under "
         "*Whole blocks*."
     )
@@ -337,8 +337,8 @@ def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
     first = "first token" if length == 1 else f"first {length} tokens"
     return (
-        f"The distribution of the {first} differs from the target's by {worst:.0e} in all: several "
-        "drafts do not bias the text."
+        f"The distribution of the {first} differs from the target's by {worst:.0e} in total: "
+        "several drafts do not bias the text."
     )
 
 

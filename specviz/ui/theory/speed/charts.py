@@ -21,7 +21,7 @@ from specviz.theory.speed import (
     no_gamma_is_best,
     speedup,
 )
-from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure
 
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
 _FINE = 8  # boundaries between gammas need a finer grid than the cells
@@ -223,7 +223,7 @@ def _label(text: str, alpha: float) -> dict[str, object]:
         "text": text,
         "showarrow": False,
         "bgcolor": "rgba(255, 255, 255, 0.8)",
-        "font": {"size": 11, "color": "#2b3038"},
+        "font": {"size": TEXT_SIZE, "color": "#2b3038"},
     }
 
 
@@ -271,7 +271,8 @@ def _mark(made: go.Figure, x: float, y: float, *, name: str, symbol: str, size: 
 
 def _bar() -> dict[str, object]:
     return {
-        "title": {"text": "×"},
+        "title": {"text": "×", "font": {"size": TEXT_SIZE}},
+        "tickfont": {"size": TEXT_SIZE},
         "tickvals": np.log(_TICKS).tolist(),
         "ticktext": [f"{each:g}" for each in _TICKS],
         "thickness": 10,

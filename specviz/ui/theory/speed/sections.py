@@ -93,12 +93,12 @@ def speed_sentence(chosen: Setting) -> str:
     given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}"
     if best == 0:
         needed = _pays_above(chosen)
-        when = (
-            "at no α"
+        pays = (
+            "would not pay at any α"
             if needed is None or math.isclose(needed, 1)
-            else f"above α {PROBABILITY.bare(needed)}"
+            else f"would pay above α {PROBABILITY.bare(needed)}"
         )
-        return f"{given} **no γ pays**: the target alone is fastest. Drafting would pay {when}."
+        return f"{given} **no γ pays**: the target alone is fastest. Drafting {pays}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     told = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
@@ -107,9 +107,9 @@ def speed_sentence(chosen: Setting) -> str:
         return (
             told
             if chosen.gamma == best
-            else f"{told} The chosen γ {chosen.gamma} is as fast, to two digits."
+            else f"{told} Your γ, {chosen.gamma}, gives the same speedup to two digits."
         )
-    return f"{told} The chosen γ {chosen.gamma} gives {RATIO.bare(here)}{_beside_one(here)}."
+    return f"{told} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_beside_one(here)}."
 
 
 def _pays_above(chosen: Setting) -> float | None:
@@ -132,8 +132,8 @@ def _endless_sentence(chosen: Setting) -> str:
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
     return (
         f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)} {why}, so "
-        f"**no γ is best**: the speedup rises with γ towards **{limit}**. The chosen γ "
-        f"{chosen.gamma} gives {times(here)}."
+        f"**no γ is best**: the speedup rises with γ towards **{limit}**. Your γ, {chosen.gamma}, "
+        f"gives {times(here)}."
     )
 
 
@@ -173,14 +173,14 @@ def show_over_gamma(chosen: Setting) -> None:
     show_law(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
-            r"S_{\text{oracle}}": "times as fast, if every round drafted just as many as will be "
-            "accepted",
+            r"S_{\text{oracle}}": "times as fast, if every round drafted just as many candidates "
+            "as will be accepted",
             r"\alpha": "acceptance",
             "c": "cost of a draft step",
             "v": "cost of a verification",
         },
-        "Tokens by Leviathan et al. 2023, section 3.5; their time is derived here. It is also the "
-        "limit of S as γ grows, if drafting costs nothing or nothing is rejected.",
+        "The number of tokens is from Leviathan et al. 2023, section 3.5; their time is derived "
+        "here. S approaches it as γ grows, if drafting costs nothing or nothing is rejected.",
     )
     show_law(
         r"\frac{\text{operations}}{\text{token}} = "
@@ -198,7 +198,9 @@ def _show_key_figures(chosen: Setting) -> None:
     alpha, c, v, gamma = chosen.alpha, chosen.c, chosen.v, chosen.gamma
     needed = _pays_above(chosen)
     at_gamma = break_even_alpha(c, v, gamma=gamma) if gamma else None
-    for_gamma = f" At γ {gamma}: {'no α' if at_gamma is None else PROBABILITY.bare(at_gamma)}."
+    for_gamma = (
+        f" For γ {gamma} it is {'no α' if at_gamma is None else PROBABILITY.bare(at_gamma)}."
+    )
     with st.container(horizontal=True):
         st.metric(
             "Tokens a round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
@@ -207,12 +209,13 @@ def _show_key_figures(chosen: Setting) -> None:
         st.metric(
             "Breaks even at α", "never" if needed is None else PROBABILITY.bare(needed),
             border=True,
-            help=f"The least α at which some γ pays. With v = 1 it is c.{for_gamma}",
+            help="Above this α some γ is faster than the target alone. With v = 1 it is c."
+            f"{for_gamma}",
         )  # fmt: skip
         st.metric(
             "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
-            help="The speedup if every round knew how many candidates to draft. No γ beats it; the "
-            "formula is below.",
+            help="The speedup if every round drafted exactly as many candidates as will be "
+            "accepted. No γ is faster; the formula is below.",
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
@@ -226,9 +229,10 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
-        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points are "
-        "measured, at their own α and c (or at the nearest edge; the α of Chinchilla is implied by "
-        "its speedup). Click one to open it.",
+        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Each point "
+        "is a measured speedup at its own α and c; one outside the chart stands at its edge. For "
+        "Chinchilla no α is reported, so it is worked out from the speedup. Click a point to see "
+        "its figures.",
         "exact",
         "measured",
         "reported",

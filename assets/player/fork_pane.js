@@ -1,0 +1,127 @@
+// Where a run left another one: what was overruled, and both texts side by side from there on.
+
+import { make, setText } from "./elements.js";
+import { toldApart } from "./number_words.js";
+import { emittedBy } from "./round_events.js";
+import { chipText, visibleText } from "./token_text.js";
+import { oddsOf } from "./verdict_rule.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { Fork, ForkedText, Run } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+
+const LEAD = 14; // tokens before the fork that are shown again
+
+/** The tokens of the run. @param {Recording} recording */
+function tokensOf(recording) {
+  return recording.rounds.flatMap((round) => emittedBy(round).map((token) => token.text));
+}
+
+/** @param {string} text @returns {HTMLElement} */
+function quoted(text) {
+  return make("q", "vd-token", {}, [chipText(text)]);
+}
+
+/** @param {Fork} fork @param {Recording} recording @param {Run} run @returns {(Node|string)[]} */
+function tellFork(fork, recording, run) {
+  const round = recording.rounds[fork.round];
+  const candidate = round?.candidates[fork.place];
+  if (!candidate) return ["The run has not come to its fork yet."];
+  if (fork.draw === null) {
+    const said = candidate.verdict === "accepted" ? candidate.text : (round.extra?.text ?? "");
+    const likeliest = fork.likeliest === null ? ["its likeliest token"] : ["its likeliest token, ", quoted(fork.likeliest)];
+    return ["Here the target is held to say ", quoted(said), " in place of ", ...likeliest, "."];
+  }
+  const odds = oddsOf(candidate, run);
+  const [tried] = toldApart(candidate.uniform, odds);
+  const [drawn] = toldApart(fork.draw, odds);
+  const before = candidate.verdict === "accepted" ? "rejected" : "accepted";
+  return [
+    `The draw on `,
+    quoted(candidate.text),
+    ` was ${drawn}, and it was ${before}. Here it is ${tried}, so it is ${candidate.verdict}. Every other draw is the same.`,
+  ];
+}
+
+class ForkPane {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    this.title = make("h3");
+    this.told = make("p", "fork-told");
+    this.where = make("p", "fork-where", { "data-testid": "fork-where" });
+    this.other = makeSide("The run that was forked");
+    this.own = makeSide("This fork");
+    this.sides = make("div", "fork-sides", {}, [this.other.element, this.own.element]);
+    this.element = make("section", "fork-pane card", { "data-testid": "fork", "aria-label": "The fork" }, [
+      this.title,
+      this.told,
+      this.sides,
+      this.where,
+    ]);
+    this.drawn = "";
+  }
+
+  draw() {
+    const { data, recording } = this.store;
+    const fork = data.run?.forks.at(-1);
+    this.element.hidden = !fork;
+    if (!fork || !data.run) return;
+    const { forked = null } = data;
+    const mark = [recording.id, recording.rounds.length, forked?.total].join();
+    if (mark === this.drawn) return;
+    this.drawn = mark;
+    setText(this.title, `Forked at round ${fork.round + 1}, token ${fork.place + 1}`);
+    this.told.replaceChildren(...tellFork(fork, recording, data.run));
+    this.sides.hidden = forked === null;
+    if (forked) this.compare(forked, tokensOf(recording), data.link?.file === true);
+    else setText(this.where, "The run that was forked is not at hand any more, so its text cannot stand beside this one.");
+  }
+
+  /** @param {ForkedText} forked @param {string[]} own @param {boolean} isFile */
+  compare(forked, own, isFile) {
+    const { before, texts } = forked;
+    let same = 0;
+    while (same < texts.length && before + same < own.length && texts[same] === own[before + same]) same++;
+    const parting = before + same;
+    const lead = own.slice(Math.max(0, parting - LEAD), parting);
+    const cut = parting > LEAD;
+    this.other.show(lead, texts.slice(same), cut, forked.total > before + texts.length);
+    this.own.show(lead, own.slice(parting, before + Math.max(texts.length, 400)), cut, false);
+    this.other.link(isFile ? null : forked.id);
+    setText(
+      this.where,
+      parting ? `The first ${parting} ${parting === 1 ? "token is" : "tokens are"} the same; they part at token ${parting + 1} of the text.` : "They part at the first token.",
+    );
+  }
+
+  close() {}
+}
+
+/** @param {string} title */
+function makeSide(title) {
+  const link = make("a", "fork-link", { target: "_self", hidden: "" }, ["open it"]);
+  const words = make("p", "fork-words");
+  return {
+    element: make("div", "fork-side", {}, [make("h4", "", {}, [title, " ", link]), words]),
+    /** @param {string[]} lead @param {string[]} rest @param {boolean} cut @param {boolean} goesOn */
+    show(lead, rest, cut, goesOn) {
+      const [first = "", ...later] = rest;
+      words.replaceChildren(
+        make("span", "fork-same", {}, [`${cut ? "… " : ""}${lead.map(visibleText).join("")}`]),
+        make("mark", "", { "data-testid": "parting" }, [visibleText(first)]),
+        later.map(visibleText).join("") + (goesOn ? " …" : ""),
+      );
+    },
+    /** @param {string|null} run */
+    link(run) {
+      link.hidden = run === null;
+      if (run !== null) link.href = `?run=${encodeURIComponent(run)}`;
+    },
+  };
+}
+
+/** @param {Store} store */
+export function makeForkPane(store) {
+  return new ForkPane(store);
+}

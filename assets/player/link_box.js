@@ -1,0 +1,118 @@
+// A button that copies a link to the moment that is shown, and says who can open it.
+
+import { onceAtRest } from "./at_rest.js";
+import { DropCard } from "./drop_card.js";
+import { make, makeButton, setTextOrHide } from "./elements.js";
+import { momentOf, queryOf } from "./moment.js";
+import { IN_HASH, IN_QUERY } from "./presenter.js";
+import { RunStore } from "./run_store.js";
+
+/** @import { Store } from "./base_store.js" */
+/** @import { RunLink } from "./payload.d.ts" */
+/** @import { Moment } from "./moment.js" */
+
+const REPLAY_BUTTON = ".st-key-download_replay button";
+const LOOK_EVERY = 200; // milliseconds
+
+/** The addresses that open the moment: of the kept run, and of the settings that make it again. @param {RunLink} link @param {string} run @param {Moment} moment */
+function addressesOf(link, run, moment) {
+  const here = new URL(window.location.href);
+  here.hash = "";
+  const isPresented = document.documentElement.hasAttribute("data-presenting");
+  const place = isPresented ? `${queryOf(moment)}&${(link.file ? IN_HASH : IN_QUERY).word}` : queryOf(moment);
+  if (link.file) return [`${here.href.replace(/#$/, "")}#${place}`];
+  /** @param {string} query */
+  const at = (query) => {
+    here.search = `?${query}&${place}`;
+    return here.href;
+  };
+  return [...(link.kept ? [at(`run=${run}`)] : []), ...(link.settings ? [at(link.settings)] : [])];
+}
+
+/** @param {RunLink} link @param {string} place */
+function sayWhatOpens(link, place) {
+  if (link.file) return `Opens this file at ${place}.`;
+  if (link.kept) return `Opens this run, which is kept here, at ${place}.`;
+  if (link.settings) return `${AGAIN} It opens at ${place}.`;
+  return "";
+}
+
+const AGAIN = "Sets the prompt and the settings; Run then makes the same run. The same device makes the same rounds; on another, numbers may differ in their last digits, and so may a token.";
+
+/** @param {RunLink} link */
+function sayWhoCannot(link) {
+  if (link.file) return "";
+  if (!link.kept && !link.settings) return "A link opens a run once it is over. Until then its settings would make it again, but the controls cannot show them.";
+  return link.local
+    ? "The server listens on this machine alone, so nobody else can open the link. Send the replay instead: one file, which opens at this moment in any browser."
+    : "";
+}
+
+/** Copies where the browser lets a page do so; else the reader copies what is selected. @param {HTMLInputElement} field */
+function copy(field) {
+  field.select();
+  navigator.clipboard?.writeText(field.value).catch(() => {});
+}
+
+class LinkBox {
+  /** @param {Store} store */
+  constructor(store) {
+    this.store = store;
+    this.field = makeField("The link");
+    this.what = make("p", "link-what");
+    this.who = make("p", "link-who");
+    this.again = makeField("The link by settings");
+    this.other = make("div", "link-other", {}, [make("p", "", {}, [AGAIN]), this.again]);
+    this.replay = makeButton("link-replay", "Download the replay", () => this.download(), { hidden: "" });
+    this.opener = make("summary", "", { "data-testid": "copy-link" }, ["Copy link"]);
+    const rows = [this.what, this.field, this.who, this.replay, this.other];
+    const card = make("div", "link-card", { "data-testid": "link-card" }, rows);
+    this.drop = new DropCard("link-box", this.opener, card);
+    this.drop.element.addEventListener("toggle", () => this.fill());
+    this.drop.element.hidden = true;
+  }
+
+  draw() {
+    this.drop.element.hidden = !this.store.data.link || this.store.recording.rounds.length === 0;
+  }
+
+  fill() {
+    const { store } = this;
+    const { link, run } = store.data;
+    if (!this.drop.isOpen || !link || !run || !(store instanceof RunStore)) return;
+    const moment = momentOf(store);
+    const [first = "", second = ""] = addressesOf(link, run.id, moment);
+    this.field.hidden = !first;
+    this.field.value = first;
+    setTextOrHide(this.what, first && `Copied. ${sayWhatOpens(link, `round ${moment.round}`)}`);
+    setTextOrHide(this.who, sayWhoCannot(link));
+    this.other.hidden = !second;
+    this.again.value = second;
+    this.replay.hidden = !link.local || !document.querySelector(REPLAY_BUTTON);
+    if (!this.replay.hidden) store.ask?.("moment", { run: run.id, at: moment });
+    if (first) copy(this.field);
+    this.drop.place(); // its height is known now
+  }
+
+  /** The page's own button, once the run is over and the file behind it is of this moment. */
+  download() {
+    onceAtRest(() => {
+      const button = document.querySelector(REPLAY_BUTTON);
+      if (!(button instanceof HTMLButtonElement) || !this.drop.isOpen) return;
+      if (button.disabled) setTimeout(() => this.download(), LOOK_EVERY);
+      else button.click();
+    });
+  }
+}
+
+/** @param {string} label */
+function makeField(label) {
+  const field = make("input", "link-field", { type: "text", readonly: "", "aria-label": label });
+  field.addEventListener("click", () => copy(field));
+  return field;
+}
+
+/** @param {Store} store */
+export function makeLinkBox(store) {
+  return new LinkBox(store);
+}

@@ -1,0 +1,82 @@
+// A moment of a run: what is shown of it, so that a link or a replay file can open it again. In words:
+// `round` and `step`, where the run stands; `token`, the chosen one; `speed`; `draw`, the what-if.
+
+import { LAST_DRAW } from "./verdict_rule.js";
+import { emittedBy, eventsOf } from "./round_events.js";
+
+/** @import { Spot } from "./round_events.js" */
+/** @import { RunStore } from "./run_store.js" */
+
+/** The moment's values as a link writes them. @typedef {Record<string, string>} Moment */
+
+export const NAMES = ["round", "step", "token", "speed", "draw"];
+
+/** What is shown now. @param {RunStore} store @returns {Moment} */
+export function momentOf(store) {
+  const { round, step } = store.recording.place(store.cursor);
+  const { selected, whatIf } = store;
+  return {
+    round: String(round + 1),
+    step: String(step),
+    ...(selected ? { token: `${selected.round + 1}.${selected.place + 1}` } : {}),
+    speed: store.speed,
+    ...(selected && whatIf !== null ? { draw: String(whatIf) } : {}),
+  };
+}
+
+/** The part of a query, or of what follows a # in an address. @param {Moment} moment */
+export function queryOf(moment) {
+  return new URLSearchParams(moment).toString();
+}
+
+/** @param {string} query @returns {Moment|null} */
+export function momentIn(query) {
+  const said = new URLSearchParams(query);
+  const known = NAMES.filter((name) => said.has(name)).map((name) => [name, said.get(name) ?? ""]);
+  return said.has("round") ? Object.fromEntries(known) : null;
+}
+
+/** A whole number from 0 on; null for anything else. @param {string|undefined} text @returns {number|null} */
+function whole(text) {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+/**
+ * Open the run there; says whether it has come so far. A link may say anything: what the run does
+ * not have is left out.
+ * @param {RunStore} store @param {Moment} moment
+ */
+export function goTo(store, moment) {
+  const { rounds, starts } = store.recording;
+  const round = (whole(moment.round) ?? 0) - 1;
+  const spot = spotIn(moment.token);
+  const last = Math.max(round, spot?.round ?? 0);
+  if (last >= rounds.length && store.underWay) return false;
+  if (round < 0 || round >= rounds.length) return true;
+  const most = eventsOf(rounds[round]);
+  store.seek(starts[round] + Math.min(whole(moment.step) ?? most, most));
+  if (moment.speed && store.speeds.includes(moment.speed)) store.setSpeed(moment.speed);
+  if (spot && spot.round <= round && hasToken(store, spot)) choose(store, spot, moment.draw);
+  return true;
+}
+
+/** @param {string|undefined} text @returns {Spot|null} */
+function spotIn(text) {
+  const [round, place] = (text ?? "").split(".").map((part) => whole(part));
+  return round && place ? { round: round - 1, place: place - 1 } : null;
+}
+
+/** @param {RunStore} store @param {Spot} spot */
+function hasToken({ recording }, { round, place }) {
+  const { candidates, extra } = recording.rounds[round];
+  return place < candidates.length + (extra ? 1 : 0);
+}
+
+/** @param {RunStore} store @param {Spot} spot @param {string|undefined} draw */
+function choose(store, spot, draw) {
+  const round = store.recording.rounds[spot.round];
+  const isInText = emittedBy(round).some((token) => token.place === spot.place);
+  store.open(spot, isInText ? "text" : "rounds");
+  const uniform = Number(draw);
+  if (draw && round.candidates[spot.place] && uniform >= 0 && uniform <= 1) store.suppose(Math.min(uniform, LAST_DRAW));
+}

@@ -1,0 +1,97 @@
+// Presenter mode: the player and its verdict alone on the page, in large type. The address says so, so
+// that a link opens it: `present=1` in the query of the dashboard, `#present` in a replay file.
+
+import { makeButton, setText } from "./elements.js";
+
+/** @import { RunStore } from "./run_store.js" */
+
+/** Where the address says it, and how. @typedef {{part: "search"|"hash", sign: "?"|"#", word: string}} Mark */
+
+/** @type {Mark} */
+export const IN_QUERY = { part: "search", sign: "?", word: "present=1" };
+/** @type {Mark} */
+export const IN_HASH = { part: "hash", sign: "#", word: "present" };
+
+/** What an address says in one of its parts. @param {Mark} mark */
+function wordsOf({ part }) {
+  return window.location[part].slice(1).split("&").filter(Boolean);
+}
+
+/** @param {Mark} mark */
+function isMarked(mark) {
+  return wordsOf(mark).includes(mark.word);
+}
+
+/** Streamlit reads the address at every run and keeps what it does not know. @param {Mark} mark @param {boolean} on */
+function writeMark(mark, on) {
+  const others = wordsOf(mark).filter((word) => word !== mark.word);
+  const words = on ? [...others, mark.word] : others;
+  const { pathname, search, hash } = window.location;
+  const changed = { search, hash, [mark.part]: words.length ? mark.sign + words.join("&") : "" };
+  window.history.replaceState(window.history.state, "", pathname + changed.search + changed.hash);
+}
+
+export class Presenter {
+  /** @param {HTMLElement} root of the player @param {Mark} mark where the address of its page says it */
+  constructor(root, mark) {
+    this.root = root;
+    this.mark = mark;
+    this.asked = isMarked(mark);
+    /** What is presented: a run, and not a race. @type {RunStore|null} */
+    this.store = null;
+    this.heedAddress = () => this.present(isMarked(this.mark));
+    window.addEventListener("hashchange", this.heedAddress);
+  }
+
+  /** Whether the page is in presenter mode. */
+  get on() {
+    return this.asked && this.store !== null;
+  }
+
+  /** @param {RunStore|null} store */
+  show(store) {
+    this.store = store;
+    this.dress();
+  }
+
+  /** @param {boolean} on */
+  present(on) {
+    this.asked = on && this.store !== null;
+    this.keepAddress();
+    this.dress();
+    this.store?.changed();
+  }
+
+  toggle() {
+    this.present(!this.on);
+  }
+
+  /** What Streamlit writes to the address may be older than what the reader chose. */
+  keepAddress() {
+    if (this.store && isMarked(this.mark) !== this.asked) writeMark(this.mark, this.asked);
+  }
+
+  dress() {
+    this.root.dataset.presenting = String(this.on);
+    const isAnywhere = document.querySelector('.sv[data-presenting="true"]') !== null;
+    document.documentElement.toggleAttribute("data-presenting", isAnywhere);
+  }
+
+  close() {
+    window.removeEventListener("hashchange", this.heedAddress);
+    this.show(null);
+  }
+}
+
+/** The button that enters presenter mode and leaves it. @param {Presenter} presenter */
+export function makePresentButton(presenter) {
+  const element = makeButton("present", "Present", () => presenter.toggle(), { "data-testid": "present" });
+  return {
+    element,
+    draw() {
+      setText(element, presenter.on ? "Leave" : "Present");
+      element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "The player and its verdict alone, in large type (P)";
+    },
+    close() {},
+  };
+}

@@ -1,0 +1,63 @@
+"""Rows that an older schema wrote lack the observed alpha: it is read from their traces, once.
+
+Opening a trace takes far longer than counting its verdicts, and a library may hold thousands. So
+they are counted in the text, which is as ``trace_to_json`` wrote it: what was packed has a
+checksum. No token's text can pass for a verdict: within a text of JSON, a quotation mark stands
+behind a backslash.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+
+from specviz.errors import StoreError
+from specviz.store.packing import unpacked
+
+_UNREAD = "SELECT run FROM runs WHERE unread = 1 ORDER BY created DESC"
+OlderAlpha = tuple[int, float | None]
+
+
+def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
+    """Rows not yet read, the newest first, until the clock says the time; at least one if any."""
+    found: list[OlderAlpha] = []
+    for (run,) in db.execute(_UNREAD):
+        found.append((run, _alpha_of(db, run)))
+        if time.monotonic() >= deadline:
+            break
+    return found
+
+
+def set_older_alphas(db: sqlite3.Connection, found: Sequence[OlderAlpha]) -> None:
+    db.executemany(
+        "UPDATE runs SET alpha_observed = ?, unread = 0 WHERE run = ?",
+        [(alpha, run) for run, alpha in found],
+    )
+
+
+def count_older(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM runs WHERE unread = 1").fetchone()[0])
+
+
+def _alpha_of(db: sqlite3.Connection, run: int) -> float | None:
+    """None where nothing was tested, and where the trace is damaged or missing."""
+    body = _body_of(db, run)
+    if not isinstance(body, bytes):
+        return None
+    try:
+        text = unpacked(body)
+    except StoreError:
+        return None
+    accepted, rejected = (text.count(f'"verdict":"{each}"') for each in ("accepted", "rejected"))
+    return accepted / (accepted + rejected) if accepted + rejected else None
+
+
+def _body_of(db: sqlite3.Connection, run: int) -> object:
+    try:
+        found = db.execute("SELECT body FROM traces WHERE run = ?", (run,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if not error.sqlite_errorname.startswith("SQLITE_CORRUPT"):
+            raise
+        return None
+    return found[0] if found else None

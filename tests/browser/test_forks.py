@@ -1,0 +1,211 @@
+"""A fork followed to its end, and a moment opened again: by its link, and from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.player.replay import replay_html
+from specviz.record.trace import Trace
+from specviz.store import trace_from_json
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.long_runs import recorded
+from tests.browser.reading import (
+    click_run,
+    download_trace,
+    next_frame,
+    run_to_its_end,
+    state_of,
+    text_of,
+    wait_until_whole,
+)
+from tests.browser.replay_files import Opener, opener
+
+CARD = '[data-testid="verdict-card"]'
+FORK = '[data-testid="fork"]'
+LINK = '[data-testid="link-card"]'
+PARTING = f'{FORK} [data-testid="parting"]'
+SETTINGS = "ignore_eos=true&length=64&target_body=none"
+# What tells one moment from another: where the run stands, the chosen token, the card's words.
+MOMENT = """() => [document.querySelector('.where').textContent,
+  document.querySelector('.rounds .chip.selected')?.textContent,
+  document.querySelector('.vd-say').textContent, document.querySelector('.vd-if').textContent,
+  document.querySelector('[data-testid=speed]').value]"""
+
+
+@pytest.fixture
+def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
+    with opener(browser, tmp_path) as opened:
+        yield opened
+
+
+def run_at(open_page: Callable[..., Any], url: str) -> tuple[Any, Trace]:
+    """A page with a run of its own, to its end."""
+    page = open_page(url)
+    wait_for_pair(page)
+    run_to_its_end(page)
+    trace = trace_from_json(download_trace(page))
+    wait_until_whole(page, trace)
+    return page, trace
+
+
+def assert_in_view(page: Any, selector: str) -> None:
+    box = page.locator(selector).bounding_box()
+    assert box["y"] >= 56  # below the head of the page
+    assert box["y"] + box["height"] <= page.viewport_size["height"]
+
+
+def choose_rejected(page: Any) -> None:
+    """The last rejected candidate in view, and its card."""
+    page.locator('.rounds .chip[data-state="rejected"]').last.click()
+    page.wait_for_selector(f"{CARD}.vd-beside")
+
+
+def try_a_draw_that_accepts(page: Any) -> None:
+    """On the last rejected candidate in view that the target may say at all."""
+    for chip in reversed(page.locator('.rounds .chip[data-state="rejected"]').all()):
+        chip.click()
+        page.wait_for_selector(f"{CARD}.vd-beside")
+        next_frame(page)
+        assert not page.is_visible('[data-testid="fork-here"]')  # the real draw changes nothing
+        page.locator(f"{CARD} [role=slider]").focus()
+        page.keyboard.press("Home")
+        next_frame(page)
+        if page.is_visible('[data-testid="fork-here"]'):
+            return
+        page.keyboard.press("Escape")
+    raise AssertionError("no rejected candidate has odds")
+
+
+def forked(page: Any, before: Trace) -> Trace:
+    """The fork that was just asked for, at its end."""
+    page.wait_for_selector(f"{FORK}:visible")
+    for _ in range(20):
+        wait_for_state(page, "done")
+        trace = trace_from_json(download_trace(page))
+        if trace.config.forks != before.config.forks:
+            wait_until_whole(page, trace)
+            return trace
+    raise AssertionError("no fork")
+
+
+def assert_parted(page: Any, before: Trace, after: Trace) -> None:
+    """Both texts stand side by side, with the tokens marked at which they part."""
+    parted = next(
+        i
+        for i, (one, other) in enumerate(zip(before.token_ids, after.token_ids, strict=False))
+        if one != other
+    )
+    assert page.locator(PARTING).count() == 2
+    there, here = page.locator(PARTING).all_inner_texts()
+    assert there != here
+    assert f"they part at token {parted + 1} of the text" in page.inner_text(FORK)
+
+
+def test_a_fork_is_a_run_like_any_other(
+    server: Server, open_page: Callable[..., Any], open_file: Opener
+) -> None:
+    page, before = run_at(open_page, f"{server.url}/?{SETTINGS}&temperature=0.8")
+    try_a_draw_that_accepts(page)
+    page.locator('[data-testid="fork-here"]').focus()
+    page.keyboard.press("Enter")
+    after = forked(page, before)
+    fork = after.config.forks[0]
+    overruled = after.rounds[fork.round].candidates[fork.place]
+    assert overruled.verdict == "accepted"
+    assert overruled.overruled == before.rounds[fork.round].candidates[fork.place].uniform
+    assert_parted(page, before, after)
+    assert f"round {fork.round + 1}, token {fork.place + 1} " in page.inner_text(f"{CARD} h3")
+    assert "Every other draw is the same." in page.inner_text(FORK)
+
+    # A moment of it, with a what-if, opens the same in a fresh browser and from a file.
+    choose_rejected(page)
+    page.locator(f"{CARD} [role=slider]").focus()
+    page.keyboard.press("End")
+    page.click('[data-testid="copy-link"]')
+    link = page.locator(".link-field").first.input_value()
+    card = page.inner_text(LINK)
+    assert "which is kept here" in card
+    assert "listens on this machine alone" in card
+    assert_in_view(page, LINK)
+    moment = page.evaluate(MOMENT)
+    with page.expect_download() as waiting:
+        page.click(".link-replay")
+    fresh = open_page(link)
+    wait_for_state(fresh, "done")
+    fresh.wait_for_selector(f"{CARD}.vd-beside")
+    assert fresh.evaluate(MOMENT) == moment
+    assert text_of(fresh) == text_of(page)
+    fresh.click('[data-testid="copy-link"]')
+    fresh.keyboard.press("Escape")
+    assert fresh.is_hidden(LINK)
+    assert fresh.evaluate(MOMENT) == moment  # Esc has put away nothing else
+    fresh.click('[data-testid="copy-link"]')
+    fresh.keyboard.press("p")
+    fresh.wait_for_selector('.sv[data-presenting="true"]')
+    assert fresh.is_hidden(LINK)
+    fresh.keyboard.press("p")
+    assert fresh.is_visible(FORK)
+    assert fresh.locator(PARTING).count() == 2
+    file = open_file(waiting.value.path().read_text(encoding="utf-8"))
+    next_frame(file)
+    assert file.evaluate(MOMENT) == moment
+    assert file.locator(PARTING).all_inner_texts() == page.locator(PARTING).all_inner_texts()
+
+    # The settings make the same fork again.
+    again = open_page(page.locator(".link-field").nth(1).input_value())
+    wait_for_pair(again)
+    assert f"The next run is forked at {fork.words}." in again.inner_text(".st-key-linked_fork")
+    click_run(again)
+    again.wait_for_selector(f"{CARD}.vd-beside")
+    wait_for_state(again, "done")
+    assert again.evaluate(MOMENT) == moment
+    assert trace_from_json(download_trace(again)).token_ids == after.token_ids
+
+
+def test_at_temperature_0_another_token_of_the_target_is_chosen(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page, before = run_at(open_page, f"{server.url}/?{SETTINGS}&temperature=0")
+    choose_rejected(page)
+    picks = page.locator(f"{CARD} .vd-pick:visible")
+    assert picks.count() == 9  # ten, but for what the run says
+    name = picks.nth(2).get_attribute("aria-label")
+    picks.nth(2).click()
+    after = forked(page, before)
+    fork = after.config.forks[0]
+    assert fork.instead in after.token_ids
+    assert_parted(page, before, after)
+    assert "in place of its likeliest token" in page.inner_text(FORK)
+    assert name.startswith("Fork here: go on with ")
+
+
+def test_a_link_may_say_anything(server: Server, open_page: Callable[..., Any]) -> None:
+    strange = "round=0&step=-1&token=9.x&speed=warp&draw=%3Cb%3E&forks=1:1:1=2"
+    page = open_page(f"{server.url}/?{strange}&{SETTINGS}")
+    page.wait_for_selector(".st-key-run button")
+    page.wait_for_selector("text=The link's fork is left out.")
+    assert state_of(page) == "recorded"
+
+
+def test_a_file_opens_at_the_moment_that_its_address_names(
+    open_file: Opener,
+) -> None:
+    trace = recorded()
+    spot = next(
+        (entry.index, place)
+        for entry in trace.rounds[4:]
+        for place, each in enumerate(entry.candidates)
+        if each.verdict == "rejected"
+    )
+    page = open_file(replay_html(trace, moment={"round": "2", "step": "1"}))
+    assert page.inner_text(".where").startswith("round 2 of")
+    page.goto(f"{page.url}#round={spot[0] + 1}&token={spot[0] + 1}.{spot[1] + 1}&speed=2")
+    page.reload()
+    page.wait_for_selector(f"{CARD}.vd-beside")
+    assert page.inner_text(".where").startswith(f"round {spot[0] + 1} of")
+    assert f"round {spot[0] + 1}, token {spot[1] + 1} of" in page.inner_text(CARD)
+    assert page.input_value('[data-testid="speed"]') == "2"

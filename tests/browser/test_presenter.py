@@ -1,0 +1,203 @@
+"""Presenter mode: player and verdict alone, in large type, in the dashboard and in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.player.replay import comparison_replay_html, replay_html
+from tests.browser.conftest import Server, Stand, wait_for_pair, wait_for_state
+from tests.browser.long_runs import recorded
+from tests.browser.reading import END, ROUND, next_frame, seek
+from tests.browser.replay_files import Opener, opener
+from tests.browser.test_access import serious_violations
+from tests.player.races import thrifty, wasteful
+
+PRESENTED = '.sv[data-presenting="true"]'
+BUTTON = '[data-testid="present"]'
+TEXT = '[data-testid="text-pane"]'
+CARD = '[data-testid="verdict-card"]'
+SMALLEST = 18
+SIZES = [(1440, 900), (1024, 768)]
+PHONE = (420, 860)
+
+# What can be seen of the page: its words that are under a size, and what is not of the player.
+VISIBLE = """(smallest) => {
+  const found = {small: [], strange: []};
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walk.nextNode()) {
+    const { parentElement: element, textContent: text } = walk.currentNode;
+    if (!text.trim() || !element.checkVisibility({visibilityProperty: true})) continue;
+    if (element.closest('script, style, .unseen')) continue;
+    range.selectNodeContents(walk.currentNode);
+    const { width, height } = range.getBoundingClientRect();
+    if (width * height === 0) continue;
+    const size = parseFloat(getComputedStyle(element).fontSize);
+    if (size < smallest) found.small.push(`${size} ${text.trim()}`);
+    if (!element.closest('[data-testid="player"], [data-testid="verdict-card"]'))
+      found.strange.push(text.trim());
+  }
+  return found;
+}"""
+
+
+def assert_presented(page: Any) -> None:
+    """Alone, large, and text and verdict in view."""
+    page.wait_for_selector(PRESENTED)
+    next_frame(page)
+    assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}
+    size = page.viewport_size
+    for part in (TEXT, CARD):
+        box = page.locator(part).bounding_box()
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["x"] + box["width"] <= size["width"]
+        assert box["y"] + box["height"] <= size["height"]
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def assert_left(page: Any) -> None:
+    page.wait_for_selector(PRESENTED, state="detached")
+    assert "present" not in page.url
+    page.wait_for_selector("h1", state="visible")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_player_and_verdict_alone_in_large_type(
+    stand: Stand, open_page: Callable[..., Any], width: int, height: int, scheme: str
+) -> None:
+    link = stand.show("talk", recorded(), state="done")
+    page = open_page(link, width=width, height=height, scheme=scheme)
+    page.wait_for_selector(ROUND)
+    page.click(BUTTON)
+    assert_presented(page)
+    assert page.url.endswith("present=1")
+    seek(page, 0)
+    page.get_by_test_id("speed").select_option("instant")
+    page.keyboard.press("n")
+    page.wait_for_selector(f"{CARD} .vd-rejected")
+    assert_presented(page)
+    page.click('[data-testid="until"]')
+    assert_presented(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    next_frame(page)
+    assert_presented(page)
+    page.click(BUTTON)
+    assert_left(page)
+
+
+@pytest.mark.parametrize("key", ["p", "Escape"])
+def test_keys_leave_it(stand: Stand, open_page: Callable[..., Any], key: str) -> None:
+    page = open_page(stand.show("talk", recorded(), state="done", present="1"))
+    assert_presented(page)
+    page.keyboard.press(key)
+    assert_left(page)
+    page.keyboard.press("P")
+    assert_presented(page)
+
+
+def test_nothing_else_can_be_reached(stand: Stand, open_page: Callable[..., Any]) -> None:
+    page = open_page(stand.show("talk", recorded(), state="done", present="1"))
+    assert_presented(page)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        here = "document.activeElement === document.body || document.activeElement.closest('.sv')"
+        assert page.evaluate(f"Boolean({here})")
+
+
+def test_on_a_phone_both_stand_one_below_the_other(
+    stand: Stand, open_page: Callable[..., Any]
+) -> None:
+    width, height = PHONE
+    link = stand.show("talk", recorded(), state="done", present="1")
+    page = open_page(link, width=width, height=height)
+    page.wait_for_selector(PRESENTED)
+    next_frame(page)
+    assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}
+    assert page.evaluate(f"document.querySelector('{PRESENTED}').scrollWidth") <= width
+    text, card = (page.locator(part).bounding_box() for part in (TEXT, CARD))
+    assert text["y"] + text["height"] < card["y"]
+
+
+def test_a_run_under_way_goes_on_in_it(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?present=1&length=1000&ignore_eos=true&gamma=1")
+    assert_presented(page)
+    page.keyboard.press("Escape")
+    assert_left(page)
+    wait_for_pair(page)
+    page.click(".st-key-run button")
+    page.locator(BUTTON).focus()
+    page.keyboard.press("p")
+    wait_for_state(page, "running", "done")
+    assert_presented(page)
+    seen = page.locator(f"{TEXT} [data-at]").count()
+    page.wait_for_function(
+        f"""seen => document.querySelectorAll('{TEXT} [data-at]').length > seen""", arg=seen
+    )
+    wait_for_state(page, "done", seconds=120)
+    assert_presented(page)
+    assert "present=1" in page.url
+    page.reload()
+    assert_presented(page)
+    page.wait_for_selector("#first-stage", state="detached")
+    assert_presented(page)
+    page.keyboard.press("Escape")
+    assert_left(page)
+    page.click(".st-key-share button")
+    assert "present" not in page.inner_text("[data-testid=stCode]")
+
+
+def test_a_link_shows_the_first_stage_in_it(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?present=1", stage=True)
+    page.wait_for_selector(f"#first-stage {PRESENTED}")
+    page.wait_for_selector("#first-stage", state="detached")
+    assert_presented(page)
+
+
+# Files
+
+
+@pytest.fixture
+def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
+    with opener(browser, tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_replay_file(open_file: Opener, scheme: str) -> None:
+    page = open_file(replay_html(recorded()), height=900, color_scheme=scheme)
+    page.keyboard.press("p")
+    assert_presented(page)
+    assert page.url.endswith("#present")
+    page.reload()
+    assert_presented(page)
+    seek(page, END)
+    page.keyboard.press("Escape")
+    assert_left(page)
+    page.evaluate("location.hash = 'present'")
+    assert_presented(page)
+
+
+def test_no_serious_violation(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "replay.html"
+    path.write_text(replay_html(recorded()), encoding="utf-8")
+    page = browser.new_page(bypass_csp=True)  # the checker is a script
+    page.goto(f"{path.as_uri()}#present")
+    page.keyboard.press("End")
+    page.wait_for_selector(PRESENTED)
+    assert serious_violations(page) == []
+    page.close()
+
+
+def test_a_race_does_not_offer_it(open_file: Opener) -> None:
+    page = open_file(comparison_replay_html(["one", "two"], [thrifty(), wasteful()], verdict=""))
+    assert page.locator(BUTTON).count() == 0
+    page.keyboard.press("p")
+    next_frame(page)
+    assert page.locator(PRESENTED).count() == 0

@@ -1,0 +1,133 @@
+"""What the player asks for: heard once, only of the run that is shown, whatever a browser says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from specviz.record.forks import Fork
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig, Trace
+from specviz.store import Library
+from specviz.store.saving import save_run, summary_of
+from specviz.ui.runs import table
+from specviz.ui.session.history import RECORDED, History
+from specviz.ui.session.moments import sensible_moment
+from specviz.ui.watch import player_wishes
+from specviz.worker.parent.client import Run, Worker
+from tests.traces import full_trace
+from tests.ui.paging import opened, sent
+
+
+class Asked:
+    """A worker that only notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[PairSpec, str, RunConfig]] = []
+
+    def submit(self, session: str, spec: PairSpec, prompt: str, config: RunConfig) -> Run:
+        self.runs.append((spec, prompt, config))
+        run = Run(session=session, spec=spec, config=config, on_stop=lambda _: None)
+        run.end("stopped")
+        return run
+
+
+@pytest.fixture
+def history() -> History:
+    history = History()
+    history.open("kept", "a run", sampled())
+    return history
+
+
+def sampled() -> Trace:
+    trace = full_trace()
+    return replace(trace, config=replace(trace.config, temperature=0.7))
+
+
+def heed(history: History, said: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[bool, Asked]:
+    worker = Asked()
+    patch.setattr(player_wishes, "player_said", lambda _key, name: said.get(name))
+    drawn = player_wishes.heed_wishes(cast("Worker", worker), history, "tab", "player")
+    return drawn, worker
+
+
+WISH: dict[str, Any] = {"run": "kept", "round": 0, "place": 0, "number": 5, "draw": 0.25}
+
+
+def test_a_fork_is_asked_for_once(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, worker = heed(history, {"fork": {**WISH, "rank": None}}, monkeypatch)
+    trace = sampled()
+    token = trace.rounds[0].candidates[0].token_id
+    fork = Fork(round=0, place=0, token_id=token, uniform=0.25, of="kept")
+    [(_, prompt, config)] = worker.runs
+    assert drawn
+    assert prompt == trace.prompt.text
+    assert config == replace(trace.config, forks=(fork,))
+    assert history.opened is None
+    again, worker = heed(history, {"fork": {**WISH, "rank": None}}, monkeypatch)
+    assert (again, worker.runs) == (False, [])
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        None, "fork", {}, {**WISH, "run": "another"}, {**WISH, "round": 10**9},
+        {**WISH, "round": -1}, {**WISH, "place": -1}, {**WISH, "place": 60},
+        {**WISH, "draw": "0.5"}, {**WISH, "draw": None}, {**WISH, "round": 0.5},
+        {**WISH, "rank": 10**6, "draw": None}, {**WISH, "rank": 1}, {**WISH, "more": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_fork_is_not_heeded(
+    wish: object, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, worker = heed(history, {"fork": wish}, monkeypatch)
+    assert (drawn, worker.runs) == (False, [])
+
+
+def test_the_recorded_run_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, worker = heed(History(), {"fork": {**WISH, "run": RECORDED}}, monkeypatch)
+    assert (drawn, worker.runs) == (False, [])
+
+
+def test_a_replay_opens_at_the_moment_that_was_asked_for(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = history.file(history.shown(), "replay.html")
+    at = {"round": "2", "token": "2.1", "strange": "x" * 9, "speed": "9" * 99}
+    drawn, _ = heed(history, {"moment": {"run": "kept", "at": at, "number": 1}}, monkeypatch)
+    after = history.file(history.shown(), "replay.html")
+    assert drawn
+    assert '"moment":null' in before
+    assert '"moment":{"round":"2","token":"2.1"}' in after
+
+
+def test_a_moment_of_a_link_goes_to_the_player() -> None:
+    run = save_run(Library(), sampled())
+    moment = {"round": "2", "step": "3", "token": "2.1", "speed": "2", "draw": "0.25"}
+    app = opened(run=run, **moment)
+    assert sent(app)["moment"] == moment
+    assert sent(app)["link"]["kept"]
+    assert sent(app)["run"]["forkable"]
+    app.button(key="close_opened").click().run()
+    assert sent(app)["moment"] is None
+    assert sensible_moment({"round": "", "speed": "x" * 25}) == {}
+
+
+def test_a_kept_fork_stands_beside_the_run_that_was_forked() -> None:
+    trace = sampled()
+    library = Library()
+    other = save_run(library, trace)
+    judged = trace.rounds[0].candidates[0]
+    fork = Fork(round=0, place=0, token_id=judged.token_id, uniform=judged.uniform, of=other)
+    forked = replace(trace, config=replace(trace.config, forks=(fork,)))
+    run = save_run(library, forked)
+    data = sent(opened(run=run))
+    assert data["forked"]["id"] == other
+    assert "".join(data["forked"]["texts"]) in trace.text
+    assert summary_of(forked).fork == "round 1, token 1"
+    assert "forked at round 1, token 1" in table._what_differs(library.row(run))
+    library.delete([other])
+    library.purge(older_than_days=-1)
+    assert sent(opened(run=run))["forked"] is None
