@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -179,7 +180,7 @@ def test_older_runs_are_read_while_the_page_is_open(
         )
         db.execute("INSERT INTO traces SELECT run, ? FROM runs WHERE unread = 1", (long,))
     page = open_page(f"{serve(SPECVIZ_HOME=str(tmp_path)).url}/runs")
-    left = page.get_by_text("older runs is still being read")
+    left = page.get_by_text(re.compile("older runs? is still being read"))
     left.wait_for()
     left.wait_for(state="detached", timeout=60_000)
     opened_runs(page)
