@@ -5,6 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.record.body_words import EARLY_RUN
 from specviz.ui.session.history import remember_tab, session_history
+from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
@@ -27,7 +28,6 @@ from specviz.ui.widgets.pair_panel import (
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import (
     choose_run,
-    is_pressed,
     refuse_empty,
     restart_is_asked,
     restart_is_settled,
@@ -55,16 +55,16 @@ with st.sidebar:
 shown = shown_pair()  # the boxes of the pair are drawn by now
 
 
-def begin_asked_run(*, is_ready: bool) -> bool:
+def begin_asked_run(*, pressed: bool, is_ready: bool) -> bool:
     """Begin the run that a press or a changed setting asks for, if any. Raises SpecvizError."""
     run, restarts = history.current, restart_is_asked() and is_ready
     restart_is_settled()
-    if is_pressed("run") or restarts:
+    if pressed or restarts:
         refuse_empty(choices.prompt)
         leave_own_run(history)
         spec = asked_by_run(shown)
         history.begin(first_body.submit(worker, tab.id, spec, choices.prompt, choices.config))
-    elif is_pressed(TIME_AGAIN) and run is not None:
+    elif take_press(TIME_AGAIN) and run is not None:
         leave_own_run(history)
         history.begin(time_again(worker, tab.id, run))
     else:
@@ -84,13 +84,14 @@ def show_column() -> None:
     alone = not (by_script and by_script.pop())
     is_ready = run_label(worker.status(), shown) == "Run"
     settled = is_ready and not first_body.pending  # what is loaded is not changed by a run
-    told_to_load = restart_is_asked() and not is_ready and not is_pressed("run")
+    pressed = take_press("run")
+    told_to_load = restart_is_asked() and not is_ready and not pressed
     failure, refused, begun = open_linked(history), None, False
     try:
-        begun = begin_asked_run(is_ready=is_ready)
+        begun = begin_asked_run(pressed=pressed, is_ready=is_ready)
     except SpecvizError as problem:
         refused = problem
-    if is_pressed("stop") and history.current is not None:
+    if take_press("stop") and history.current is not None:
         history.current.stop()
     if alone and refused is None and not (begun and settled):
         st.rerun()
@@ -121,8 +122,8 @@ def show_column() -> None:
             st.caption(CAPTION)
         show_share(choices.prompt)
         offer_time_again(history)
-        st.button("Stop", key="stop", disabled=run is None or run.finished)
-        st.button(run_label(status, shown), key="run", type="primary")
+        press_button("Stop", key="stop", disabled=run is None or run.finished)
+        press_button(run_label(status, shown), key="run", type="primary")
 
     with st.container(horizontal=True, key="downloads"):
         show_downloads(history)

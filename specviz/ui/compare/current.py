@@ -23,6 +23,7 @@ from specviz.ui.session.background_work import (
     stop,
     the_work_queue,
 )
+from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -66,21 +67,20 @@ def start(name: WorkName, plan: Plan, *, fresh: bool) -> None:
 def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
     """Buttons to start, to cancel, and to measure again what was found from before."""
     own, work = own_work_going(), shown_work(name)
+    begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
-        begun = again = False
         if own is not None and own.name == name:
             st.button("Cancel", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
         elif own is not None:
             st.caption("The other comparison is still under way. Only one runs at a time.")
         else:
-            begun = st.button(label, type="primary", key=f"compare_start_{name}")
+            press_button(label, key=begin, type="primary")
             st.caption(_in_line() + _words_of(plan), width="stretch")
         if work is not None and work.found and not work.going and own is None:
-            again = st.button(
-                "Measure all of it again", key=f"compare_again_{name}", type="tertiary"
-            )
-    if begun or again:
-        _start(name, plan, fresh=again)
+            press_button("Measure all of it again", key=again, type="tertiary")
+    begun, afresh = take_press(begin), take_press(again)
+    if begun or afresh:
+        _start(name, plan, fresh=afresh)
 
 
 def _in_line() -> str:

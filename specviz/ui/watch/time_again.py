@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from specviz.record.metrics import metrics
 from specviz.record.speedup_words import is_undecided, is_wide
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
+from specviz.ui.session.presses import press_button
 from specviz.worker.parent.client import Run, Worker
 
 TIME_AGAIN = "time_again"
@@ -18,7 +17,7 @@ def offer_time_again(history: History) -> None:
     run = history.current
     if run is None or run.state != "done" or run.trace is None or not _is_rough(run.trace):
         return
-    st.button(
+    press_button(
         "Time again", key=TIME_AGAIN,
         help="Makes the same run once more and times it anew. First close other programs that "
              "keep this machine busy.",

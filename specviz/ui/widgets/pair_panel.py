@@ -79,15 +79,25 @@ def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
     if loading or (status.state == "ready" and status.spec == wished):
         return
     if not wished.embedded:
-        if st.button("Check", key="check_pair", width="stretch"):
-            st.session_state[_CHECK] = (wished, worker.check(wished))
+        st.button(
+            "Check", key="check_pair", width="stretch", on_click=_check, args=(worker, wished)
+        )
         asked = st.session_state.get(_CHECK)
         if asked and asked[0] == wished:
             _show_check(asked[1])
-    if st.button(f"Load {_short(wished)}", key="load_pair", width="stretch"):
-        ask_for(wished)
-        worker.prepare(wished)
-        st.rerun()
+    st.button(
+        f"Load {_short(wished)}", key="load_pair", width="stretch", on_click=_load,
+        args=(worker, wished),
+    )  # fmt: skip
+
+
+def _check(worker: Worker, wished: PairSpec) -> None:
+    st.session_state[_CHECK] = (wished, worker.check(wished))
+
+
+def _load(worker: Worker, wished: PairSpec) -> None:
+    ask_for(wished)
+    worker.prepare(wished)
 
 
 def _short(spec: PairSpec) -> str:
@@ -176,5 +186,4 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     if progress and progress.total_bytes:
         share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
     st.progress(share, text=f":small[{as_text(text)}]")
-    if st.button("Cancel", key="cancel_loading", type="tertiary"):
-        worker.cancel_loading()
+    st.button("Cancel", key="cancel_loading", type="tertiary", on_click=worker.cancel_loading)

@@ -97,11 +97,6 @@ def restart_is_settled() -> None:
     st.session_state[_RESTART] = False
 
 
-def is_pressed(key: str) -> bool:
-    """Whether a button was pressed, which this script may draw later."""
-    return bool(st.session_state.get(key))
-
-
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
         "Length, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8, key="length",
