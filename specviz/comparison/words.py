@@ -29,14 +29,19 @@ def basis(comparison: Comparison) -> str:
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
-    """What the bodies of each lane are, and whether they flatter its speedup."""
+    """What the bodies of the lanes are, and whether they flatter a speedup; the same things once."""
     runs = {run.job.lane: run for run in reversed(measured)}  # the first of each lane
-    told = [
-        (lane.label, [*cost_sentences(run.trace.pair), *flattery(run.figures)])
-        for index, lane in enumerate(comparison.lanes)
-        if (run := runs.get(index)) is not None and run.trace.pair.has_bodies
-    ]
-    return tuple(f"{label}: {' '.join(sentences)}" for label, sentences in told)
+    told: dict[str, list[str]] = {}
+    for index, lane in enumerate(comparison.lanes):
+        run = runs.get(index)
+        if run is not None and run.trace.pair.has_bodies:
+            facts = " ".join([*cost_sentences(run.trace.pair), *flattery(run.figures)])
+            told.setdefault(facts, []).append(lane.label)
+    return tuple(f"{_listed(labels)}: {facts}" for facts, labels in told.items())
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(labels[:-1]), labels[-1]) if part)
 
 
 def settings_of(plan: Plan) -> str:

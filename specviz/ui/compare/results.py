@@ -170,7 +170,7 @@ def _show_table(found: Findings, name: str) -> None:
     comparison = found.comparison
     labels = [f"{dot} {as_text(label)}" for dot, label in zip(DOTS, found.labels, strict=False)]
     rows = {
-        row.name: [*(_bold(text) for text in marked(row)), row.target or UNKNOWN]
+        row.name: [*(_cell(text) for text in marked(row)), _cell(row.target or UNKNOWN)]
         for row in rows_of(comparison)
     }
     st.markdown("#### The figures")
@@ -242,8 +242,10 @@ def _show_files(found: Findings, name: str, item: int | None) -> None:
 # Values
 
 
-def _bold(text: str) -> str:
-    return f"**{text}**" if text.endswith(BEST) else text
+def _cell(text: str) -> str:
+    """An interval is not broken at its dash."""
+    whole = text.replace("–", "\u2060–\u2060") if text != UNKNOWN else text
+    return f"**{whole}**" if text.endswith(BEST) else whole
 
 
 def _reading(found: Ratio | None) -> Reading | None:
@@ -265,7 +267,7 @@ def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
 def _kinds_frame(found: Findings) -> pd.DataFrame:
     rows = {
         as_text(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
-            _kind_words(lane) for lane in each.lanes
+            _cell(_kind_words(lane)) for lane in each.lanes
         ]
         for each in found.comparison.kinds
     }
