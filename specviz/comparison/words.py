@@ -29,7 +29,7 @@ def basis(comparison: Comparison) -> str:
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
-    """What the bodies of the lanes are, and whether they flatter a speedup; the same things once."""
+    """What the bodies of the lanes are, and whether they flatter a speedup; each fact once."""
     runs = {run.job.lane: run for run in reversed(measured)}  # the first of each lane
     told: dict[str, list[str]] = {}
     for index, lane in enumerate(comparison.lanes):
