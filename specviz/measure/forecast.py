@@ -20,7 +20,7 @@ from specviz.record.throughput import GAMMAS, Outlook
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.store.dataclass_json import fit_to_type
-from specviz.theory.speed import rounds_along
+from specviz.theory.along import rounds_along
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -83,7 +83,7 @@ def _shipped_profiles() -> dict[str, Profile]:
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
     """Let the target write to every preset of the kind, and score the draft along the way."""
     from specviz.engine import decode_plainly
-    from specviz.engine.decoding.scoring import text_odds
+    from specviz.engine.decoding.scoring import score_text
     from specviz.engine.model.chat import encode_prompt
 
     settings = dataclasses.replace(
@@ -95,8 +95,8 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
             continue
         prompt_ids = encode_prompt(pair, preset.text, chat=config.chat)
         emitted = tuple(decode_plainly(pair, prompt_ids, dataclasses.replace(settings, chat=False)))
-        odds = text_odds(pair, prompt_ids, emitted, settings)
-        texts.append(TextOdds(prompt=preset.text, odds=odds))
+        (scores,) = score_text(pair, prompt_ids, emitted, [settings])
+        texts.append(TextOdds(prompt=preset.text, odds=scores.odds))
     profile = Profile(kind=kind, texts=tuple(texts))
     save_value(_KIND, profile_key(pair, config, kind), profile)
     return profile

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,6 @@ from numpy.typing import NDArray
 from specviz.errors import TheoryError
 
 _TIE = 1e-12  # rounding alone must not make drafting, or a longer draft, look worth while
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """Expected counts over the whole rounds of a known text."""
-
-    rounds: float
-    tokens: float
-    bonuses: float  # rounds in which every candidate was accepted
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -221,34 +211,6 @@ def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) ->
     _check_costs(draft_cost, verify_cost)
     spent = (1.0 - alpha) * verify_cost + alpha * draft_cost
     return 1.0 / spent if spent > 0.0 else math.inf
-
-
-def rounds_along(odds: Sequence[float] | NDArray[np.float64], gamma: int) -> Walk:
-    """What the whole rounds along a known text come to (derived here, checked by enumeration).
-
-    ``odds`` holds min(1, draft / target) at every emitted token: given the text, the chance
-    that this token was an accepted candidate, independent from token to token. Only rounds
-    with gamma + 1 tokens of text ahead of them count: those that the end of the text may cut
-    short are left out, as they are in a run.
-    """
-    chances = np.asarray(odds, dtype=np.float64)
-    _check_chances(chances)
-    _check_gamma(gamma)
-    values: list[float] = chances.tolist()
-    starts = [0.0] * (len(values) + 1)  # starts[i]: chance that a round begins after i tokens
-    starts[0] = 1.0
-    rounds = tokens = bonuses = 0.0
-    for start in range(len(values) - gamma):
-        alive = starts[start]
-        rounds += alive
-        for place in range(start, start + gamma):
-            tokens += alive
-            starts[place + 1] += alive * (1.0 - values[place])
-            alive *= values[place]
-        tokens += alive
-        bonuses += alive
-        starts[start + gamma + 1] += alive
-    return Walk(rounds=rounds, tokens=tokens, bonuses=bonuses)
 
 
 # Refusals

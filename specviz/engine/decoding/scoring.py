@@ -1,50 +1,91 @@
 """Acceptance along a given text: what the pair would have made of words that are known.
 
-At the token x that was emitted, the chance that it was an accepted candidate is
-min(1, draft(x) / target(x)). One target text serves every gamma, but only its own settings.
+One pass of each model over prompt and text, in chunks, serves every law asked for. A chunk holds
+so few rows that the laws of a large vocabulary fit into memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from specviz.engine.decoding.sampling import Sampler
+from specviz.engine.decoding.endings import check_room
+from specviz.engine.decoding.sampling import Sampler, wide
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.errors import PairError, PromptError
+from specviz.record.scores import TextScores
 from specviz.record.trace import RunConfig
 
-_CHUNK = 256
+_MOST_ROWS = 256
+_MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p takes about ten times that
+Values = list[torch.Tensor]
 
 
 @torch.inference_mode()
-def text_odds(
-    pair: Pair, prompt_ids: Sequence[int], emitted: Sequence[int], config: RunConfig
-) -> tuple[float, ...]:
-    """The odds at every emitted token, for the draft model and the lossless rule."""
-    sampler = Sampler(config)
-    ids = torch.tensor([*prompt_ids, *emitted])
+def score_text(
+    pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], laws: Sequence[RunConfig]
+) -> tuple[TextScores, ...]:
+    """Scores of the text after the prompt, under each law, for the draft model."""
+    if not text_ids:
+        raise PromptError("There is no text to score.", remedy="Give at least one token of it.")
+    if pair.draft is None:
+        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
+    check_room(pair.max_context, len(prompt_ids) + len(text_ids) - 1)
+    samplers = [Sampler(law) for law in laws]
+    found: list[list[Values]] = [[] for _ in laws]
     with memory_errors(pair.device):
-        draft, target = pair.draft_step(len(ids) + 1), pair.target_step(len(ids) + 1)
-        first = len(prompt_ids) - 1
-        if first:
-            draft.feed(ids[:first].to(draft.device), 0)
-            target.feed(ids[:first].to(target.device), 0)
-        odds: list[float] = []
-        for begin in range(first, len(ids) - 1, _CHUNK):
-            end = min(begin + _CHUNK, len(ids) - 1)
-            following = ids[begin + 1 : end + 1].to(pair.device)
-            draft_own = _own_probs(draft, ids[begin:end], following, sampler)
-            target_own = _own_probs(target, ids[begin:end], following, sampler)
-            ratio = draft_own / target_own.clamp(min=1e-30)
-            odds.extend(ratio.clamp(max=1.0).tolist())
-    return tuple(odds)
+        for draft, target, own in _chunks(pair, (*prompt_ids, *text_ids), len(prompt_ids)):
+            likeliest = draft.argmax(-1), target.argmax(-1)
+            for values, sampler in zip(found, samplers, strict=True):
+                values.append([
+                    *_under(sampler, draft, target, own),
+                    likeliest[0] == own,
+                    likeliest[0] == likeliest[1],
+                ])  # fmt: skip
+    return tuple(_scores(values) for values in found)
 
 
-def _own_probs(
-    step: Step, fed: torch.Tensor, following: torch.Tensor, sampler: Sampler
-) -> torch.Tensor:
-    probs = sampler.probs(step.feed(fed.to(step.device), len(fed)).to(following.device))
-    return probs.gather(-1, following[:, None])[:, 0]
+def _chunks(
+    pair: Pair, ids: Sequence[int], num_prompt: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Logits [rows, vocabulary] of draft and target, and the tokens [rows] that follow."""
+    text = torch.tensor(ids)
+    steps = [make(len(text) + 1) for make in (pair.draft_step, pair.target_step)]
+    first = num_prompt - 1
+    if first:
+        for step in steps:
+            step.feed(text[:first].to(step.device), 0)
+    rows = max(1, min(_MOST_ROWS, _MOST_ENTRIES // pair.vocabulary))
+    for begin in range(first, len(text) - 1, rows):
+        end = min(begin + rows, len(text) - 1)
+        draft, target = (_logits(step, text[begin:end], pair.device) for step in steps)
+        yield draft, target, text[begin + 1 : end + 1].to(pair.device)
+
+
+def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return step.feed(fed.to(step.device), len(fed)).to(device)
+
+
+def _under(
+    sampler: Sampler, draft_logits: torch.Tensor, target_logits: torch.Tensor, own: torch.Tensor
+) -> Values:
+    draft, target = sampler.probs(draft_logits), sampler.probs(target_logits)
+    of_draft, of_target = (law.gather(-1, own[:, None])[:, 0] for law in (draft, target))
+    odds = torch.where(of_target > 0, of_draft / of_target.clamp(min=1e-38), 0.0).clamp(max=1.0)
+    overlap = torch.minimum(draft, target).sum(-1, dtype=wide(target)).clamp(max=1.0)
+    entropies = [torch.special.entr(law).sum(-1) for law in (draft, target)]
+    return [odds, overlap, of_target, *entropies]
+
+
+def _scores(chunks: Sequence[Values]) -> TextScores:
+    odds, overlaps, own, of_draft, of_target, matches, agrees = (
+        tuple(value for chunk in column for value in chunk.tolist())
+        for column in zip(*chunks, strict=True)
+    )
+    return TextScores(
+        odds=odds, overlaps=overlaps, text_probs=own, draft_entropies=of_draft,
+        target_entropies=of_target, matches=matches, agrees=agrees,
+    )  # fmt: skip
