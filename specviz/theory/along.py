@@ -79,7 +79,9 @@ def _reached(chances: Floats, most: int) -> Floats:
     """The chance that so many tokens from a place on are accepted in a row: [tokens, most + 1]."""
     ahead = np.concatenate((chances, np.zeros(max(1, most))))
     windows = np.lib.stride_tricks.sliding_window_view(ahead, max(1, most))[: len(chances), :most]
-    return np.concatenate((np.ones((len(chances), 1)), np.cumprod(windows, axis=1)), axis=1)
+    reached: Floats = np.ones((len(chances), most + 1))
+    reached[:, 1:] = np.cumprod(windows, axis=1)
+    return reached
 
 
 def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
