@@ -23,7 +23,7 @@ TOKEN_KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 
 MIN_BLOCKS = 5  # that hold the kind; with fewer an interval would claim more than it knows
 _UNFINISHED = "\ufffd"
-_JOINED = frozenset(("Cf", "Mn", "Me", "Cs"))  # these belong to what goes before them
+_JOINED = frozenset(("Cf", "Mn", "Me"))  # these belong to what goes before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def _is_seen(char: str) -> bool:
 
 def _kind_of_character(char: str, *, before: str) -> TokenKind:
     category = unicodedata.category(char)
-    if char == _UNFINISHED:
+    if char == _UNFINISHED or category == "Cs":
         return "continuation"
     if category.startswith("N"):
         return "digit"

@@ -30,13 +30,14 @@ from specviz.record.token_kinds import (
         ("ing", "continuation"),
         ("猫", "continuation"),
         ("\u0301", "continuation"),  # an accent by itself
+        ("\u0301.", "punctuation"),
         ("\u200d", "continuation"),  # joins two emoji
         ("\ufe0f", "continuation"),
         ("\u0e34", "continuation"),  # a Thai vowel that sits on its consonant
         ("", "continuation"),
         ("\ufffd", "continuation"),
         (" \ufffd", "continuation"),
-        (chr(0xDCC3), "continuation"),  # a byte that is no UTF-8
+        (f" {chr(0xDCC3)}", "continuation"),  # a byte that is no UTF-8
         (".", "punctuation"),
         (' "', "punctuation"),
         ("'s", "punctuation"),
@@ -75,6 +76,7 @@ def test_kinds_within_a_text(text: str, kind: TokenKind) -> None:
         (["So", ".", "\n", "Then"], ["word start", "punctuation", "blank", "word start"]),
         (['"', "Hi"], ["punctuation", "continuation"]),
         ([" ", "", "é"], ["blank", "continuation", "word start"]),
+        (["caf", "", "é"], ["word start", "continuation", "continuation"]),
         (["", "é"], ["continuation", "word start"]),
         (["\ufffd", "cat"], ["continuation", "continuation"]),
     ],
