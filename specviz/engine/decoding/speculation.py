@@ -59,6 +59,7 @@ class Speculation(Iterator[Round]):
         *,
         drafter: Drafter | None = None,
         rule: Rule | None = None,
+        uniforms: Uniforms | None = None,
     ) -> None:
         self.pair = pair
         self.config = config
@@ -71,7 +72,7 @@ class Speculation(Iterator[Round]):
         self._told = len(prompt_ids)  # tokens of the history that were handed out
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
-        self._uniforms = Uniforms(config.seed)
+        self._uniforms = uniforms or Uniforms(config.seed)
         self._rule = rule or make_rule(config)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)

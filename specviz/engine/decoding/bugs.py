@@ -1,0 +1,212 @@
+"""The bug zoo of ``record/breaks.py``, each mistake made by the real loop.
+
+A bug is a rule, a drafter, a source of uniforms, or a step that is handed to the loop in place of
+the right one; the loop itself is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from specviz.engine.decoding.drafting import ModelDrafter
+from specviz.engine.decoding.endings import room_for
+from specviz.engine.decoding.sampling import Sampler, Uniforms, draft_slot, one_hot, verdict_slot
+from specviz.engine.decoding.speculation import Speculation
+from specviz.engine.decoding.verify import OverAccept
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import Step
+from specviz.errors import PairError
+from specviz.record.breaks import break_named
+from specviz.record.trace import RunConfig
+
+Prompt: TypeAlias = str | Sequence[int]
+_MOST_KEPT = 256  # tokens that an untrimmed cache keeps; beyond them it forgets as it should
+
+
+def broken(pair: Pair, prompt: Prompt, config: RunConfig, name: str) -> Speculation:
+    """Speculative decoding of a prompt with the named bug in it."""
+    break_named(name)
+    if pair.draft is None:
+        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
+    assert config.drafter == "model", "bugs are put into drafting by the draft model"
+    return _BUGS[name](pair, prompt, config)
+
+
+def _recovered_from_target(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    return Speculation(pair, prompt, config, rule=OverAccept(0.0, "target"))
+
+
+def _untrimmed_target(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    other = _with_steps(pair, target=lambda capacity: _untrimmed(pair.target_step, pair, capacity))
+    return Speculation(other, prompt, config)
+
+
+def _untrimmed_draft(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    other = _with_steps(pair, draft=lambda capacity: _untrimmed(pair.draft_step, pair, capacity))
+    return Speculation(other, prompt, config)
+
+
+def _draft_temperature(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    return _drafting_with(_ColderSampler(config), pair, prompt, config)
+
+
+def _match(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    return _drafting_with(_LikeliestSampler(config), pair, prompt, config)
+
+
+def _reused_uniform(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    return Speculation(pair, prompt, config, uniforms=_ReusedUniforms(config.seed))
+
+
+def _bonus_from_draft(pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    def target(capacity: int) -> Step:
+        return _BonusFromDraft(pair.target_step(capacity), pair.draft_step(capacity))
+
+    return Speculation(_with_steps(pair, target=target), prompt, config)
+
+
+_BUGS: dict[str, Callable[[Pair, Prompt, RunConfig], Speculation]] = {
+    "recovered-from-target": _recovered_from_target,
+    "untrimmed-target-cache": _untrimmed_target,
+    "untrimmed-draft-cache": _untrimmed_draft,
+    "draft-temperature": _draft_temperature,
+    "match": _match,
+    "reused-uniform": _reused_uniform,
+    "bonus-from-draft": _bonus_from_draft,
+}
+
+_MakeStep: TypeAlias = Callable[[int], Step]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _PairOfOtherSteps(Pair):
+    """The same pair, whose steps are made by somebody else."""
+
+    make_target: _MakeStep = field(repr=False)
+    make_draft: _MakeStep = field(repr=False)
+
+    def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
+        del keep_hidden  # the draft model reads no hidden states
+        return self.make_target(capacity)
+
+    def draft_step(self, capacity: int) -> Step:
+        return self.make_draft(capacity)
+
+
+def _with_steps(
+    pair: Pair, *, target: _MakeStep | None = None, draft: _MakeStep | None = None
+) -> Pair:
+    parts = {each.name: getattr(pair, each.name) for each in fields(Pair)}
+    return _PairOfOtherSteps(
+        **parts, make_target=target or pair.target_step, make_draft=draft or pair.draft_step
+    )
+
+
+class _Untrimmed:
+    """A step that says it has forgotten, and has not."""
+
+    def __init__(self, step: Step, spare: int) -> None:
+        self._step = step
+        self._spare = spare
+        self._kept = 0  # tokens that should have been forgotten
+
+    @property
+    def length(self) -> int:
+        return self._step.length - self._kept
+
+    @property
+    def device(self) -> torch.device:
+        return self._step.device
+
+    @property
+    def hidden(self) -> torch.Tensor | None:
+        return self._step.hidden
+
+    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        return self._step.feed(token_ids, num_logits)
+
+    def forget(self, count: int) -> None:
+        kept = min(count, self._spare - self._kept)
+        self._step.forget(count - kept)
+        self._kept += kept
+
+
+def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
+    most = _MOST_KEPT if pair.max_context is None else pair.max_context - capacity
+    spare = max(0, min(most, _MOST_KEPT))
+    return _Untrimmed(make(capacity + spare), spare)
+
+
+class _BonusFromDraft:
+    """The target's step, whose last row after candidates is the draft's."""
+
+    def __init__(self, target: Step, draft: Step) -> None:
+        self._target = target
+        self._draft = draft
+
+    @property
+    def length(self) -> int:
+        return self._target.length
+
+    @property
+    def device(self) -> torch.device:
+        return self._target.device
+
+    @property
+    def hidden(self) -> torch.Tensor | None:
+        return self._target.hidden
+
+    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        own = self._target.feed(token_ids, num_logits)
+        other = self._draft.feed(token_ids.to(self._draft.device), min(num_logits, 1))
+        if num_logits < 2:
+            return own
+        return torch.cat((own[:-1], other[-1:].to(own)))
+
+    def forget(self, count: int) -> None:
+        self._target.forget(count)
+        self._draft.forget(count)
+
+
+def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
+    capacity, _ = room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
+    drafter = ModelDrafter(pair.draft_step(capacity), sampler)
+    return Speculation(pair, prompt, config, drafter=drafter)
+
+
+class _ColderSampler(Sampler):
+    """Draws at half the temperature, and gives the law at the whole one."""
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._colder = Sampler(replace(config, temperature=config.temperature / 2))
+
+    def choose(
+        self, logits: torch.Tensor, uniforms: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        tokens, _ = self._colder.choose(logits, uniforms)
+        return tokens, self.probs(logits)
+
+
+class _LikeliestSampler(Sampler):
+    """Takes the likeliest token, and is certain of it."""
+
+    def choose(
+        self, logits: torch.Tensor, uniforms: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        del uniforms
+        index = logits.argmax(-1, keepdim=True)
+        return index[..., 0], one_hot(index, logits.shape[-1])
+
+
+class _ReusedUniforms(Uniforms):
+    def of_round(self, index: int, num_candidates: int) -> np.ndarray:
+        drawn = super().of_round(index, num_candidates)
+        drawn[verdict_slot(0) :: 2] = drawn[draft_slot(0) :: 2]
+        return drawn

@@ -1,0 +1,190 @@
+"""An anytime-valid test of the law of emitted tokens.
+
+Null: each emitted token x_t, given everything decided before it, has the law target_t. Before x_t
+is seen, a bet names a set A_t of tokens and a stake; its wealth is multiplied by
+
+    1 + stake * (1[x_t in A_t] - target_t(A_t)),
+
+which is positive, since stakes lie within (-1, 1), and has mean 1 under the null. So the wealth
+of a bet is a nonnegative martingale that begins at 1, and so is the mean E over many bets. By
+Ville's inequality E ever reaches 1/level with a chance of at most the level, however often one
+looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
+
+The bets are all combinations of a set, a kind of place and a stake, for and against the set. One
+more bets everything on the tokens that the target forbids: it has nothing to lose, and at the
+first such token its wealth is infinite. At temperature 0 this is the only bet, since all others
+abstain where the target is certain of its own token.
+
+A place may depend on earlier verdicts: that is sound for rules that judge a token at a time. After
+a verdict is seen, its token no longer has the target's law, so no bet uses the verdict itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from specviz.errors import TheoryError
+
+Floats = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+Place = Literal["start", "after an acceptance", "after a rejection", "bonus"]
+
+STAKES = (-0.8, -0.3, -0.1, 0.1, 0.3, 0.8)
+GROUPS = ("everywhere", "after an acceptance", "after a rejection", "bonus")
+_CERTAIN = 1e-6  # a set is not bet on where its chance is so near to 0 or 1
+
+
+def preferred(target: Floats, draft: Floats) -> Marks:
+    return target > draft
+
+
+def likeliest(target: Floats, draft: Floats) -> Marks:
+    """The fewest tokens that hold half of the target's mass."""
+    del draft
+    order = np.argsort(-target, axis=-1, kind="stable")
+    ordered = np.take_along_axis(target, order, -1)
+    chosen = np.cumsum(ordered, axis=-1) - ordered < 0.5
+    marks = np.zeros(target.shape, dtype=np.bool_)
+    np.put_along_axis(marks, order, chosen, -1)
+    return marks
+
+
+def first_numbers(target: Floats, draft: Floats) -> Marks:
+    """By their numbers, as inverse sampling goes through them, up to half of the mass."""
+    del draft
+    return np.cumsum(target, axis=-1) <= 0.5
+
+
+# Each set in words, and its tokens [num_tokens, vocabulary] from the laws of target and draft.
+SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
+    "tokens that the target likes better than the draft": preferred,
+    "the target's likeliest tokens": likeliest,
+    "the tokens with the lowest numbers": first_numbers,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Emitted:
+    """Tokens of one run in their order, with the laws [num_tokens, vocabulary] before each.
+
+    ``possible`` marks what the target may say, rounding included; left out, all it gives a chance.
+    """
+
+    tokens: Sequence[int]
+    target: ArrayLike
+    draft: ArrayLike
+    places: Sequence[Place]
+    possible: Marks | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detectable:
+    """The smallest constant bias of a set that would by now be expected to raise the alarm."""
+
+    tokens: str  # the set in words
+    bias: float
+
+
+class EmittedLawTest:
+    """The wealth of all bets over the tokens seen so far."""
+
+    def __init__(self, level: float = 0.01) -> None:
+        if not 0.0 < level < 1.0:
+            raise TheoryError(f"The level is {level}.", remedy="Give a number between 0 and 1.")
+        self.level = level
+        self.tokens = 0
+        self.log_e = 0.0  # the largest so far
+        self._wealth = np.zeros(len(SETS) * len(GROUPS) * len(STAKES) + 1)  # logs
+        self._drift = np.zeros((len(SETS), len(STAKES)))  # of bets everywhere, under the null
+        self._slope = np.zeros((len(SETS), len(STAKES)))  # what a bias of 1 would add to it
+
+    @property
+    def p_value(self) -> float:
+        return min(1.0, math.exp(-self.log_e))
+
+    @property
+    def alarm(self) -> bool:
+        return self.p_value <= self.level
+
+    def observe(self, emitted: Emitted) -> None:
+        """Play the bets on these tokens."""
+        if not len(emitted.tokens):
+            return
+        target, draft = _law(emitted.target), _law(emitted.draft)
+        chances, hits = _chances(target, draft, emitted.tokens)
+        gains = log_factors(chances, hits, emitted.places)
+        wealth = self._wealth + np.cumsum(_with_last(gains, _forbidden(target, emitted)), axis=0)
+        self._wealth = wealth[-1]
+        mean = np.logaddexp.reduce(wealth, axis=1) - math.log(wealth.shape[1])
+        self.log_e = max(self.log_e, float(mean.max()))
+        self.tokens += len(emitted.tokens)
+        self._note_power(chances)
+
+    def detectable(self) -> Detectable | None:
+        """None while no bias could have been found."""
+        needed = math.log(len(self._wealth) / self.level) - self._drift
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bias = np.abs(needed / self._slope)
+        bias[~(bias < 1.0)] = np.inf
+        row = int(bias.min(axis=1).argmin())
+        smallest = float(bias[row].min())
+        return None if smallest == np.inf else Detectable(tokens=list(SETS)[row], bias=smallest)
+
+    def _note_power(self, chances: Floats) -> None:
+        chance = chances[..., None]
+        won, lost = _logs(1.0 - chance), _logs(-chance)
+        bet_on = _bet_on(chance)
+        self._drift += ((chance * won + (1.0 - chance) * lost) * bet_on).sum(axis=0)
+        self._slope += ((won - lost) * bet_on).sum(axis=0)
+
+
+def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
+    """Logs of what each bet's wealth is multiplied by, [num_tokens, bets].
+
+    ``chances`` and ``hits`` are [num_tokens, sets]: the target's mass in A_t, and x_t in A_t.
+    """
+    factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
+    named = np.asarray(places, dtype=object)
+    groups = [np.full(len(places), True) if group == GROUPS[0] else named == group
+              for group in GROUPS]  # fmt: skip
+    of_groups = [factors * group[:, None, None] for group in groups]
+    return np.stack(of_groups, axis=1).reshape(len(places), -1)
+
+
+def _logs(surplus: Floats) -> Floats:
+    return np.log1p(np.asarray(STAKES) * surplus)
+
+
+def _bet_on(chance: Floats) -> Marks:
+    return (chance > _CERTAIN) & (chance < 1.0 - _CERTAIN)
+
+
+def _chances(target: Floats, draft: Floats, tokens: Sequence[int]) -> tuple[Floats, Marks]:
+    marks = np.stack([choose(target, draft) for choose in SETS.values()], axis=1)
+    chances = (target[:, None, :] * marks).sum(axis=-1)
+    hits = np.take_along_axis(marks, np.asarray(tokens)[:, None, None], -1)[..., 0]
+    return chances, hits
+
+
+def _forbidden(target: Floats, emitted: Emitted) -> Marks:
+    possible = target > 0.0 if emitted.possible is None else emitted.possible
+    return ~np.take_along_axis(possible, np.asarray(emitted.tokens)[:, None], -1)[:, 0]
+
+
+def _with_last(gains: Floats, forbidden: Marks) -> Floats:
+    """The bets, and the one on forbidden tokens beside them."""
+    return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
+
+
+def _law(given: ArrayLike) -> Floats:
+    law: Floats = np.asarray(given, dtype=np.float64)
+    total = law.sum(axis=-1, keepdims=True)
+    if not (law.min() >= 0.0 and np.all(np.abs(total - 1.0) < 1e-3)):
+        raise TheoryError("A law is negative or does not sum to 1.", remedy="Give probabilities.")
+    return law / total

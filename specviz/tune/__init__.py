@@ -1,0 +1,1 @@
+"""Choosing settings and proving them: the audit of what a pair emits."""

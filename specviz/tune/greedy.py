@@ -1,0 +1,121 @@
+"""Speculation at temperature 0 against the target by itself, as transformers runs it.
+
+Two ways to add up the same sums may choose differently between tokens that are almost equally
+likely, so a first difference is either such a near tie or a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from specviz.record.prompts import read_presets
+from specviz.record.trace import RunConfig
+from specviz.tune.short_runs import audit_settings, contexts, fresh_logits, near, speculation
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+GREEDY_TOKENS = 48  # of each text
+_GREEDY_PROMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreedyDivergence:
+    """The first token at temperature 0 that the target alone would not have written."""
+
+    prompt: int  # of those tried, from 0
+    place: int  # in the text, from 0
+    token_id: int
+    token: str
+    expected_id: int
+    expected: str
+    margin: float  # between the two best logits of the target there
+    shortfall: float  # of the worse of the two tokens below the best logit
+    limit: float  # for a near tie; it depends on the dtype
+
+    @property
+    def word(self) -> Literal["near tie", "a bug"]:
+        return "near tie" if self.shortfall <= self.limit else "a bug"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreedyCheck:
+    """Speculation at temperature 0 against ``generate`` of transformers."""
+
+    prompts: int
+    tokens: int
+    divergence: GreedyDivergence | None  # the first; one that is no near tie goes before the others
+
+    @property
+    def equal(self) -> bool:
+        return self.divergence is None
+
+    @property
+    def passes(self) -> bool:
+        return self.divergence is None or self.divergence.word == "near tie"
+
+
+def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
+    """Speculation at temperature 0, with the bug in it, against the target by itself."""
+    settings = replace(audit_settings(config, GREEDY_TOKENS), temperature=0.0, ignore_eos=True)
+    whole = contexts(pair, settings)[-len(read_presets()) :]
+    prompts = whole[:: len(whole) // _GREEDY_PROMPTS]
+    found: list[GreedyDivergence] = []
+    for number, context in enumerate(prompts):
+        run = speculation(pair, context, settings, bug)
+        own = [token for entry in run for token in entry.emitted]
+        expected = plain_text(pair, context, GREEDY_TOKENS)
+        if own != expected:
+            found.append(_divergence(pair, number, context, own, expected))
+    found.sort(key=lambda each: each.word == "near tie")
+    return GreedyCheck(
+        prompts=len(prompts),
+        tokens=len(prompts) * GREEDY_TOKENS,
+        divergence=found[0] if found else None,
+    )
+
+
+def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
+    """By ``generate`` of transformers, with no end but the limit and none of the model's own
+    settings, such as a penalty."""
+    import torch
+    from transformers import GenerationConfig
+
+    target: Any = pair.target
+    ids = torch.tensor([list(context)], device=pair.device)
+    own, target.generation_config = target.generation_config, GenerationConfig(pad_token_id=0)
+    try:
+        with torch.inference_mode():
+            output = target.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=False,
+                use_cache=True,
+                max_new_tokens=num_tokens,
+            )
+    finally:
+        target.generation_config = own
+    return output[0, len(context) :].tolist()
+
+
+def _divergence(
+    pair: Pair, number: int, context: Sequence[int], own: Sequence[int], expected: Sequence[int]
+) -> GreedyDivergence:
+    pairs = enumerate(zip(own, expected, strict=True))
+    place = next(at for at, (ours, theirs) in pairs if ours != theirs)
+    ours, theirs = own[place], expected[place]
+    logits = fresh_logits(pair, pair.target_step, context, expected[: place + 1])[-1]
+    best, second = logits.topk(2).values.tolist()
+    return GreedyDivergence(
+        prompt=number,
+        place=place,
+        token_id=ours,
+        token=pair.token_table.text(ours),
+        expected_id=theirs,
+        expected=pair.token_table.text(theirs),
+        margin=best - second,
+        shortfall=best - min(float(logits[ours]), float(logits[theirs])),
+        limit=near(pair),
+    )
