@@ -20,7 +20,16 @@ from specviz.cli.output_files import check_output, save_text
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import one_line, painter_for
-from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, preset_suite, read_suite
+from specviz.comparison.plan import (
+    Job,
+    Lane,
+    Plan,
+    SuiteItem,
+    check_compared,
+    parse_lane,
+    preset_suite,
+    read_suite,
+)
 from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.numbers import RATE
@@ -80,6 +89,7 @@ def plan_from(options: argparse.Namespace) -> Plan:
     check_budget(options)
     default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = tuple(parse_lane(text, default) for text in options.lane or ())
+    check_compared(lanes)
     return Plan(
         lanes=lanes, items=_items(options), repeats=options.repeats, baseline=options.baseline
     )

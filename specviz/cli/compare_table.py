@@ -22,17 +22,17 @@ def render_comparison(
     painter: Painter, comparison: Comparison, checked: RegressionCheck | None
 ) -> str:
     blocks = [
-        _paragraph(painter, comparison.verdict.text),
+        paragraph(painter, comparison.verdict.text),
         _lanes(painter, comparison),
         *(_kind(painter, each) for each in comparison.kinds),
-        _paragraph(painter, _how(comparison)),
+        paragraph(painter, _how(comparison)),
     ]
     if checked is not None:
-        blocks.append("\n".join(_paragraph(painter, line) for line in checked.lines))
+        blocks.append("\n".join(paragraph(painter, line) for line in checked.lines))
     return "\n\n".join(blocks)
 
 
-def _paragraph(painter: Painter, text: str) -> str:
+def paragraph(painter: Painter, text: str) -> str:
     lines = wrap_text([(one_line(text), "normal")], painter.width - len(INDENT))
     return "\n".join(INDENT + painter.join(line) for line in lines)
 
@@ -47,7 +47,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
     if comparison.target is not None:
         name = "target" if comparison.verdict.same_question else comparison.target.label
         columns.append([f"{name} alone", *_figures_alone(comparison.target)])
-    return _table(painter, [heads, *columns])
+    return table(painter, [heads, *columns])
 
 
 def lane_figures() -> dict[str, Find]:
@@ -95,10 +95,10 @@ def _kind(painter: Painter, result: KindResult) -> str:
         ]
         for lane in result.lanes
     ]
-    return _table(painter, [[result.kind or "no kind", *heads], *columns])
+    return table(painter, [[result.kind or "no kind", *heads], *columns])
 
 
-def _table(painter: Painter, columns: list[list[str]]) -> str:
+def table(painter: Painter, columns: list[list[str]]) -> str:
     """Every column is as wide as its widest cell; the first row is the head."""
     safe = [[one_line(cell) for cell in column] for column in columns]
     padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specviz.cli.options import DEFAULTS
+from specviz.cli.option_groups import DEFAULTS
 from specviz.cli.terminal_text import (
     Painter,
     Piece,

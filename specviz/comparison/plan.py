@@ -1,7 +1,7 @@
-"""What is to be compared: lanes on the same prompts, and the order in which their runs are made.
+"""What is to be measured: lanes on the same prompts, and the order in which their runs are made.
 
-A lane is a pair with its settings. A plan holds two to four lanes, the prompts, and the number of
-repeats; repeat r has the seed of the lanes plus r. Nothing here runs anything. The library knows a
+A lane is a pair with its settings. A plan holds the lanes, the prompts, and the number of repeats;
+repeat r has the seed of the lanes plus r. A comparison has two to four lanes. Nothing here runs anything. The library knows a
 plan by its key.
 """
 
@@ -19,7 +19,7 @@ from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
 from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import DEFAULT_PAIR, PairSpec, memory_margin, pairs_folder
+from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
 from specviz.record.trace import RunConfig
 from specviz.store.dataclass_json import MisfitError, fit_to_type
@@ -30,6 +30,7 @@ __all__ = [
     "Order",
     "Plan",
     "SuiteItem",
+    "check_compared",
     "escaped",
     "lane_labels",
     "order_that_fits",
@@ -43,7 +44,8 @@ __all__ = [
 Order = Literal["interleaved", "blocks"]
 T = TypeVar("T")
 
-MIN_LANES, MAX_LANES = 2, 4
+MIN_LANES, MAX_LANES = 2, 4  # of a comparison
+MAX_PLANNED = 64
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
 MAX_NAME = 60
@@ -110,7 +112,7 @@ class Plan:
     order: Order = "interleaved"
 
     def __post_init__(self) -> None:
-        _between("lanes", len(self.lanes), MIN_LANES, MAX_LANES)
+        _between("lanes", len(self.lanes), 1, MAX_PLANNED)
         _between("prompts", len(self.items), 1, MAX_ITEMS)
         _between("repeats", self.repeats, 1, MAX_REPEATS)
         _between("runs", len(self.lanes) * len(self.items) * self.repeats, 1, MAX_RUNS)
@@ -164,6 +166,11 @@ class Plan:
                 for place in range(count):
                     lane = (place + repeat + item) % count
                     yield Job(lane=lane, item=item, repeat=repeat)
+
+
+def check_compared(lanes: Sequence[Lane]) -> None:
+    """Raises ConfigError for fewer or more lanes than can be compared at a glance."""
+    _between("lanes", len(lanes), MIN_LANES, MAX_LANES)
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
@@ -315,18 +322,13 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
         return dataclasses.replace(default, name=pair, draft=None, target=None)
     spec = default
     if draft is not None or target is not None:
-        target = target or default.target or _embedded_target(default)
+        target = target or default.target_place
         spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
     if spec.target is not None and spec.draft is None and config.draft_method.needs_draft:
         raise ConfigError(
             "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
         )
     return spec
-
-
-def _embedded_target(default: PairSpec) -> str:
-    """The folder of the embedded pair's target, so that another draft may be tried with it."""
-    return str(pairs_folder() / (default.name or DEFAULT_PAIR) / "target")
 
 
 def _short(text: str) -> str:

@@ -1,21 +1,25 @@
 """A run as it is asked for and as it was made, and the maker that makes runs in this process.
 
 Whoever carries out a plan hands its runs to a maker, one at a time, and waits. It does not know
-whether they are made in this process or by the worker of the dashboard.
+whether they are made in this process or by the worker of the dashboard. A maker carries out studies
+too: what is found out on a pair without being a run, such as the scores of a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.slice_timing import compared_seconds
 from specviz.record.pairs import PairCheck, PairSpec, Tell
 from specviz.record.trace import RunConfig, Trace
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,17 @@ class StoppedError(Exception):
     """The run was stopped on request."""
 
 
+class Study(Protocol):
+    """Finds something out on a loaded pair; it crosses to another process, and so do its values."""
+
+    @property
+    def label(self) -> str:
+        """What it does, for a status line."""
+        ...
+
+    def find(self, pair: Pair) -> Iterator[object]: ...
+
+
 class RunMaker(Protocol):
     """Makes runs, one at a time. ``stop`` may be called from any thread, and is final."""
 
@@ -56,6 +71,10 @@ class RunMaker(Protocol):
 
     def make(self, order: RunOrder) -> MadeRun:
         """The finished run; raises StoppedError for one that was stopped."""
+        ...
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        """What the study finds on the pair; raises StoppedError if it was stopped."""
         ...
 
     def stop(self) -> None: ...
@@ -97,6 +116,12 @@ class InProcessMaker:
                 raise StoppedError
         run.complete_costs(self._tell)
         return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        for value in study.find(self._pairs.load(spec, self._tell)):
+            if self._stopped:
+                raise StoppedError
+            yield value
 
     def stop(self) -> None:
         self._stopped = True

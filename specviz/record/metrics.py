@@ -21,6 +21,7 @@ from specviz.record.intervals import (
     kind_interval,
     prompt_interval,
 )
+from specviz.record.step_times import StepTimes, step_times, verification_time
 from specviz.record.timing import Timing, timing_of
 from specviz.record.trace import (
     Forecast,
@@ -155,53 +156,6 @@ class Metrics:
         return _json_values(figures)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StepTimes:
-    """Step costs at the run's mean context, in seconds, and the gamma they are for."""
-
-    gamma: int | None = None
-    draft: float | None = None
-    target: float | None = None
-    verification: float | None = None
-    # Half the 95 % intervals, as shares; None where the table does not have them.
-    draft_error: float | None = None
-    target_error: float | None = None
-    verification_error: float | None = None
-
-    @property
-    def c_error(self) -> float | None:
-        return None if self.draft is None else _joint_error(self.draft_error, self.target_error)
-
-    @property
-    def v_error(self) -> float | None:
-        return _joint_error(self.verification_error, self.target_error)
-
-    @property
-    def round_cost_error(self) -> float | None:
-        """Drafting and verifying weigh by what they cost; the target's step divides both."""
-        if self.gamma is None or self.draft is None or self.verification is None:
-            return None
-        if self.draft_error is None or self.verification_error is None:
-            return None
-        drafting, verifying = self.gamma * self.draft, self.verification
-        parts = (drafting * self.draft_error, verifying * self.verification_error)
-        return _joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
-
-    @property
-    def c(self) -> float | None:
-        return _ratio(self.draft, self.target)
-
-    @property
-    def v(self) -> float | None:
-        return _ratio(self.verification, self.target)
-
-    @property
-    def round_cost(self) -> float | None:
-        if self.gamma is None or self.c is None or self.v is None:
-            return None
-        return self.gamma * self.c + self.v
-
-
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     """Every figure of the run. The intervals take most of the time and can be left out."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
@@ -261,7 +215,7 @@ def _intervals(trace: Trace) -> Intervals:
     return Intervals(coins=coins_interval(trace), prompt=prompt_interval(trace))
 
 
-def _parts(trace: Trace, whole: Sequence[Round], steps: _StepTimes, timing: Timing | None) -> Parts:
+def _parts(trace: Trace, whole: Sequence[Round], steps: StepTimes, timing: Timing | None) -> Parts:
     decoding = math.fsum(entry.times.decode for entry in whole)
     return Parts(
         lossless=trace.config.lossless,
@@ -316,56 +270,21 @@ def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[flo
 # Time
 
 
-def _step_times(trace: Trace, whole: Sequence[Round]) -> _StepTimes:
+def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     costs = trace.step_costs
     if costs is None or not whole:
-        return _StepTimes()
+        return StepTimes()
     context = _total(whole, "context_length") / len(whole)
-    gamma, draft = trace.config.gamma, None
-    if not trace.config.draft_method.fills_rounds:
-        gamma, draft = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5), 0.0
-    elif costs.draft:
-        draft = costs.draft_phase(context, gamma) / gamma
-    return _StepTimes(
-        gamma=gamma,
-        draft=draft,
-        target=costs.target_step(context),
-        verification=_verification(costs, context, gamma),
-        draft_error=_draft_error(costs, trace.config.draft_method.fills_rounds),
-        target_error=costs.target_errors[0] if costs.target_errors else None,
-        verification_error=_verification_error(costs, gamma),
-    )
+    fills = trace.config.draft_method.fills_rounds
+    drafted = _total(whole, "num_drafted") / len(whole)
+    gamma = trace.config.gamma if fills else math.floor(drafted + 0.5)
+    return step_times(costs, context, gamma, drafts=fills)
 
 
-def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
-    """The worse one, of first steps and of later ones; none where no model drafts."""
-    if not drafts:
-        return 0.0
-    return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
-
-
-def _verification_error(costs: StepCosts, gamma: int) -> float | None:
-    """Beyond the table, that of its last row."""
-    errors = costs.target_errors
-    return errors[min(gamma, len(errors) - 1)] if errors else None
-
-
-def _joint_error(*errors: float | None) -> float | None:
-    """Of a product or a quotient of what was measured independently."""
-    known = [each for each in errors if each is not None]
-    return math.hypot(*known) if len(known) == len(errors) else None
-
-
-def _summed_meanwhile(trace: Trace, steps: _StepTimes) -> float | None:
+def _summed_meanwhile(trace: Trace, steps: StepTimes) -> float | None:
     """Bytes that a bare sum reads while the target makes one step."""
     bandwidth = trace.step_costs.bandwidth if trace.step_costs else None
     return None if bandwidth is None or steps.target is None else bandwidth * steps.target
-
-
-def _verification(costs: StepCosts, context: float, gamma: int) -> float | None:
-    rows = len(costs.target)
-    known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row
-    return costs.verify(context, gamma + 1) if known else None
 
 
 def _forecast_v(trace: Trace) -> float | None:
@@ -373,7 +292,7 @@ def _forecast_v(trace: Trace) -> float | None:
     if trace.forecast is None or costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
-    return _ratio(_verification(costs, context, gamma), costs.target_step(context))
+    return _ratio(verification_time(costs, context, gamma), costs.target_step(context))
 
 
 def _end_to_end(trace: Trace, timing: Timing | None) -> float | None:
@@ -385,7 +304,7 @@ def _end_to_end(trace: Trace, timing: Timing | None) -> float | None:
     )
 
 
-def _ideal(alpha: float | None, steps: _StepTimes) -> float | None:
+def _ideal(alpha: float | None, steps: StepTimes) -> float | None:
     """The textbook's: verification costs one step of the target."""
     if alpha is None or steps.gamma is None or steps.c is None:
         return None

@@ -72,6 +72,11 @@ class PairSpec:
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
+    def target_place(self) -> str:
+        """Where the target is found, even that of an embedded pair: two with one are comparable."""
+        return self.target or str(pairs_folder() / (self.name or DEFAULT_PAIR) / "target")
+
+    @property
     def has_draft(self) -> bool:
         """A target without a draft is run with the prompt-lookup drafter."""
         return self.embedded or self.draft is not None

@@ -7,7 +7,25 @@ temperature, top-k and top-p, and of no other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from specviz.record.trace import Prompt, RunConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """The processors that both models pass through before anything is drawn."""
+
+    temperature: float
+    top_k: int = 0
+    top_p: float = 1.0
+
+    @staticmethod
+    def of(config: RunConfig) -> Law:
+        return Law(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
+
+    def put_into(self, config: RunConfig) -> RunConfig:
+        return replace(config, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +48,40 @@ class TextScores:
     def impossible_at(self) -> int | None:
         """The first token that the target never writes under this law."""
         return next((at for at, prob in enumerate(self.text_probs) if prob == 0.0), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedRounds:
+    """The rounds of prompt lookup along a text that is known: nothing in them is left to chance.
+
+    Cut rounds are left out, as everywhere.
+    """
+
+    gamma: int
+    starts: tuple[int, ...]  # tokens of the text before each round
+    drafted: tuple[int, ...]
+    emitted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredText:
+    """A text with what the pair makes of it under one law.
+
+    ``ends``: by an end-of-text token, not at a limit. ``own``: the target wrote it under this law;
+    odds along any other text are of that text, not of a run. ``scores`` is None without a draft
+    model, ``copied`` empty unless prompt lookup drafts.
+    """
+
+    prompt: Prompt
+    law: Law
+    token_ids: tuple[int, ...]
+    token_texts: tuple[str, ...]
+    ends: bool
+    own: bool
+    scores: TextScores | None
+    copied: tuple[CopiedRounds, ...] = ()
+    pieces: dict[str, str] = field(default_factory=dict[str, str])  # as in ``Trace.pieces``
+
+    @property
+    def num_prompt(self) -> int:
+        return len(self.prompt.token_ids)

@@ -84,6 +84,23 @@ def _reached(chances: Floats, most: int) -> Floats:
     return reached
 
 
+def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
+    """The chance that a round begins with each token of the text: [gammas, tokens]."""
+    chances, most = _checked(odds, gammas)
+    return _starts(chances, gammas, most)
+
+
+def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
+    """Of the rounds with gamma + 1 tokens ahead, the share in which so many candidates or more are
+    accepted, from 1 to gamma: shares of all rounds, so that they never rise."""
+    chances, most = _checked(odds, (gamma,))
+    begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]
+    if not begun.sum():
+        return ()
+    reached = begun @ _reached(chances, most)[: len(begun), 1 : gamma + 1] / begun.sum()
+    return tuple(reached.tolist())
+
+
 def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
     """Mean and variance of the rejections of a run that wrote this text, cut rounds included."""
     chances, _ = _checked(odds, (gamma,))

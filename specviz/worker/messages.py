@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from specviz.errors import SpecvizError
+from specviz.measure.run_makers import Study
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.throughput import Outlook
@@ -70,6 +71,15 @@ class RoomRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StudyRequest:
+    """Something to be found out on a pair; what is found comes as it is found."""
+
+    id: str = field(default_factory=_new_id)
+    spec: PairSpec
+    study: Study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadRequest:
     id: str = field(default_factory=_new_id)
 
@@ -82,7 +92,13 @@ class EndCalibrationRequest:
 
 
 Request = (
-    RunRequest | PrepareRequest | CheckRequest | RoomRequest | UnloadRequest | EndCalibrationRequest
+    RunRequest
+    | PrepareRequest
+    | CheckRequest
+    | RoomRequest
+    | StudyRequest
+    | UnloadRequest
+    | EndCalibrationRequest
 )
 
 
@@ -91,7 +107,7 @@ Request = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSignal:
-    """End a run after its present round, or what is being measured for it."""
+    """End a run after its present round, or what is being measured for it; or a study."""
 
     request_id: str
 
@@ -193,6 +209,14 @@ class OutlookMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StudyFound:
+    """One of the things that a study finds."""
+
+    request_id: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestEnded:
     request_id: str
     error: SpecvizError | None = None
@@ -214,5 +238,6 @@ Event = (
     | RunTimed
     | RunRecord
     | OutlookMade
+    | StudyFound
     | RequestEnded
 )

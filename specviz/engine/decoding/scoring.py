@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from specviz.engine.decoding.drafting import PromptLookupDrafter
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.decoding.sampling import Sampler, wide
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError, PromptError
-from specviz.record.scores import TextScores
+from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
@@ -46,6 +47,47 @@ def score_text(
                     likeliest[0] == likeliest[1],
                 ])  # fmt: skip
     return tuple(_scores(values) for values in found)
+
+
+def copied_rounds(
+    pair: Pair,
+    prompt_ids: Sequence[int],
+    text_ids: Sequence[int],
+    gammas: Sequence[int],
+    *,
+    ends: bool,
+) -> tuple[CopiedRounds, ...]:
+    """The rounds of prompt lookup along the text, for each gamma.
+
+    A copied token stands exactly if the text goes on with it: given the text, its odds are 1 or 0.
+    """
+    drafter = PromptLookupDrafter(pair.vocabulary, pair.device)
+    history, matched = list(prompt_ids), list[tuple[int, int]]()
+    for place, token in enumerate(text_ids):
+        nothing = torch.empty(0)
+        proposed = drafter.propose(history, max(gammas), nothing, None).token_ids.tolist()
+        matched.append((len(proposed), _alike(proposed, text_ids[place:])))
+        history.append(token)
+    return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)
+
+
+def _alike(proposed: Sequence[int], text: Sequence[int]) -> int:
+    """How many tokens they have in common from the first on."""
+    pairs = enumerate(zip(proposed, text, strict=False))
+    return next((at for at, (own, other) in pairs if own != other), min(len(proposed), len(text)))
+
+
+def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
+    """``matched``: at each token how many are proposed, and how many of them the text has."""
+    place, rounds = 0, list[tuple[int, int, int]]()
+    while (left := len(matched) - place) > 0:
+        drafted, accepted = (min(gamma, each) for each in matched[place])
+        if accepted >= left or (left <= gamma and not ends):
+            break  # a cut round
+        rounds.append((place, drafted, accepted + 1))
+        place += accepted + 1
+    starts, drafts, emitted = zip(*rounds, strict=True) if rounds else ((), (), ())
+    return CopiedRounds(gamma=gamma, starts=starts, drafted=drafts, emitted=emitted)
 
 
 def _chunks(

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.comparison.plan import Lane, Plan
+from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
@@ -135,6 +135,7 @@ def plan_of(
         "ignore_eos": shared.ignore_eos,
         "record": len(items) == 1,  # a race of one prompt shows what both models thought
     }
+    check_compared(lanes)
     planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)
     if len(set(planned)) < len(planned):
         raise ConfigError("Two lanes are the same.", remedy="Change one of them, or remove it.")

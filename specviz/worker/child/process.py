@@ -42,6 +42,8 @@ from specviz.worker.messages import (
     RunRound,
     RunStarted,
     RunTimed,
+    StudyFound,
+    StudyRequest,
     UnloadRequest,
 )
 from specviz.worker.process_end import DEVICE_FAULT, is_device_fault
@@ -109,6 +111,8 @@ class Process:
                 return RequestEnded(request_id=request.id, check=_check(request))
             case RoomRequest():
                 return RequestEnded(request_id=request.id, room=_room(request))
+            case StudyRequest():
+                self._study(request)
             case EndCalibrationRequest():
                 self._idle_tasks.end_calibration()
             case UnloadRequest():
@@ -191,7 +195,14 @@ class Process:
             self._idle_tasks.foretell(request.spec, request.id, record)
         return run
 
-    def _until_stopped(self, request: RunRequest) -> AbstractContextManager[None]:
+    def _study(self, request: StudyRequest) -> None:
+        pair = self._pairs.load(request.spec, request.id)
+        self._tell(request.study.label)
+        with self._until_stopped(request):
+            for value in request.study.find(pair):
+                self._send(StudyFound(request_id=request.id, value=value))
+
+    def _until_stopped(self, request: RunRequest | StudyRequest) -> AbstractContextManager[None]:
         return self._interrupts.until(lambda: self._inbox.stopped(request.id))
 
     def _tell(self, text: str) -> None:

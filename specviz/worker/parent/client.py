@@ -15,6 +15,7 @@ from threading import RLock, Timer
 from weakref import WeakValueDictionary
 
 from specviz.errors import SpecvizError
+from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
 from specviz.record.throughput import Outlook
 from specviz.record.trace import RunConfig
@@ -41,6 +42,8 @@ from specviz.worker.messages import (
     RunStarted,
     RunTimed,
     StopSignal,
+    StudyFound,
+    StudyRequest,
     UnloadRequest,
 )
 from specviz.worker.parent.handles import (
@@ -51,6 +54,7 @@ from specviz.worker.parent.handles import (
     Room,
     Run,
     RunState,
+    Studying,
     end_run,
 )
 from specviz.worker.parent.link import Link
@@ -167,6 +171,24 @@ class Worker:
         with self._lock:
             self._join(QueuedRequest(request=RoomRequest(spec=spec), room=room))
         return room
+
+    def study(self, spec: PairSpec, study: Study) -> Studying:
+        """Queue a study on a pair."""
+        request = StudyRequest(spec=spec, study=study)
+        studying = Studying(spec, request.id)
+        with self._lock:
+            self._join(QueuedRequest(request=request, study=studying))
+        return studying
+
+    def stop_study(self, studying: Studying) -> None:
+        """End it; what it has found so far has come."""
+        with self._lock:
+            if self._active is not None and self._active.study is studying:
+                self._signal(CancelSignal(request_id=studying.id))
+                self._signal(StopSignal(request_id=studying.id))
+            elif not studying.done:
+                self._queue = deque(each for each in self._queue if each.study is not studying)
+                studying.end(None, None)
 
     def end_calibration(self) -> None:
         """Measure step costs again no longer; the stored ones stay."""
@@ -300,6 +322,8 @@ class Worker:
             match event:
                 case RunStarted() | RunRound() | RunTimed() | RunRecord() | OutlookMade():
                     self._on_run_event(event)
+                case StudyFound():
+                    self._on_found(event)
                 case RequestEnded():
                     self._on_ended(event)
                 case Calibrating():
@@ -343,6 +367,11 @@ class Worker:
             case RunRecord():
                 run.conclude(event.record, event.memory_bytes)
 
+    def _on_found(self, event: StudyFound) -> None:
+        active = self._active
+        if active is not None and active.study is not None and active.study.id == event.request_id:
+            active.study.found.put(event.value)
+
     def _on_pair_event(
         self, event: PairLoading | PairReady | PairGone | Doing | MemoryUsed
     ) -> None:
@@ -380,6 +409,8 @@ class Worker:
             queued.check.end(event.check, event.error)
         if queued.room is not None:
             queued.room.end(event.room, event.error)
+        if queued.study is not None:
+            queued.study.end(None if event.broken_off else True, event.error)
         if queued.run is not None and not queued.run.finished:
             end_run(queued.run, event)
             self._ended.append(queued.run)

@@ -7,9 +7,10 @@ the state is set last, so a run that is finished is complete.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from queue import SimpleQueue
 from threading import Event
 from typing import Generic, Literal, TypeVar
 
@@ -187,6 +188,24 @@ class Room(Answer[BodyRoom]):
     """What the machine has for bodies of a pair."""
 
 
+class Studying(Answer[bool]):
+    """A study on a pair: its values as they come; the result is True unless it was stopped."""
+
+    def __init__(self, spec: PairSpec, request_id: str) -> None:
+        super().__init__(spec)
+        self.id = request_id
+        self.found: SimpleQueue[object] = SimpleQueue()  # ends with the study itself
+
+    def end(self, result: bool | None, error: SpecvizError | None) -> None:
+        super().end(result, error)
+        self.found.put(self)
+
+    def values(self) -> Iterator[object]:
+        """Each value once, as it comes, to the end of the study. For one reader."""
+        while (value := self.found.get()) is not self:
+            yield value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairStatus:
     """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
@@ -214,10 +233,11 @@ class QueuedRequest:
     run: Run | None = None
     check: Check | None = None
     room: Room | None = None
+    study: Studying | None = None
 
     def fail(self, error: SpecvizError) -> None:
         """End what was asked about a pair; a run is ended by its own rules."""
-        for answer in (self.check, self.room):
+        for answer in (self.check, self.room, self.study):
             if answer is not None:
                 answer.end(None, error)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
-from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError
+from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError, Study
 from specviz.measure.slice_timing import compared_seconds
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.handles import Run
+from specviz.worker.parent.handles import Run, Studying
 
 
 class WorkerMaker:
@@ -21,12 +21,16 @@ class WorkerMaker:
     ) -> None:
         self._worker, self._session, self._on_submit = worker, session, on_submit
         self._run: Run | None = None
+        self._studying: Studying | None = None
         self._stopped = False
         self._lock = Lock()
 
     @property
     def doing(self) -> str:
-        run = self._run
+        run, studying = self._run, self._studying
+        if studying is not None:
+            progress = self._worker.status().progress
+            return progress.text if progress else ""
         return run.detail if run is not None else ""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
@@ -48,11 +52,25 @@ class WorkerMaker:
         assert run.trace is not None
         return MadeRun(trace=run.trace, memory_bytes=run.memory_bytes, run_id=run.id)
 
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        with self._lock:
+            if self._stopped:
+                raise StoppedError
+            studying = self._studying = self._worker.study(spec, study)
+        yield from studying.values()
+        self._studying = None
+        if studying.error is not None:
+            raise studying.error
+        if not studying.result:
+            raise StoppedError
+
     def stop(self) -> None:
         with self._lock:
-            self._stopped, run = True, self._run
+            self._stopped, run, studying = True, self._run, self._studying
         if run is not None:
             run.stop()
+        if studying is not None:
+            self._worker.stop_study(studying)
 
     def _submitted(self, order: RunOrder) -> Run:
         with self._lock:

@@ -1,0 +1,133 @@
+"""Groups of options that several commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+from typing import get_args
+
+from specviz.record.bodies import NO_BODY
+from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.limits import LIMITS
+from specviz.record.pairs import STEPS
+from specviz.record.trace import ResidualName, RuleName, RunConfig
+
+DEFAULTS = RunConfig()
+
+
+def add_budget(parser: argparse.ArgumentParser, usual: float) -> None:
+    parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="the longest time for timing the target alone along a run; it ends sooner once the "
+        f"speedup is known to ± 5 %% (default: {usual:g})",
+    )
+
+
+def add_pair(
+    parser: argparse.ArgumentParser,
+    *,
+    threads: int | None = None,
+    target_body: str = NO_BODY,
+    drafts: bool = False,
+) -> None:
+    """``drafts``: several may be given, each a candidate."""
+    group = parser.add_argument_group("models")
+    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
+    if drafts:
+        group.add_argument(
+            "--draft", action="append", default=[], metavar="X",
+            help="a draft model: Hub id or folder; repeatable",
+        )  # fmt: skip
+    else:
+        group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
+    group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
+    for role, body in (("target", target_body), ("draft", NO_BODY)):
+        group.add_argument(
+            f"--{role}-body",
+            default=body,
+            metavar="BODY",
+            help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
+            f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
+        )
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    group.add_argument(
+        "--threads",
+        type=int,
+        default=threads,
+        metavar="N",
+        help=f"CPU threads (default: {threads or 'chosen'})",
+    )
+    group.add_argument(
+        "--step",
+        default="auto",
+        choices=STEPS,
+        help="library: through transformers; lean: without its overhead, for some families "
+        "(default: auto, which is lean if it gives the same)",
+    )
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sampling")
+    for name, kind, text in (
+        ("gamma", int, f"candidates drafted a round, {LIMITS['gamma']}"),
+        ("temperature", float, "0 is greedy"),
+        ("top-k", int, "0 is off"),
+        ("top-p", float, "1 is off"),
+        ("max-new-tokens", int, f"the length limit, {LIMITS['max_new_tokens']}"),
+        ("seed", int, "the same seed gives the same run"),
+    ):
+        default = getattr(DEFAULTS, name.replace("-", "_"))
+        group.add_argument(
+            f"--{name}",
+            type=kind,
+            default=default,
+            metavar="N",
+            help=f"{text} (default: {default})",
+        )
+    group.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
+    )
+    group.add_argument(
+        "--fork", action="append", default=[], metavar="FORK",
+        help="overrule a verdict: ROUND:PLACE:TOKEN=DRAW or, at temperature 0, "
+        "ROUND:PLACE:TOKEN>INSTEAD; repeatable",
+    )  # fmt: skip
+    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("method")
+    group.add_argument(
+        "--drafter",
+        choices=tuple(DRAFT_METHODS),
+        default=DEFAULTS.drafter,
+        help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
+    )
+    group.add_argument(
+        "--rule",
+        choices=get_args(RuleName),
+        default=DEFAULTS.rule,
+        help="lossless keeps the target's distribution, over-accept trades it for speed "
+        f"(default: {DEFAULTS.rule})",
+    )
+    group.add_argument(
+        "--epsilon",
+        type=float,
+        default=DEFAULTS.epsilon,
+        metavar="N",
+        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
+    )
+    group.add_argument(
+        "--residual",
+        choices=get_args(ResidualName),
+        default=DEFAULTS.residual,
+        help=f"what over-accept resamples from (default: {DEFAULTS.residual})",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )

@@ -1,0 +1,129 @@
+"""``score``: acceptance along a text, token by token, for every γ."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import Any
+
+from specviz.cli.compare_table import paragraph, table
+from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.report import to_json
+from specviz.cli.terminal_text import Painter, one_line, painter_for, visible_token
+from specviz.comparison.plan import Lane
+from specviz.errors import ConfigError
+from specviz.record.numbers import PROBABILITY, TOKENS
+from specviz.record.prompts import MAX_PROMPT, SuiteItem
+from specviz.record.scores import ScoredText
+from specviz.record.token_kinds import by_token_kind
+from specviz.store.text_files import read_text
+from specviz.tune.answer import Answer
+from specviz.tune.question import Question
+
+_SHOWN_GAMMAS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+
+
+def command(options: argparse.Namespace) -> int:
+    question = _question(options)
+    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
+        answer = _scored(question)
+    text = answer.candidates[0].texts[0]
+    if options.json:
+        print(to_json(_record(answer, text)))
+    else:
+        print(render_score(painter_for(sys.stdout, os.environ), answer, text))
+    return 0
+
+
+def _question(options: argparse.Namespace) -> Question:
+    check_pair(options, needs_draft=True)
+    config = config_from(options)
+    text = None
+    if options.text_file is not None:
+        text = read_text(options.text_file, "--text-file", MAX_PROMPT)
+        if not text.strip():
+            raise ConfigError(f"{options.text_file} has no words.", remedy="Give some.")
+    prompt = prompt_from(options.prompt) if text is None else ""
+    return Question(
+        lanes=(Lane(spec=spec_from(options), config=config),),
+        items=(SuiteItem(prompt=prompt),),
+        temperatures=(config.temperature,),
+        text=text,
+    )
+
+
+def _scored(question: Question) -> Answer:
+    from specviz.measure.run_makers import InProcessMaker
+    from specviz.tune.tune_work import TuneWork
+
+    def say(line: str) -> None:
+        print(one_line(line), file=sys.stderr, flush=True)
+
+    # Rounds need no step costs; None of them are measured for this.
+    work = TuneWork(question, InProcessMaker(tell_in_lines(say)), wants_costs=False)
+    work.carry_out()
+    if work.error is not None:
+        raise work.error
+    return work.answer
+
+
+def _record(answer: Answer, text: ScoredText) -> dict[str, Any]:
+    from specviz.tune.to_json import scored_to_json
+
+    cells = answer.candidates[0].surface.cells
+    taus = [{"gamma": each.gamma, "tau": each.tau} for each in cells]
+    return scored_to_json(text) | {"tau": taus}
+
+
+def render_score(painter: Painter, answer: Answer, text: ScoredText) -> str:
+    scores = text.scores
+    assert scores is not None
+    blocks = [paragraph(painter, _words(text)), _tokens(painter, text)]
+    if scores.impossible_at is None:
+        cells = [c for c in answer.candidates[0].surface.cells if c.gamma in _SHOWN_GAMMAS]
+        taus = [["γ", *(str(each.gamma) for each in cells)]]
+        taus.append(["tokens a round", *(TOKENS.bare(each.tau) for each in cells)])
+        blocks.append(table(painter, taus))
+    kinds = by_token_kind(text.token_texts, scores.odds)
+    columns = [
+        ["tokens", *(each.kind for each in kinds)],
+        ["number", *(str(each.count) for each in kinds)],
+        ["odds", *(PROBABILITY.spread(each.odds, each.low, each.high) for each in kinds)],
+    ]
+    return "\n\n".join([*blocks, table(painter, columns)])
+
+
+def _words(text: ScoredText) -> str:
+    scores = text.scores
+    assert scores is not None
+    at = scores.impossible_at
+    if at is not None:
+        token = visible_token(text.token_texts[at])
+        return (
+            f"This text is impossible under this law: the target never writes its token {at + 1}, "
+            f"“{token}”. No run has it, so no rounds are expected of it."
+        )
+    count = len(text.token_ids)
+    mean = sum(scores.odds) / count
+    told = f"{count} tokens, accepted with odds of {PROBABILITY.bare(mean)} in the mean."
+    if text.own:
+        return f"{told} The target wrote them under this law."
+    return f"{told} {NOT_ITS_OWN}"
+
+
+NOT_ITS_OWN = (
+    "These are not the target's words under this law: odds are of this text, not of a run."
+)
+
+
+def _tokens(painter: Painter, text: ScoredText) -> str:
+    """Every token with its odds in hundredths, in rows that fit."""
+    assert text.scores is not None
+    cells = [
+        f"{visible_token(token)} {round(100 * odds)}"
+        for token, odds in zip(text.token_texts, text.scores.odds, strict=True)
+    ]
+    return paragraph(painter, "  ".join(cells))

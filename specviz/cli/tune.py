@@ -1,0 +1,241 @@
+"""``tune``: which γ and which draft for texts like these, and whether it pays at all."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from specviz.cli.compare_table import paragraph, table
+from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.report import to_json
+from specviz.cli.terminal_text import Painter, one_line, painter_for
+from specviz.comparison.plan import Lane, parse_lane, preset_suite, read_suite
+from specviz.errors import ConfigError
+from specviz.record.numbers import PERCENT, RATIO
+from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem
+from specviz.record.trace import RunConfig, StepCosts
+from specviz.store.text_files import read_text
+from specviz.tune.advice import advice, cell_words, memory_words, reason
+from specviz.tune.answer import Answer
+from specviz.tune.given_costs import given_costs, read_verify_costs
+from specviz.tune.measuring import Choice, MeasuredCell, best_cells
+from specviz.tune.question import Question, with_draft
+from specviz.tune.to_json import answer_to_json
+
+_MOST_VERIFY_BYTES = 100_000
+
+
+def command(options: argparse.Namespace) -> int:
+    question, given = _question(options), _given(options)
+    check_budget(options)
+    cells = _cells(options)
+    if options.measure and given is not None:
+        raise ConfigError(
+            "Costs of another machine are given, and --measure is of this one.",
+            remedy="Leave one of the two out.",
+        )
+    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
+        answer = _answered(question, given)
+        measured = _measured(answer, cells, options) if options.measure else ()
+    if options.json:
+        print(to_json(answer_to_json(answer, measured)))
+    else:
+        print(render_tune(painter_for(sys.stdout, os.environ), answer, measured))
+    return 0
+
+
+# The question
+
+
+def _question(options: argparse.Namespace) -> Question:
+    config = config_from(options)
+    return Question(
+        lanes=_candidates(options, config),
+        items=_items(options),
+        temperatures=_temperatures(options.temperatures, config.temperature),
+    )
+
+
+def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, ...]:
+    """The pair as it is named; then its target with every further draft."""
+    drafts: list[str] = options.draft
+    one = argparse.Namespace(**{**vars(options), "draft": None})
+    if options.target is not None:
+        if not drafts:
+            raise ConfigError("--target has no --draft.", remedy="Give at least one.")
+        one.draft = drafts[0]
+    check_pair(one, needs_draft=True)
+    default = Lane(spec=spec_from(one), config=config)
+    target = default.spec.target_place
+    further = drafts[1:] if options.target is not None else drafts
+    specs = [default.spec, *(with_draft(default.spec, each, target) for each in further)]
+    lanes = [replace(default, spec=spec) for spec in specs]
+    return (*lanes, *(parse_lane(text, default) for text in options.candidate))
+
+
+def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
+    if options.suite is not None:
+        text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
+        return read_suite(text, str(options.suite))
+    if options.prompt is not None:
+        return (SuiteItem(prompt=prompt_from(options.prompt)),)
+    return preset_suite()
+
+
+def _temperatures(typed: str, asked: float) -> tuple[float, ...]:
+    """Those of the surface, and the one asked about."""
+    try:
+        listed = [float(each) for each in typed.split(",") if each.strip()]
+    except ValueError:
+        raise ConfigError(
+            f"--temperatures is {typed[:60]!r}.", remedy="Write it like 0,0.4,0.7,1."
+        ) from None
+    return tuple(sorted({*listed, asked}))
+
+
+def _given(options: argparse.Namespace) -> StepCosts | None:
+    if options.c is None and options.v is None and options.verify_costs is None:
+        return None
+    if options.c is None or (options.v is None) == (options.verify_costs is None):
+        raise ConfigError(
+            "Costs of a machine are a draft step's and those of checking.",
+            remedy="Give --c, and either --v or --verify-costs.",
+        )
+    if options.v is not None:
+        return given_costs(options.c, options.v)
+    text = read_text(options.verify_costs, "--verify-costs", _MOST_VERIFY_BYTES)
+    return given_costs(options.c, read_verify_costs(text, str(options.verify_costs)))
+
+
+def _cells(options: argparse.Namespace) -> tuple[tuple[int, float], ...]:
+    if options.cells is None:
+        return ()
+    if not options.measure:
+        raise ConfigError("--cells goes with --measure.", remedy="Add it, or leave --cells out.")
+    try:
+        parts = [part.split(":") for part in options.cells.split(",")]
+        return tuple((int(gamma), float(temperature)) for gamma, temperature in parts)
+    except ValueError:
+        raise ConfigError(
+            f"--cells is {options.cells[:60]!r}.", remedy="Write it like 2:0.7,4:0.7."
+        ) from None
+
+
+# The answer
+
+
+def _answered(question: Question, given: StepCosts | None) -> Answer:
+    from specviz.measure.run_makers import InProcessMaker
+    from specviz.tune.tune_work import TuneWork
+
+    work = TuneWork(question, InProcessMaker(tell_in_lines(_say)), given=given)
+    work.carry_out()
+    if work.error is not None:
+        raise work.error
+    return work.answer
+
+
+def _measured(
+    answer: Answer, cells: Sequence[tuple[int, float]], options: argparse.Namespace
+) -> tuple[MeasuredCell, ...]:
+    from specviz.measure.run_makers import InProcessMaker
+    from specviz.store import Library
+    from specviz.tune.confirming import CellsWork, RaceWork
+
+    maker = InProcessMaker(tell_in_lines(_say), budget=options.budget)
+    items = answer.question.items
+    if len(answer.ranked) > 1 and not cells:
+        work = RaceWork(answer.ranked[:3], items, maker, Library())
+    else:
+        choices = _chosen(answer, cells) if cells else best_cells(answer)
+        work = CellsWork(choices, items, maker, Library(), repeats=options.repeats)
+    work.carry_out()
+    if work.error is not None:
+        raise work.error
+    return work.cells
+
+
+def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice, ...]:
+    if answer.best is None:
+        return ()
+    first, found = answer.best[0], list[Choice]()
+    for gamma, temperature in cells:
+        cell = first.surface.cell(gamma, temperature)
+        if cell is None:
+            raise ConfigError(
+                f"The surface has no cell {gamma}:{temperature:g}.",
+                remedy="Choose from its γ and --temperatures.",
+            )
+        found.append((first, cell))
+    return tuple(found)
+
+
+def _say(line: str) -> None:
+    print(one_line(line), file=sys.stderr, flush=True)
+
+
+# In the terminal
+
+
+def render_tune(painter: Painter, answer: Answer, measured: Sequence[MeasuredCell] = ()) -> str:
+    blocks = [paragraph(painter, advice(answer)), *_surface(painter, answer)]
+    if len(answer.candidates) > 1:
+        blocks.append(_ranking(painter, answer))
+    if measured:
+        blocks.append(_measurements(painter, measured))
+    texts = sum(len(each.texts) for each in answer.candidates[:1])
+    basis = (
+        f"Expected from {texts} text{'s' * (texts != 1)} that the target wrote, and from the costs "
+        "of steps; in brackets 95 % intervals over the texts and the costs."
+    )
+    return "\n\n".join([*blocks, paragraph(painter, basis)])
+
+
+def _surface(painter: Painter, answer: Answer) -> list[str]:
+    """Of the candidate that is ranked first: γ downwards, temperatures across."""
+    if answer.best is None:
+        return []
+    found, best = answer.best[0].surface, answer.best[0].surface.best
+    columns = [["γ", *(str(each) for each in found.gammas)]]
+    for temperature in found.temperatures:
+        own = [found.cell(gamma, temperature) for gamma in found.gammas]
+        marks = ["" if each is None else RATIO.shown(each.speedup) for each in own]
+        marked = [
+            f"{text} ★" if each is not None and each is best else text
+            for text, each in zip(marks, own, strict=True)
+        ]
+        columns.append([f"T {temperature:g}", *marked])
+    return [table(painter, columns)]
+
+
+def _ranking(painter: Painter, answer: Answer) -> str:
+    rows = answer.ranked
+    return table(
+        painter,
+        [
+            ["candidate", *(each.label for each, _ in rows)],
+            ["γ", *(str(cell.gamma) for _, cell in rows)],
+            ["expected", *(cell_words(cell) for _, cell in rows)],
+            ["memory", *(memory_words(each) for each, _ in rows)],
+            ["why", *(reason(each, cell) for each, cell in rows)],
+        ],
+    )
+
+
+def _measurements(painter: Painter, measured: Sequence[MeasuredCell]) -> str:
+    return table(
+        painter,
+        [
+            ["measured", *(f"γ {each.gamma}, T {each.temperature:g}" for each in measured)],
+            ["candidate", *(each.label for each in measured)],
+            ["runs", *(str(each.count) for each in measured)],
+            ["speedup", *(RATIO.spread(e.speedup, e.low, e.high) for e in measured)],
+            ["expected", *(RATIO.shown(each.expected) for each in measured)],
+            ["off by", *(PERCENT.shown(each.error) for each in measured)],
+        ],
+    )

@@ -1,0 +1,100 @@
+"""Step costs at one context length, for one gamma, with how sure they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from specviz.record.trace import StepCosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """In seconds, with the gamma they are for."""
+
+    gamma: int | None = None
+    draft: float | None = None
+    target: float | None = None
+    verification: float | None = None
+    # Half the 95 % intervals, as shares; None where the table does not have them.
+    draft_error: float | None = None
+    target_error: float | None = None
+    verification_error: float | None = None
+
+    @property
+    def c_error(self) -> float | None:
+        return None if self.draft is None else _joint_error(self.draft_error, self.target_error)
+
+    @property
+    def v_error(self) -> float | None:
+        return _joint_error(self.verification_error, self.target_error)
+
+    @property
+    def round_cost_error(self) -> float | None:
+        """Drafting and verifying weigh by what they cost; the target's step divides both."""
+        if self.gamma is None or self.draft is None or self.verification is None:
+            return None
+        if self.draft_error is None or self.verification_error is None:
+            return None
+        drafting, verifying = self.gamma * self.draft, self.verification
+        parts = (drafting * self.draft_error, verifying * self.verification_error)
+        return _joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
+
+    @property
+    def c(self) -> float | None:
+        return _quotient(self.draft, self.target)
+
+    @property
+    def v(self) -> float | None:
+        return _quotient(self.verification, self.target)
+
+    @property
+    def round_cost(self) -> float | None:
+        if self.gamma is None or self.c is None or self.v is None:
+            return None
+        return self.gamma * self.c + self.v
+
+
+def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) -> StepTimes:
+    """``drafts``: a model proposes gamma candidates a round; else drafting is free."""
+    draft = 0.0 if not drafts else None
+    if drafts and costs.draft:
+        draft = costs.draft_phase(context, gamma) / gamma
+    return StepTimes(
+        gamma=gamma,
+        draft=draft,
+        target=costs.target_step(context),
+        verification=verification_time(costs, context, gamma),
+        draft_error=_draft_error(costs, drafts),
+        target_error=costs.target_errors[0] if costs.target_errors else None,
+        verification_error=_verification_error(costs, gamma),
+    )
+
+
+def verification_time(costs: StepCosts, context: float, gamma: int) -> float | None:
+    rows = len(costs.target)
+    known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row
+    return costs.verify(context, gamma + 1) if known else None
+
+
+def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
+    """The worse one, of first steps and of later ones; none where no model drafts."""
+    if not drafts:
+        return 0.0
+    return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
+
+
+def _verification_error(costs: StepCosts, gamma: int) -> float | None:
+    """Beyond the table, that of its last row."""
+    errors = costs.target_errors
+    return errors[min(gamma, len(errors) - 1)] if errors else None
+
+
+def _joint_error(*errors: float | None) -> float | None:
+    """Of a product or a quotient of what was measured independently."""
+    known = [each for each in errors if each is not None]
+    return math.hypot(*known) if len(known) == len(errors) else None
+
+
+def _quotient(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None

@@ -1,0 +1,89 @@
+"""An answer in sentences: what to use, why, and what another draft would be worth."""
+
+from __future__ import annotations
+
+from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
+from specviz.record.speedup_words import is_open
+from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
+from specviz.tune.surface import Cell
+
+LIKE_THESE = "on texts like these"
+
+
+def advice(answer: Answer) -> str:
+    """One sentence with its grounds, and one of what would be worth more."""
+    if answer.best is None:
+        return _nothing_yet(answer)
+    candidate, cell = answer.best
+    parts = [_verdict(answer, candidate, cell), _worths(candidate, cell.temperature)]
+    return " ".join(part for part in parts if part)
+
+
+def reason(candidate: Candidate, cell: Cell) -> str:
+    """Why a candidate stands where it does."""
+    times, alpha = candidate.costs_of(cell), candidate.alpha(cell.temperature)
+    told = [] if alpha is None else [f"accepted with odds of {PROBABILITY.bare(alpha)}"]
+    told.append(f"{TOKENS.bare(cell.tau)} tokens a round")
+    if times is not None and times.c is not None and times.v is not None:
+        drafting = "drafting is free" if not times.c else f"a draft step costs {COST.bare(times.c)}"
+        told.append(f"{drafting}, checking {STEPS.bare(times.v)} target steps")
+    return "; ".join(told)
+
+
+def cell_words(cell: Cell) -> str:
+    """Its expected speedup with the interval."""
+    if cell.speedup is None:
+        return f"{TOKENS.bare(cell.tau)} tokens a round; no speedup without step costs"
+    return RATIO.spread(cell.speedup, cell.low, cell.high)
+
+
+def _nothing_yet(answer: Answer) -> str:
+    if answer.impossible:
+        return "This text is impossible under this law: the target never writes it."
+    if any(each.surface.cells for each in answer.candidates):
+        return "The acceptance is known; the step costs, and so the speedups, are still missing."
+    if answer.complete:
+        return "No text is long enough for a whole round."
+    return "The first text is being written and scored."
+
+
+def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
+    assert cell.speedup is not None
+    low, high = cell.low, cell.high
+    span = RATIO.bare(cell.speedup)
+    if low is not None and high is not None:
+        span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
+    what = _named(answer, candidate)
+    at = f"at temperature {cell.temperature:g}"
+    if high is not None and high < 1:
+        return (
+            f"Do not speculate {at}: even the best setting, {what} with γ {cell.gamma}, gives only "
+            f"{span} times the speed of the target alone {LIKE_THESE}."
+        )
+    if low is not None and high is not None and is_open(low, high):
+        return (
+            f"Whether speculation pays {at} is too close to call: the best setting, {what} with "
+            f"γ {cell.gamma}, gives {span} times the speed of the target alone {LIKE_THESE}."
+        )
+    return f"Use {what} with γ {cell.gamma}: {span} times {LIKE_THESE}, {at}."
+
+
+def _named(answer: Answer, candidate: Candidate) -> str:
+    if not candidate.lane.config.draft_method.needs_draft:
+        return candidate.lane.config.draft_method.words
+    return "this draft" if len(answer.question.lanes) == 1 else candidate.label
+
+
+def _worths(candidate: Candidate, temperature: float) -> str:
+    quicker = worth_of_speed(candidate, temperature)
+    accepted = worth_of_acceptance(candidate, temperature)
+    if quicker is None:
+        return ""
+    told = f"A draft twice as fast would be worth {quicker:+.2f}"
+    if accepted is not None:
+        told += f", one accepted 0.1 more often {accepted:+.2f}"
+    return f"{told}."
+
+
+def memory_words(candidate: Candidate) -> str:
+    return SIZE.shown(candidate.memory_bytes)

@@ -1,0 +1,167 @@
+"""What is known of a question so far: every candidate's surface, their ranking, the advice.
+
+A candidate is ranked by its best gamma at one temperature, the one asked about. Whoever chooses
+the best of many looks at the luckiest too, so the interval stands beside every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean
+
+from specviz.comparison.plan import Lane
+from specviz.record.scores import ScoredText
+from specviz.record.step_times import StepTimes, step_times
+from specviz.record.trace import PairInfo, StepCosts
+from specviz.theory.along import accepted_along
+from specviz.tune.question import Question
+from specviz.tune.surface import Cell, Surface, odds_of, surface
+
+_MORE_ACCEPTED = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to draft, with the texts it was scored on; ``costs`` by temperature."""
+
+    label: str
+    lane: Lane
+    texts: tuple[ScoredText, ...]
+    costs: Mapping[float, StepCosts]
+    gammas: tuple[int, ...]
+    info: PairInfo | None = None
+    memory_bytes: int | None = None
+
+    @cached_property
+    def surface(self) -> Surface:
+        return surface(self.texts, self.costs.get, self.gammas)
+
+    @cached_property
+    def matching(self) -> Surface:
+        """As if the draft's likeliest token were proposed, as several engines do by default."""
+        return surface(self._scored, self.costs.get, self.gammas, matches_of)
+
+    @property
+    def _scored(self) -> list[ScoredText]:
+        return [each for each in self.texts if each.scores is not None]
+
+    def at(self, temperature: float) -> list[ScoredText]:
+        return [each for each in self.texts if each.law.temperature == temperature]
+
+    def alpha(self, temperature: float) -> float | None:
+        """Mean odds of the texts' tokens; None for a drafter that is no model."""
+        odds = [p for each in self.at(temperature) if each.scores for p in each.scores.odds]
+        return fmean(odds) if odds else None
+
+    def costs_of(self, cell: Cell) -> StepTimes | None:
+        costs, texts = self.costs.get(cell.temperature), self.at(cell.temperature)
+        if costs is None or not texts:
+            return None
+        context = fmean(each.num_prompt + len(each.token_ids) / 2 for each in texts)
+        drafts = self.lane.config.draft_method.needs_draft
+        return step_times(costs, context, cell.gamma, drafts=drafts)
+
+    def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
+        """Of all rounds, the share that accepts at least 1, 2, … candidates; never rising."""
+        read = matches_of if matching else odds_of
+        found = [
+            accepted_along(read(each), cell.gamma)
+            for each in self.at(cell.temperature)
+            if each.scores is not None
+        ]
+        shares = [each for each in found if each]
+        return tuple(map(fmean, zip(*shares, strict=True))) if shares else ()
+
+
+def matches_of(text: ScoredText) -> Sequence[float]:
+    """Odds where the draft's likeliest token is proposed: 1 where it is the text's, else 0."""
+    assert text.scores is not None
+    return [float(each) for each in text.scores.matches]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """``temperature``: the one asked about."""
+
+    question: Question
+    candidates: tuple[Candidate, ...]
+    complete: bool
+
+    @property
+    def temperature(self) -> float:
+        asked = self.question.config.temperature
+        offered = self.question.temperatures
+        return asked if asked in offered else offered[0]
+
+    @cached_property
+    def ranked(self) -> tuple[tuple[Candidate, Cell], ...]:
+        """The candidates with a speedup at the temperature asked about, the fastest first."""
+        found = [(each, each.surface.best_at(self.temperature)) for each in self.candidates]
+        known = [(each, cell) for each, cell in found if cell is not None]
+        return tuple(sorted(known, key=lambda row: -(row[1].speedup or 0.0)))
+
+    @property
+    def best(self) -> tuple[Candidate, Cell] | None:
+        return self.ranked[0] if self.ranked else None
+
+    @property
+    def best_of_all(self) -> tuple[Candidate, Cell] | None:
+        """At any temperature."""
+        found = [(each, cell) for each in self.candidates if (cell := each.surface.best)]
+        return max(found, key=lambda row: row[1].speedup or 0.0, default=None)
+
+    @property
+    def impossible(self) -> tuple[ScoredText, ...]:
+        """Texts that the target never writes under the law they were scored for."""
+        texts = (text for each in self.candidates for text in each.texts)
+        return tuple(
+            each for each in texts if each.scores and each.scores.impossible_at is not None
+        )
+
+
+# What another draft would be worth
+
+
+def worth_of_speed(candidate: Candidate, temperature: float) -> float | None:
+    """What the best speedup would gain if every draft step took half the time."""
+    return _worth(candidate, temperature, costs=_quicker)
+
+
+def worth_of_acceptance(candidate: Candidate, temperature: float) -> float | None:
+    """What it would gain if candidates were accepted 0.1 more often, at every token alike in the
+    share of its rejections that is spared."""
+    alpha = candidate.alpha(temperature)
+    if alpha is None or alpha >= 1.0:
+        return None
+    spared = min(1.0, _MORE_ACCEPTED / (1.0 - alpha))
+
+    def lifted(text: ScoredText) -> list[float]:
+        return [each + (1.0 - each) * spared for each in odds_of(text)]
+
+    return _worth(candidate, temperature, odds=lifted)
+
+
+def _worth(
+    candidate: Candidate,
+    temperature: float,
+    *,
+    costs: Callable[[StepCosts], StepCosts] = lambda costs: costs,
+    odds: Callable[[ScoredText], Sequence[float]] = odds_of,
+) -> float | None:
+    now, known = candidate.surface.best_at(temperature), candidate.costs.get(temperature)
+    if now is None or known is None or not candidate.lane.config.draft_method.needs_draft:
+        return None
+    changed = costs(known)
+    other = surface(candidate.at(temperature), lambda _: changed, candidate.gammas, odds)
+    then = other.best_at(temperature)
+    return None if then is None else (then.speedup or 0.0) - (now.speedup or 0.0)
+
+
+def _quicker(costs: StepCosts) -> StepCosts:
+    return replace(
+        costs,
+        draft=tuple(tuple(each / 2 for each in row) for row in costs.draft),
+        draft_next=tuple(each / 2 for each in costs.draft_next),
+    )

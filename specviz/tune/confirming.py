@@ -1,0 +1,151 @@
+"""Works that measure chosen cells: all of them alike, or in a race that drops the slower ones.
+
+In a race the time goes to those that are still in doubt. Every stage of it is a plan with seeds of
+its own, made by the one runner; what was measured of a candidate in earlier stages counts on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import RLock
+
+from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.lane_results import LaneRun
+from specviz.comparison.plan import Job, Lane, Plan
+from specviz.comparison.work import Work
+from specviz.measure.run_makers import RunMaker
+from specviz.record.prompts import SuiteItem
+from specviz.store import Library
+from specviz.tune.halving import Stage, fastest, stages_of
+from specviz.tune.measuring import Choice, MeasuredCell, measured_cells, plan_of_cells
+
+_WHOLE = 12  # measurements of each candidate in a full comparison, of which a race takes half
+
+
+class CellsWork(ComparisonWork):
+    """Measures each of the cells on every prompt."""
+
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        items: Sequence[SuiteItem],
+        maker: RunMaker,
+        library: Library | None,
+        *,
+        repeats: int = 1,
+        name: str = "tune-cells",
+    ) -> None:
+        plan = plan_of_cells(choices, items, repeats=repeats)
+        super().__init__(plan, maker, library, name=name, title="Tune: chosen settings")
+        self.choices = tuple(choices)
+
+    @property
+    def cells(self) -> tuple[MeasuredCell, ...]:
+        return measured_cells(self.choices, self.plan, self.measured)
+
+
+class RaceWork(Work):
+    """Races the cells; the first of ``cells`` at the end is the fastest that was found."""
+
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        items: Sequence[SuiteItem],
+        maker: RunMaker,
+        library: Library | None,
+        *,
+        name: str = "tune-race",
+    ) -> None:
+        super().__init__(maker, name=name, label="Tune: racing the best candidates")
+        self.choices = tuple(choices)
+        self._items, self._library = _mixed(items), library
+        self._stages = stages_of(len(choices), len(choices) * _WHOLE // 2)
+        self._stage: ComparisonWork | None = None
+        self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
+        self._left = tuple(range(len(choices)))  # places of those still in the race
+        self._lock = RLock()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        made = sum(map(len, self._runs.values()))
+        return made, sum(each.field * each.measurements for each in self._stages)
+
+    @property
+    def doing(self) -> str:
+        return self._stage.doing if self._stage is not None else super().doing
+
+    @property
+    def cells(self) -> tuple[MeasuredCell, ...]:
+        """Those that stayed longest come first, among them the fastest."""
+        with self._lock:
+            known = [self._cell(place) for place, runs in self._runs.items() if runs]
+        return tuple(sorted(known, key=lambda each: (-each.count, -(each.speedup or 0.0))))
+
+    def stop(self) -> None:
+        super().stop()
+        if self._stage is not None:
+            self._stage.stop()
+
+    def _work(self) -> None:
+        self._state = "running"
+        begun = 0
+        for stage in self._stages:
+            self._measure(stage, begun)
+            begun += stage.measurements
+            kept = fastest([self._logs(each) for each in self._left], math.ceil(stage.field / 2))
+            self._left = tuple(self._left[each] for each in kept)
+
+    def _measure(self, stage: Stage, begun: int) -> None:
+        plan = self._plan(stage, begun)
+        self._stage = work = ComparisonWork(plan, self._maker, self._library, title=self.label)
+        self._check_stop()
+        work.prepare()
+        for run in work.measured:
+            self._take(run)
+        for run in work.make_missing():
+            self._take(run)
+            self._check_stop()
+
+    def _plan(self, stage: Stage, begun: int) -> Plan:
+        """Other prompts in every stage; where there are too few of them, other seeds."""
+        count, number = len(self._items), stage.measurements
+        choices = [self.choices[each] for each in self._left]
+        if begun + number <= count:
+            return plan_of_cells(choices, self._items[begun : begun + number], repeats=1)
+        repeats = math.ceil(number / count)
+        plan = plan_of_cells(choices, self._items[:number], repeats=repeats)
+        return replace(plan, lanes=tuple(_later(each, begun) for each in plan.lanes))
+
+    def _take(self, run: LaneRun) -> None:
+        with self._lock:
+            place, count = self._left[run.job.lane], len(self._runs[self._left[run.job.lane]])
+            job = Job(lane=run.job.lane, item=count, repeat=0)  # every measurement counts by itself
+            self._runs[place].append(replace(run, job=job))
+
+    def _logs(self, place: int) -> list[float]:
+        speeds = (run.figures.speedup_observed for run in self._runs[place])
+        return [math.log(each) for each in speeds if each]
+
+    def _cell(self, place: int) -> MeasuredCell:
+        candidate, cell = self.choices[place]
+        plan = plan_of_cells([(candidate, cell)], self._items[:1], repeats=1)
+        runs = [replace(run, job=replace(run.job, lane=0)) for run in self._runs[place]]
+        (found,) = measured_cells([(candidate, cell)], plan, runs)
+        return found
+
+
+def _later(lane: Lane, seeds: int) -> Lane:
+    return replace(lane, config=replace(lane.config, seed=lane.config.seed + seeds))
+
+
+def _mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
+    """One of each kind in turn, so that the first few are of all kinds."""
+    by_kind: dict[str | None, list[SuiteItem]] = {}
+    for each in items:
+        by_kind.setdefault(each.kind, []).append(each)
+    queues, mixed = list(by_kind.values()), list[SuiteItem]()
+    while any(queues):
+        mixed += [queue.pop(0) for queue in queues if queue]
+    return tuple(mixed)

@@ -1,0 +1,74 @@
+"""Step costs of a machine that is not at hand, from the two numbers that matter.
+
+Acceptance does not depend on the machine, so with these the surface is exact for it. Everything
+is counted in steps of the target alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Never
+
+from specviz.errors import ConfigError
+from specviz.record.limits import MAX_GAMMA
+from specviz.record.trace import StepCosts
+
+_MOST_ROWS = MAX_GAMMA + 1
+_HIGHEST = 1000.0
+
+
+def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
+    """``c``: a draft step. ``v``: checking any number of tokens, or some numbers of them; between
+    two that are given the cost is on the line through them, beyond the last on the same line."""
+    _check("c", c, low=0.0)
+    known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}
+    for rows, cost in known.items():
+        _check(f"v({rows})", cost, low=1e-6)
+    target = tuple((_between(known, rows),) for rows in range(1, _MOST_ROWS + 1))
+    return StepCosts(contexts=(1,), draft=((c,), (c,)), target=target, draft_next=(c,))
+
+
+def read_verify_costs(text: str, source: str) -> dict[int, float]:
+    """From JSON: an object whose names are numbers of tokens checked at once."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        _refuse(source)
+    if not isinstance(record, dict) or not record:
+        _refuse(source)
+    made: dict[int, float] = {}
+    for name, cost in record.items():
+        rows = int(name) if name.isascii() and name.isdigit() and len(name) < 4 else 0
+        if not 2 <= rows <= _MOST_ROWS or isinstance(cost, bool):
+            _refuse(source)
+        if not isinstance(cost, int | float):
+            _refuse(source)
+        made[rows] = float(cost)
+    return made
+
+
+def _between(known: Mapping[int, float], rows: int) -> float:
+    places = sorted(known)
+    if rows in known:
+        return known[rows]
+    right = next((at for at, each in enumerate(places) if each > rows), len(places) - 1)
+    left, right = places[max(0, right - 1)], places[right]
+    slope = (known[right] - known[left]) / (right - left) if right > left else 0.0
+    return max(1e-6, known[left] + slope * (rows - left))
+
+
+def _check(name: str, cost: float, *, low: float) -> None:
+    if not (math.isfinite(cost) and low <= cost <= _HIGHEST):
+        raise ConfigError(
+            f"{name} is {cost:g}.", remedy=f"Give it in target steps, up to {_HIGHEST:g}."
+        )
+
+
+def _refuse(source: str) -> Never:
+    raise ConfigError(
+        f"{source} holds no costs of verification.",
+        remedy=f'Write it as {{"2": 1.02, "6": 1.1}}: tokens checked at once, from 2 to '
+        f"{_MOST_ROWS}, and the cost in target steps.",
+    )

@@ -1,0 +1,84 @@
+"""Chosen cells measured for real, and set beside what was expected of them.
+
+The cells are the lanes of a plan, so the runner that compares lanes runs them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from specviz.comparison.lane_results import LaneRun, lane_result
+from specviz.comparison.plan import Lane, Plan
+from specviz.record.prompts import SuiteItem
+from specviz.tune.answer import Answer, Candidate
+from specviz.tune.surface import Cell
+
+Choice = tuple[Candidate, Cell]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCell:
+    """``expected`` is as it stood before; the interval is over prompts, or seeds of one prompt."""
+
+    label: str
+    gamma: int
+    temperature: float
+    expected: float | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    count: int
+
+    @property
+    def error(self) -> float | None:
+        """How far the measurement is from the expectation, as a share of that."""
+        if self.expected is None or self.speedup is None:
+            return None
+        return self.speedup / self.expected - 1.0
+
+
+def best_cells(answer: Answer) -> tuple[Choice, ...]:
+    """The best gamma at every temperature, of the candidate that is ranked first."""
+    if answer.best is None:
+        return ()
+    first, _ = answer.best
+    found = (first.surface.best_at(each) for each in answer.question.temperatures)
+    return tuple((first, cell) for cell in found if cell is not None)
+
+
+def plan_of_cells(choices: Sequence[Choice], items: Sequence[SuiteItem], *, repeats: int) -> Plan:
+    lanes = tuple(lane_of(candidate, cell) for candidate, cell in choices)
+    return Plan(lanes=lanes, items=tuple(items), repeats=repeats)
+
+
+def lane_of(candidate: Candidate, cell: Cell) -> Lane:
+    config = replace(
+        candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature, record=False
+    )
+    return replace(candidate.lane, config=config, name="")
+
+
+def measured_cells(
+    choices: Sequence[Choice], plan: Plan, runs: Sequence[LaneRun]
+) -> tuple[MeasuredCell, ...]:
+    """Those that have a run."""
+    found = list[MeasuredCell]()
+    for place, (candidate, cell) in enumerate(choices):
+        own = [each for each in runs if each.job.lane == place]
+        if not own:
+            continue
+        ratio = lane_result(plan.labels[place], plan.lanes[place], own).speedup_ratio
+        found.append(
+            MeasuredCell(
+                label=candidate.label,
+                gamma=cell.gamma,
+                temperature=cell.temperature,
+                expected=cell.speedup,
+                speedup=ratio.value if ratio else None,
+                low=ratio.low if ratio else None,
+                high=ratio.high if ratio else None,
+                count=len(own),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,88 @@
+"""What a surface is asked for: who may draft, on which texts, under which laws.
+
+A candidate is a lane, as in a comparison: a pair and its settings. All candidates have the texts of
+one question in common; temperatures and gammas are those of the surface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from specviz.comparison.plan import Lane, lane_labels
+from specviz.errors import ConfigError
+from specviz.record.limits import LIMITS
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SuiteItem
+from specviz.record.scores import Law
+from specviz.record.throughput import GAMMAS
+from specviz.record.trace import RunConfig
+
+TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
+MAX_CANDIDATES = 8
+MAX_TEXTS = 2000
+MAX_TEMPERATURES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """``lanes``: the candidates. Of their settings only the drafter differs; length, seed, top-k,
+    top-p and so on are those of the first, for all. ``text``: given words to be scored after the
+    prompts, in place of the target's own."""
+
+    lanes: tuple[Lane, ...]
+    items: tuple[SuiteItem, ...]
+    temperatures: tuple[float, ...] = TEMPERATURES
+    gammas: tuple[int, ...] = GAMMAS
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        _count("candidates", len(self.lanes), 1, MAX_CANDIDATES)
+        _count("temperatures", len(self.temperatures), 1, MAX_TEMPERATURES)
+        _count("texts", self.num_texts, 1, MAX_TEXTS)
+        if any(each.config.forks or each.config.stop for each in self.lanes):
+            raise ConfigError(
+                "Expectations are of whole texts, without forks and stop strings.",
+                remedy="Leave them out.",
+            )
+        if not all(each.config.lossless for each in self.lanes):
+            raise ConfigError(
+                "Expectations are of the lossless rule.", remedy="Leave the other rule out."
+            )
+        for gamma in self.gammas:
+            if gamma not in LIMITS["gamma"]:
+                raise ConfigError(f"gamma is {gamma}.", remedy=f"Give {LIMITS['gamma']}.")
+        for law in self.laws:
+            law.put_into(self.config)  # refuses a temperature that no run can have
+
+    @property
+    def config(self) -> RunConfig:
+        return self.lanes[0].config
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        config = self.config
+        return tuple(
+            Law(temperature=each, top_k=config.top_k, top_p=config.top_p)
+            for each in self.temperatures
+        )
+
+    @property
+    def num_texts(self) -> int:
+        """Of one candidate."""
+        return len(self.items) * len(self.temperatures)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return lane_labels(self.lanes)
+
+
+def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
+    """The pair of the default's target and another draft."""
+    return replace(default, name=None, draft=draft, target=target)
+
+
+def _count(name: str, count: int, low: int, high: int) -> None:
+    if not low <= count <= high:
+        raise ConfigError(
+            f"The number of {name} is {count}.", remedy=f"Give from {low} to {high:,}."
+        )

@@ -1,0 +1,237 @@
+"""The expected speedup for every gamma and temperature, from texts that were scored once.
+
+Acceptance along a text and the costs of steps are all that it needs. The expected rounds are exact
+along each text (``theory.along``): no acceptance rate is taken for all tokens. A text counts as the
+engine counts it, so rounds that its end cuts short are left out. The interval is of two things: of
+the texts (Student's t over texts, or over stretches of the text where there are few) and of the
+step costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.record.scores import ScoredText
+from specviz.record.step_times import step_times
+from specviz.record.trace import StepCosts
+from specviz.theory.along import starts_along, walks_along
+from specviz.theory.student import t_quantile
+
+CONFIDENCE = 0.95
+_ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches of them
+_STRETCH = 16  # tokens
+CostsAt = Callable[[float], StepCosts | None]  # by temperature
+OddsOf = Callable[[ScoredText], Sequence[float]]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What is expected at one gamma and temperature. No speedup without step costs."""
+
+    gamma: int
+    temperature: float
+    tau: float
+    speedup: float | None
+    low: float | None
+    high: float | None
+    num_texts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    cells: tuple[Cell, ...]
+
+    @property
+    def gammas(self) -> tuple[int, ...]:
+        return tuple(sorted({each.gamma for each in self.cells}))
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        return tuple(sorted({each.temperature for each in self.cells}))
+
+    @property
+    def best(self) -> Cell | None:
+        return _best(self.cells)
+
+    def best_at(self, temperature: float) -> Cell | None:
+        return _best([each for each in self.cells if each.temperature == temperature])
+
+    def cell(self, gamma: int, temperature: float) -> Cell | None:
+        place = (gamma, temperature)
+        return next((each for each in self.cells if (each.gamma, each.temperature) == place), None)
+
+
+def _best(cells: Sequence[Cell]) -> Cell | None:
+    known = [each for each in cells if each.speedup is not None]
+    return max(known, key=lambda each: each.speedup or 0.0, default=None)
+
+
+def odds_of(text: ScoredText) -> Sequence[float]:
+    """Under the lossless rule."""
+    assert text.scores is not None
+    return text.scores.odds
+
+
+def surface(
+    texts: Sequence[ScoredText],
+    costs_at: CostsAt,
+    gammas: Sequence[int],
+    odds: OddsOf = odds_of,
+) -> Surface:
+    """All texts of one temperature count together; of a text that is impossible, none does."""
+    possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
+    by_law: dict[float, list[ScoredText]] = {}
+    for each in possible:
+        by_law.setdefault(each.law.temperature, []).append(each)
+    cells: list[Cell] = []
+    for temperature, own in sorted(by_law.items()):
+        costs = costs_at(temperature)
+        walked = [_walked(each, gammas, odds) for each in own]
+        for place, gamma in enumerate(gammas):
+            cells += _cell(gamma, temperature, [each[place] for each in walked], costs)
+    return Surface(cells=tuple(cells))
+
+
+# The rounds along one text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rounds:
+    """Expected whole rounds along one text for one gamma.
+
+    ``begins``: the expected rounds that begin with each token. ``rows``: how many rounds have the
+    target check so many tokens.
+    """
+
+    context: float
+    rounds: float
+    tokens: float
+    bonuses: float
+    begins: Floats
+    rows: dict[int, float]
+    drafts: bool  # by a model
+
+    def seconds(self, costs: StepCosts, gamma: int) -> float:
+        checking = math.fsum(n * costs.verify(self.context, rows) for rows, n in self.rows.items())
+        if not self.drafts:
+            return checking
+        share = self.bonuses / self.rounds
+        return checking + self.rounds * costs.draft_phase(self.context, gamma, share)
+
+
+def _walked(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[_Rounds]:
+    context = text.num_prompt + len(text.token_ids) / 2
+    if text.scores is None:
+        return [_copied(text, gamma, context) for gamma in gammas]
+    chances = odds(text)
+    walks = walks_along(chances, gammas, ends=text.ends)
+    starts = starts_along(chances, gammas)
+    return [
+        _Rounds(
+            context=context, rounds=walk.rounds, tokens=walk.tokens, bonuses=walk.bonuses,
+            begins=begun, rows={gamma + 1: walk.rounds}, drafts=True,
+        )
+        for gamma, walk, begun in zip(gammas, walks, starts, strict=True)
+    ]  # fmt: skip
+
+
+def _copied(text: ScoredText, gamma: int, context: float) -> _Rounds:
+    """Of prompt lookup, where nothing is left to chance."""
+    found = next(each for each in text.copied if each.gamma == gamma)
+    begins = np.zeros(len(text.token_ids))
+    begins[list(found.starts)] = 1.0
+    rows: dict[int, float] = {}
+    for drafted in found.drafted:
+        rows[drafted + 1] = rows.get(drafted + 1, 0.0) + 1.0
+    return _Rounds(
+        context=context, rounds=float(len(found.starts)), tokens=float(sum(found.emitted)),
+        bonuses=0.0, begins=begins, rows=rows, drafts=False,
+    )  # fmt: skip
+
+
+# One cell
+
+
+def _cell(
+    gamma: int, temperature: float, texts: Sequence[_Rounds], costs: StepCosts | None
+) -> list[Cell]:
+    """None where every text is too short for a whole round."""
+    whole = [each for each in texts if each.rounds > 0]
+    if not whole:
+        return []
+    tau = sum(each.tokens for each in whole) / sum(each.rounds for each in whole)
+    speedup = error = None
+    if costs is not None and _reaches(costs, gamma):
+        speedup, error = _speedup(gamma, whole, costs)
+    ends = (None, None) if speedup is None or error is None else _ends(speedup, error)
+    return [
+        Cell(
+            gamma=gamma, temperature=temperature, tau=tau, speedup=speedup,
+            low=ends[0], high=ends[1], num_texts=len(whole),
+        )
+    ]  # fmt: skip
+
+
+def _reaches(costs: StepCosts, gamma: int) -> bool:
+    """Whether the table says what checking so many tokens takes."""
+    rows = len(costs.target)
+    return gamma < rows or rows > 9
+
+
+def _ends(speedup: float, error: float) -> tuple[float, float]:
+    return speedup * math.exp(-error), speedup * math.exp(error)
+
+
+def _speedup(gamma: int, texts: Sequence[_Rounds], costs: StepCosts) -> tuple[float, float | None]:
+    """The ratio of all seconds; half the 95 % interval of its logarithm."""
+    alone = [each.tokens * costs.target_step(each.context) for each in texts]
+    drafted = [each.seconds(costs, gamma) for each in texts]
+    ratio = math.fsum(alone) / math.fsum(drafted)
+    if len(texts) >= _ENOUGH_TEXTS:
+        units = list(zip(alone, drafted, strict=True))
+    else:
+        units = [
+            unit
+            for text, own, other in zip(texts, alone, drafted, strict=True)
+            for unit in _stretches(text, own, other)
+        ]
+    return ratio, _joint(_error_over(units), _cost_error(gamma, texts, costs))
+
+
+def _stretches(text: _Rounds, alone: float, drafted: float) -> list[tuple[float, float]]:
+    """Seconds of both lanes in each stretch of a text, by the rounds that begin in it."""
+    count = max(1, round(len(text.begins) / _STRETCH))
+    parts = np.array_split(text.begins, count)
+    total = float(text.begins.sum())
+    return [
+        (alone * len(part) / len(text.begins), drafted * float(part.sum()) / total)
+        for part in parts
+    ]
+
+
+def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
+    """Half the interval of log(sum of the first / sum of the second), by linearisation."""
+    count = len(units)
+    if count < 2:
+        return None
+    first, second = (math.fsum(each[side] for each in units) for side in (0, 1))
+    squares = math.fsum((own / first - other / second) ** 2 for own, other in units)
+    error = math.sqrt(squares * count / (count - 1))
+    return t_quantile(0.5 + CONFIDENCE / 2, count - 1) * error
+
+
+def _cost_error(gamma: int, texts: Sequence[_Rounds], costs: StepCosts) -> float | None:
+    context = math.fsum(each.context for each in texts) / len(texts)
+    drafts = texts[0].drafts
+    return step_times(costs, context, gamma, drafts=drafts).round_cost_error
+
+
+def _joint(of_texts: float | None, of_costs: float | None) -> float | None:
+    """Costs that came without an error, such as given ones, add none."""
+    return None if of_texts is None else math.hypot(of_texts, of_costs or 0.0)

@@ -1,0 +1,172 @@
+"""The study behind a surface: texts that the target writes, scored, and the costs of steps.
+
+For each law and prompt there is one text. Where another candidate has the same target, its texts
+are given, so that all are judged along the same words. Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from specviz.errors import PromptError
+from specviz.measure.loaded_pairs import RunMemory
+from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.record.prompts import SuiteItem
+from specviz.record.scores import Law, ScoredText
+from specviz.record.trace import PairInfo, Prompt, RunConfig, StepCosts
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_WRITING_GAMMA = 4  # only how fast a text is written depends on it, not its law
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairFound:
+    """What the candidate is: its models, and the bytes that its weights take."""
+
+    info: PairInfo
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsFound:
+    """Step costs under the sampling of some temperatures; None if there was no time for any."""
+
+    temperatures: tuple[float, ...]
+    costs: StepCosts | None
+
+
+Found = PairFound | ScoredText | CostsFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStudy:
+    """Yields what the pair is, costs that are stored, every scored text, costs measured now.
+
+    ``config`` has the length, the seed and the drafter. ``written``: the tokens of the texts, in
+    the order of laws and prompts, where another study has them. ``text``: words to be scored after
+    each prompt in place of the target's own. ``costs``: whether step costs are wanted.
+    """
+
+    items: tuple[SuiteItem, ...]
+    laws: tuple[Law, ...]
+    config: RunConfig
+    gammas: tuple[int, ...]
+    text: str | None = None
+    written: tuple[tuple[int, ...], ...] = ()
+    costs: bool = True
+    label: str = "scoring texts"
+
+    def find(self, pair: Pair) -> Iterator[Found]:
+        memory = RunMemory(pair, self.config).measured()
+        yield PairFound(info=pair.info, memory_bytes=memory)
+        groups = self._groups() if self.costs else []
+        missing = list[tuple[float, ...]]()
+        for group in groups:
+            kept = stored_costs(pair, self._at(group[0]))
+            if kept is None:
+                missing.append(group)
+            else:
+                yield CostsFound(temperatures=group, costs=kept)
+        yield from self._texts(pair)
+        for group in missing:
+            made = step_costs(pair, self._at(group[0]))
+            yield CostsFound(temperatures=group, costs=made)
+
+    def _texts(self, pair: Pair) -> Iterator[ScoredText]:
+        numbered = iter(range(len(self.laws) * len(self.items)))
+        for law in self.laws:
+            for item in self.items:
+                place = next(numbered)
+                yield self._scored(pair, law, item, place)
+
+    def _scored(self, pair: Pair, law: Law, item: SuiteItem, place: int) -> ScoredText:
+        from specviz.engine.decoding.scoring import copied_rounds, score_text
+
+        config = law.put_into(self.config)
+        prompt_ids, token_ids = self._tokens(pair, config, item, place)
+        ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
+        method, scores = config.draft_method, None
+        if method.needs_draft:
+            (scores,) = score_text(pair, prompt_ids, token_ids, [config])
+        copied = (
+            ()
+            if method.needs_draft
+            else copied_rounds(pair, prompt_ids, token_ids, self.gammas, ends=ends)
+        )
+        table = pair.token_table
+        return ScoredText(
+            prompt=_prompt(pair, item, prompt_ids),
+            law=law,
+            token_ids=tuple(token_ids),
+            token_texts=tuple(table.text(each) for each in token_ids),
+            ends=ends,
+            own=self.text is None,
+            scores=scores,
+            copied=copied,
+            pieces=table.split(token_ids),
+        )
+
+    def _tokens(
+        self, pair: Pair, config: RunConfig, item: SuiteItem, place: int
+    ) -> tuple[list[int], Sequence[int]]:
+        """The prompt's tokens and the text's."""
+        from specviz.engine.model.chat import encode_prompt
+
+        if self.text is not None:
+            return _given(pair, item.prompt, self.text)
+        prompt_ids = encode_prompt(pair, item.prompt, chat=config.chat)
+        if self.written:
+            return prompt_ids, self.written[place]
+        return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
+
+    def _groups(self) -> list[tuple[float, ...]]:
+        """Temperatures that have their step costs in common: only greedy steps are others."""
+        temperatures = [law.temperature for law in self.laws]
+        parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
+        return [part for part in parts if part]
+
+    def _at(self, temperature: float) -> RunConfig:
+        return replace(self.config, temperature=temperature)
+
+
+def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:
+    """The target's own words. They have its law whoever drafts, so the faster way is taken."""
+    from specviz.engine import decode_plainly, speculate
+
+    if pair.draft is None:
+        return tuple(decode_plainly(pair, prompt_ids, config))
+    quick = replace(config, gamma=_WRITING_GAMMA, drafter="model", record=False)
+    return tuple(token for entry in speculate(pair, prompt_ids, quick) for token in entry.emitted)
+
+
+def _given(pair: Pair, prompt: str, text: str) -> tuple[list[int], Sequence[int]]:
+    """Given words; without a prompt their first token, which nothing comes before, is the prompt.
+
+    They are tokenised together, as a model would read them.
+    """
+    from specviz.engine.model.chat import encode_prompt
+
+    ids = encode_prompt(pair, prompt + text, chat=False)
+    first = len(encode_prompt(pair, prompt, chat=False)) if prompt else 1
+    context = pair.max_context
+    if context is not None and len(ids) > context:
+        raise PromptError(
+            f"The text has {len(ids)} tokens with its prompt; the pair's context holds {context}.",
+            remedy="Give a shorter text, or use a pair with a longer context.",
+        )
+    if len(ids) <= first:
+        raise PromptError(
+            "The text has a single token, which has nothing before it.",
+            remedy="Give a longer text, or a prompt before it.",
+        )
+    return ids[:first], ids[first:]
+
+
+def _prompt(pair: Pair, item: SuiteItem, prompt_ids: Sequence[int]) -> Prompt:
+    from specviz.engine.decoding.speculation import describe_prompt
+
+    return replace(describe_prompt(pair, item.prompt, prompt_ids), kind=item.kind)

@@ -1,0 +1,94 @@
+"""An answer and the scores of texts as values for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from specviz.record.scores import ScoredText
+from specviz.record.token_kinds import by_token_kind
+from specviz.tune.advice import advice, reason
+from specviz.tune.answer import Answer, Candidate
+from specviz.tune.measuring import MeasuredCell
+from specviz.tune.surface import Cell
+
+KIND = "specviz.tune"
+SCHEMA = 1
+
+
+def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
+    """``surface`` is that of the first in ``ranking``; every candidate has its own there too."""
+    first = answer.best[0] if answer.best else None
+    shown = first or next(iter(answer.candidates), None)
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "temperature": answer.temperature,
+        "surface": _cells(shown) if shown else [],
+        "best": _best(answer),
+        "advice": advice(answer),
+        "ranking": [_ranked(each, cell) for each, cell in answer.ranked],
+        "candidates": [
+            {"label": each.label, "surface": _cells(each), "texts": len(each.texts)}
+            for each in answer.candidates
+        ],
+        "measured": [dataclasses.asdict(each) | {"error": each.error} for each in measured],
+        "complete": answer.complete,
+    }
+
+
+def _best(answer: Answer) -> dict[str, Any] | None:
+    if answer.best is None:
+        return None
+    candidate, cell = answer.best
+    return {"label": candidate.label, **_cell(cell)}
+
+
+def _ranked(candidate: Candidate, cell: Cell) -> dict[str, Any]:
+    return {
+        "label": candidate.label,
+        **_cell(cell),
+        "alpha": candidate.alpha(cell.temperature),
+        "memory_bytes": candidate.memory_bytes,
+        "reason": reason(candidate, cell),
+    }
+
+
+def _cells(candidate: Candidate) -> list[dict[str, Any]]:
+    return [_cell(each) for each in candidate.surface.cells]
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return dataclasses.asdict(cell)
+
+
+def scored_to_json(text: ScoredText) -> dict[str, Any]:
+    """Every token of a text, and how acceptance differs by the kind of token."""
+    scores = text.scores
+    assert scores is not None
+    rows = zip(
+        text.token_ids, text.token_texts, scores.odds, scores.overlaps, scores.text_probs,
+        scores.draft_entropies, scores.target_entropies, scores.matches, scores.agrees,
+        strict=True,
+    )  # fmt: skip
+    names = (
+        "token_id", "text", "odds", "overlap", "target_prob", "draft_entropy", "target_entropy",
+        "matches", "agrees",
+    )  # fmt: skip
+    return {
+        "prompt": text.prompt.text,
+        "kind": text.prompt.kind,
+        "law": dataclasses.asdict(text.law),
+        "own": text.own,
+        "ends": text.ends,
+        "impossible_at": scores.impossible_at,
+        "odds": fmean(scores.odds),
+        "overlap": fmean(scores.overlaps),
+        "greedy_agreement": fmean(scores.agrees),
+        "token_kinds": [
+            dataclasses.asdict(each) for each in by_token_kind(text.token_texts, scores.odds)
+        ],
+        "tokens": [dict(zip(names, row, strict=True)) for row in rows],
+    }

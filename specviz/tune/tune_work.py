@@ -1,0 +1,132 @@
+"""The work of a question, for the command line and the dashboard alike."""
+
+from __future__ import annotations
+
+from threading import RLock
+
+from specviz.comparison.plan import Lane
+from specviz.comparison.work import Work
+from specviz.measure.run_makers import RunMaker
+from specviz.record.scores import ScoredText
+from specviz.record.trace import StepCosts
+from specviz.tune.answer import Answer, Candidate
+from specviz.tune.question import Question
+from specviz.tune.text_study import CostsFound, PairFound, TextStudy
+
+
+class _Growing:
+    """What is known of one candidate."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.pair: PairFound | None = None
+        self.texts: list[ScoredText] = []
+        self.costs: dict[float, StepCosts] = {}
+
+    def candidate(self, label: str, gammas: tuple[int, ...]) -> Candidate:
+        return Candidate(
+            label=label,
+            lane=self.lane,
+            texts=tuple(self.texts),
+            costs=dict(self.costs),
+            gammas=gammas,
+            info=self.pair and self.pair.info,
+            memory_bytes=self.pair and self.pair.memory_bytes,
+        )
+
+
+class TuneWork(Work):
+    """Scores the candidates one after the other. ``given``: costs of a machine not at hand, which
+    spare the measuring of this one's. ``count`` grows with what is known."""
+
+    def __init__(
+        self,
+        question: Question,
+        maker: RunMaker,
+        *,
+        given: StepCosts | None = None,
+        wants_costs: bool = True,
+        name: str = "tune",
+    ) -> None:
+        super().__init__(maker, name=name, label=f"Tune: {' against '.join(question.labels)}")
+        self.question = question
+        self.count = 0
+        self._given = given
+        self._wants_costs = wants_costs and given is None
+        self._found = [_Growing(lane) for lane in question.lanes]
+        self._answer: tuple[int, bool, Answer] | None = None
+        self._lock = RLock()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        done = sum(len(each.texts) for each in self._found)
+        return done, self.question.num_texts * len(self._found)
+
+    @property
+    def doing(self) -> str:
+        if self._state == "waiting":
+            return "waiting for its turn"
+        return self._maker.doing or "beginning"
+
+    @property
+    def answer(self) -> Answer:
+        """Of what is known by now; worked out once for it."""
+        with self._lock:
+            known = self.count, not self.going
+            if self._answer is None or self._answer[:2] != known:
+                self._answer = (*known, self._answered())
+            return self._answer[2]
+
+    def _answered(self) -> Answer:
+        labels, gammas = self.question.labels, self.question.gammas
+        found = zip(self._found, labels, strict=True)
+        return Answer(
+            question=self.question,
+            candidates=tuple(each.candidate(label, gammas) for each, label in found if each.pair),
+            complete=not self.going,
+        )
+
+    def _work(self) -> None:
+        self._state = "running"
+        for growing in self._found:
+            self._check_stop()
+            study = self._study(growing.lane)
+            for value in self._maker.find(growing.lane.spec, study):
+                self._take(growing, value)
+
+    def _study(self, lane: Lane) -> TextStudy:
+        question = self.question
+        return TextStudy(
+            items=question.items,
+            laws=question.laws,
+            config=lane.config,
+            gammas=question.gammas,
+            text=question.text,
+            written=self._written(lane),
+            costs=self._wants_costs,
+        )
+
+    def _written(self, lane: Lane) -> tuple[tuple[int, ...], ...]:
+        """The texts of a candidate before it that has the same target."""
+        for each in self._found:
+            same = each.lane.spec.target_place == lane.spec.target_place
+            if each.lane is not lane and same and len(each.texts) == self.question.num_texts:
+                return tuple(text.token_ids for text in each.texts)
+        return ()
+
+    def _take(self, growing: _Growing, value: object) -> None:
+        with self._lock:
+            match value:
+                case PairFound():
+                    growing.pair = value
+                    growing.costs = self._given_costs()
+                case ScoredText():
+                    growing.texts.append(value)
+                case CostsFound() if value.costs is not None:
+                    growing.costs.update(dict.fromkeys(value.temperatures, value.costs))
+            self.count += 1
+
+    def _given_costs(self) -> dict[float, StepCosts]:
+        if self._given is None:
+            return {}
+        return dict.fromkeys(self.question.temperatures, self._given)
