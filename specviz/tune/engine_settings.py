@@ -1,0 +1,441 @@
+"""Take it to your engine: the settings that were found, as a command or a snippet to paste.
+
+Names of flags and fields are those in the sources of the version that stands beside them. Engines
+do not all accept by the same rule, so what to expect of each is by its own rule. Model names are
+foreign text: quoted for the shell, and as JSON and Python write strings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from specviz.errors import ConfigError
+from specviz.record.drafters import DRAFT_METHODS, DrafterName
+from specviz.record.numbers import TOKENS
+
+ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
+Language = Literal["shell", "json", "python"]
+
+# lossless: a drawn candidate with min(1, target / draft). match: the draft's likeliest token, with
+# the target's own chance of it.
+AcceptanceRule = Literal["lossless", "match"]
+
+RATE_DIGITS = 4
+LOOKUP_WORDS = 3  # the most that our prompt lookup goes by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is to be run elsewhere. Models are folders or names on the Hub.
+
+    ``cumulative``: by rule, for each position the chance that all candidates up to it are accepted,
+    as far as it is known. ``tau`` is what was found here.
+    """
+
+    target: str
+    draft: str | None
+    drafter: DrafterName
+    gamma: int
+    temperature: float
+    top_k: int = 0
+    top_p: float = 1.0
+    tau: float | None = None
+    cumulative: Mapping[AcceptanceRule, tuple[float, ...]] = field(
+        default_factory=dict[AcceptanceRule, tuple[float, ...]]
+    )
+
+    def __post_init__(self) -> None:
+        assert self.gamma >= 1
+        assert all(len(rates) == self.gamma for rates in self.cumulative.values())
+        if DRAFT_METHODS[self.drafter].needs_draft and self.draft is None:
+            raise ConfigError("No draft model is named.", remedy="Name one, or use prompt lookup.")
+        if any("\0" in name for name in (self.target, self.draft or "")):
+            raise ConfigError(
+                "The name of a model has a NUL in it, which no command can hold.",
+                remedy="Rename its folder.",
+            )
+
+    def tau_by(self, rule: AcceptanceRule) -> float | None:
+        """Tokens a round by the rule; a certain draft, as of prompt lookup, makes both the same."""
+        rates = self._rates(rule)
+        return None if rates is None else 1 + sum(rates)
+
+    def rates_by(self, rule: AcceptanceRule) -> list[float] | None:
+        rates = self._rates(rule)
+        return None if rates is None else tidy_rates(rates)
+
+    def _rates(self, rule: AcceptanceRule) -> tuple[float, ...] | None:
+        if self.draft_model is not None:
+            return self.cumulative.get(rule)
+        return self.cumulative.get("match", self.cumulative.get("lossless"))
+
+    @property
+    def draft_model(self) -> str | None:
+        return self.draft if DRAFT_METHODS[self.drafter].needs_draft else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """``rule``: by which a run of it accepts; ``tau``: the tokens a round to expect by that. None
+    where acceptance is imposed, or not known."""
+
+    label: str
+    language: Language
+    text: str
+    rule: AcceptanceRule | None = None
+    tau: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """``notes``: what the engine cannot express, or does otherwise; a sentence each."""
+
+    engine: ServingEngine
+    version: str  # in whose sources the names were read
+    snippets: tuple[Snippet, ...]
+    notes: tuple[str, ...]
+
+
+def engine_settings(finding: Finding) -> tuple[EngineSettings, ...]:
+    return (_vllm(finding), _sglang(finding), _llamacpp(finding), _transformers(finding))
+
+
+def tidy_rates(cumulative: Iterable[float]) -> list[float]:
+    """Rounded, within 0 and 1, never rising: engines refuse any other."""
+    tidy, last = list[float](), 1.0
+    for rate in cumulative:
+        assert not math.isnan(rate)
+        last = min(last, max(0.0, round(rate, RATE_DIGITS)))
+        tidy.append(last)
+    return tidy
+
+
+# vLLM
+
+
+def _vllm(finding: Finding) -> EngineSettings:
+    config: dict[str, Any] = {"num_speculative_tokens": finding.gamma}
+    if finding.draft_model is None:
+        lookup = {"prompt_lookup_max": LOOKUP_WORDS, "prompt_lookup_min": 1}
+        snippets = [_vllm_server("serve", finding, {"method": "ngram", **config, **lookup})]
+        notes = [_LOOKS_UP_OTHERWISE]
+    else:
+        config = {"method": "draft_model", "model": finding.draft_model, **config}
+        snippets = [_vllm_server("serve, with its own way of drafting", finding, config)]
+        if finding.temperature > 0:
+            sampled = {**config, "draft_sample_method": "probabilistic"}
+            label = "serve, with drawn candidates as here"
+            snippets.append(_vllm_server(label, finding, sampled, rule="lossless"))
+        snippets += _vllm_synthetic(finding, config)
+        notes = _vllm_notes(finding)
+    return EngineSettings(
+        engine="vLLM",
+        version="0.32.0",
+        snippets=(*snippets, _request(finding)),
+        notes=tuple(notes),
+    )
+
+
+def _vllm_server(
+    label: str,
+    finding: Finding,
+    config: Mapping[str, Any],
+    rule: AcceptanceRule | None = "match",
+) -> Snippet:
+    words = ["python", "-m", "vllm.entrypoints.openai.api_server", f"--model={finding.target}"]
+    tau = None if rule is None else finding.tau_by(rule)
+    text = shlex.join([*words, "--speculative-config", json.dumps(config)])
+    return Snippet(label=label, language="shell", text=text, rule=rule, tau=tau)
+
+
+def _vllm_synthetic(finding: Finding, config: Mapping[str, Any]) -> list[Snippet]:
+    rates = finding.rates_by("match")
+    if rates is None:
+        return []
+    imposed = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": rates}
+    label = "load-test with these rates imposed, whatever the draft says"
+    return [_vllm_server(label, finding, {**config, **imposed}, rule=None)]
+
+
+def _vllm_notes(finding: Finding) -> list[str]:
+    notes = [_own_rule("vLLM", finding)]
+    if finding.temperature > 0:
+        notes.append(
+            'With "draft_sample_method": "probabilistic" it draws candidates as specviz does, for '
+            "more memory."
+        )
+        if finding.top_k or finding.top_p < 1:
+            notes.append("Even then top-k and top-p do not apply to its draft, only to the target.")
+    notes += [
+        'The two vocabularies must be of one size, unless "use_heterogeneous_vocab" is set.',
+        "With imposed rates the text is not the target's: use them for load tests alone. The draft "
+        "that is named is still loaded and run, so take one of the size that is planned.",
+    ]
+    return notes
+
+
+# SGLang
+
+
+def _sglang(finding: Finding) -> EngineSettings:
+    """The extra token counts as a draft token there."""
+    words = ["python", "-m", "sglang.launch_server", f"--model-path={finding.target}"]
+    words += ["--speculative-algorithm", "STANDALONE" if finding.draft_model else "NGRAM"]
+    window = ["--speculative-num-draft-tokens", str(finding.gamma + 1)]
+    if finding.draft_model is not None:
+        words.append(f"--speculative-draft-model-path={finding.draft_model}")
+        words += ["--speculative-num-steps", str(finding.gamma), "--speculative-eagle-topk", "1"]
+        words += window
+    else:
+        words += [*window, "--speculative-ngram-max-bfs-breadth", "1"]
+    serve = Snippet(
+        label="serve",
+        language="shell",
+        text=shlex.join(words),
+        rule="match",
+        tau=finding.tau_by("match") if finding.draft_model else None,
+    )
+    return EngineSettings(
+        engine="SGLang",
+        version="0.5.23",
+        snippets=(serve, _request(finding)),
+        notes=tuple(_sglang_notes(finding)),
+    )
+
+
+def _sglang_notes(finding: Finding) -> list[str]:
+    if finding.draft_model is None:
+        return [
+            "Its NGRAM drafts from a cache that all requests share, so it is not the prompt lookup "
+            "that was measured, and nothing foretells its tokens a round."
+        ]
+    otherwise = (
+        "It cannot do otherwise with a draft model of its own: "
+        "--speculative-use-rejection-sampling is refused with STANDALONE."
+    )
+    return [
+        _own_rule("SGLang", finding),
+        *([otherwise] if finding.temperature > 0 else []),
+        "Both models must have the same vocabulary, with the same number for each token.",
+        "Rates by position cannot be imposed for a load test; the variable SGLANG_SIMULATE_ACC_LEN "
+        "imposes a mean length.",
+    ]
+
+
+# llama.cpp
+
+
+def _llamacpp(finding: Finding) -> EngineSettings:
+    snippets = [_gguf(finding.target, "target.gguf")]
+    server = ["llama-server", "-m", _gguf_name(finding.target, "target.gguf")]
+    if finding.draft_model is None:
+        size = ["--spec-ngram-simple-size-n", str(LOOKUP_WORDS)]
+        size += ["--spec-ngram-simple-size-m", str(finding.gamma)]
+        server += ["--spec-type", "ngram-simple", *size]
+    else:
+        snippets.append(_gguf(finding.draft_model, "draft.gguf"))
+        server += ["-md", _gguf_name(finding.draft_model, "draft.gguf")]
+        server += ["--spec-type", "draft-simple", "--spec-draft-n-max", str(finding.gamma)]
+        server += ["--spec-draft-n-min", "0", "--spec-draft-p-min", "0"]
+    server += _llamacpp_sampling(finding)
+    found = [each for each in snippets if each is not None]
+    tau = None if finding.draft_model is None else finding.tau_by("match")
+    found.append(_llamacpp_server("serve", server, rule="match", tau=tau))
+    rates = finding.rates_by("match")
+    if finding.draft_model is not None and rates is not None:
+        imposed = ["--spec-synth-rates", ",".join(f"{each:.{RATE_DIGITS}f}" for each in rates)]
+        label = "load-test with these rates imposed, whatever the draft says"
+        found.append(_llamacpp_server(label, [*server, *imposed]))
+    return EngineSettings(
+        engine="llama.cpp",
+        version="llama-cpp-python 0.3.36",
+        snippets=tuple(found),
+        notes=tuple(_llamacpp_notes(finding)),
+    )
+
+
+def _llamacpp_server(
+    label: str,
+    words: Sequence[str],
+    *,
+    rule: AcceptanceRule | None = None,
+    tau: float | None = None,
+) -> Snippet:
+    return Snippet(label=label, language="shell", text=shlex.join(words), rule=rule, tau=tau)
+
+
+def _gguf_name(model: str, file: str) -> str:
+    return model if model.endswith(".gguf") else file
+
+
+def _gguf(model: str, file: str) -> Snippet | None:
+    if model.endswith(".gguf"):
+        return None
+    words = ["python", "convert_hf_to_gguf.py", "--outfile", file, "--", model]
+    return Snippet(label=f"convert to {file}, once", language="shell", text=shlex.join(words))
+
+
+def _llamacpp_sampling(finding: Finding) -> list[str]:
+    """Our order: the temperature before the cuts. Its own default order and cuts are others."""
+    return [
+        "--temp",
+        str(finding.temperature),
+        "--top-k",
+        str(finding.top_k),
+        "--top-p",
+        str(finding.top_p),
+        "--samplers",
+        "temperature;top_k;top_p",
+    ]
+
+
+def _llamacpp_notes(finding: Finding) -> list[str]:
+    convert = (
+        "It reads GGUF files; for a model on the Hub add --remote to the conversion. Converted to "
+        "fewer bits, both models say something a little different."
+    )
+    if finding.draft_model is None:
+        return [
+            f"It looks up exactly {LOOKUP_WORDS} tokens, where specviz also tries fewer, so it "
+            "finds a place less often.",
+            convert,
+        ]
+    return [
+        _own_rule("llama.cpp", finding),
+        "Older versions call the flags --draft-max and --draft-min; this one refuses these names.",
+        convert,
+        "With imposed rates the text is not the target's: use them for load tests alone.",
+    ]
+
+
+# transformers
+
+
+def _transformers(finding: Finding) -> EngineSettings:
+    drafted = finding.draft_model is not None
+    fields = _assistant_fields(finding) if drafted else _lookup_fields(finding)
+    owner = "the draft" if drafted else "the target"
+    rule: AcceptanceRule = "lossless" if drafted else "match"
+    return EngineSettings(
+        engine="transformers",
+        version="5.23.0",
+        snippets=(
+            Snippet(
+                label="generate",
+                language="python",
+                text=_transformers_code(finding),
+                rule=rule,
+                tau=finding.tau_by(rule),
+            ),
+            Snippet(
+                label=f"the same, to be put into generation_config.json of {owner}",
+                language="json",
+                text=json.dumps(fields, indent=2),
+            ),
+        ),
+        notes=tuple(_transformers_notes(finding)),
+    )
+
+
+def _assistant_fields(finding: Finding) -> dict[str, Any]:
+    return {
+        "num_assistant_tokens": finding.gamma,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": 0.0,
+    }
+
+
+def _lookup_fields(finding: Finding) -> dict[str, Any]:
+    return {
+        "prompt_lookup_num_tokens": finding.gamma,
+        "max_matching_ngram_size": LOOKUP_WORDS,
+    }
+
+
+def _transformers_code(finding: Finding) -> str:
+    lines = [
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"name = {finding.target!r}",
+        "tokenizer = AutoTokenizer.from_pretrained(name)",
+        "target = AutoModelForCausalLM.from_pretrained(name)",
+    ]
+    options = _sampling_options(finding)
+    if finding.draft_model is None:
+        options = _lookup_fields(finding) | options
+    else:
+        lines += [
+            f"draft = AutoModelForCausalLM.from_pretrained({finding.draft_model!r})",
+            f"draft.generation_config.update({_arguments(_assistant_fields(finding))})",
+        ]
+    drafter = "" if finding.draft_model is None else "assistant_model=draft, "
+    return "\n".join(
+        [
+            *lines,
+            'inputs = tokenizer("Once upon a time", return_tensors="pt")',
+            f"output = target.generate(**inputs, {drafter}{_arguments(options)})",
+            "print(tokenizer.decode(output[0], skip_special_tokens=True))",
+        ]
+    )
+
+
+def _sampling_options(finding: Finding) -> dict[str, Any]:
+    """Its top_k 0 is off, as ours."""
+    options: dict[str, Any] = {"max_new_tokens": 128}
+    if finding.temperature == 0:
+        return options | {"do_sample": False}
+    sampling = {"temperature": finding.temperature, "top_k": finding.top_k, "top_p": finding.top_p}
+    return options | {"do_sample": True} | sampling
+
+
+def _arguments(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+def _transformers_notes(finding: Finding) -> list[str]:
+    if finding.draft_model is None:
+        return [_LOOKS_UP_OTHERWISE, "Texts are decoded one at a time."]
+    return [
+        "It accepts by the rule that specviz does, and its draft draws under the target's "
+        "temperature, top-k and top-p.",
+        "Left alone, a draft stops where it is less than 40 % sure of a token; "
+        "assistant_confidence_threshold 0 turns that off.",
+        "Texts are decoded one at a time.",
+    ]
+
+
+# What several have in common
+
+_LOOKS_UP_OTHERWISE = (
+    "Where the same words stand in several places, it may copy from another one than specviz does, "
+    "so its tokens a round may differ."
+)
+
+
+def _request(finding: Finding) -> Snippet:
+    """Fields of the OpenAI interface and one more, by which top-k is off at -1."""
+    fields: dict[str, Any] = {"temperature": finding.temperature}
+    if finding.temperature > 0:
+        fields |= {"top_p": finding.top_p, "top_k": finding.top_k or -1}
+    return Snippet(label="in each request", language="json", text=json.dumps(fields))
+
+
+def _own_rule(engine: ServingEngine, finding: Finding) -> str:
+    said = (
+        f"{engine} drafts the likeliest token and accepts it with the target's own chance of it, "
+        "which is exact too"
+    )
+    if finding.temperature == 0:
+        return f"{said}; at temperature 0 that is the same as here."
+    here, there = finding.tau, finding.tau_by("match")
+    if here is None or there is None:
+        return f"{said}; its tokens a round may be more or fewer."
+    return (
+        f"{said}: expect {TOKENS.shown(there)} tokens a round, where specviz has "
+        f"{TOKENS.shown(here)}."
+    )
