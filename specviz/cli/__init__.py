@@ -1,9 +1,10 @@
-"""The command line: ``python -m specviz run | show | bench | compare``.
+"""The command line: ``python -m specviz run | show | bench | compare | score | tune | audit``.
 
-``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression, 2 after an error
-that the user can mend (told in one line on standard error), 70 if ``compare`` fails unexpectedly
-(1 would read as a regression), 130 after Ctrl-C, and 141, silently, if the reader of the output has
-left. Importing this loads neither torch nor streamlit.
+``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression or ``audit`` a text
+that is not the target's, 2 after an error that the user can mend (told in one line on standard
+error), 70 if ``compare`` fails unexpectedly (1 would read as a regression), 130 after Ctrl-C, and
+141, silently, if the reader of the output has left. Importing this loads neither torch nor
+streamlit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import bench, compare, run, show
+from specviz.cli import audit, bench, compare, run, score, show, tune
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
@@ -28,6 +29,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "show": show.command,
     "bench": bench.command,
     "compare": compare.command,
+    "score": score.command,
+    "tune": tune.command,
+    "audit": audit.command,
 }
 
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
+from specviz.cli.option_groups import (
+    DEFAULTS,
+    add_budget,
+    add_json,
+    add_method,
+    add_pair,
+    add_sampling,
+)
 from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
-from specviz.record.bodies import NO_BODY
-from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.breaks import BREAKS
 from specviz.record.forks import parse_forks
-from specviz.record.limits import COMPARED_TIMING_SECONDS, LIMITS, TIMING, TIMING_SECONDS
-from specviz.record.pairs import STEPS, PairSpec
-from specviz.record.trace import ResidualName, RuleName, RunConfig
+from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 
-DEFAULTS = RunConfig()
 BENCH_BODY = "90M"
+_USUAL_METHOD = {
+    name: getattr(DEFAULTS, name) for name in ("drafter", "rule", "epsilon", "residual")
+}
 
 
 class UsageError(Exception):
@@ -41,12 +50,15 @@ def build_parser() -> Parser:
         prog="python -m specviz", description="Real speculative decoding, round by round."
     )
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="run|show|bench|compare"
+        dest="command", required=True, metavar="run|show|bench|compare|score|tune|audit"
     )
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
     _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
+    _add_score(commands.add_parser("score", help="acceptance along a text, token by token"))
+    _add_tune(commands.add_parser("tune", help="the best γ and draft for texts like yours"))
+    _add_audit(commands.add_parser("audit", help="test that the text has the target's law"))
     return parser
 
 
@@ -54,9 +66,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "prompt", metavar="PROMPT", help="the text to continue; - reads standard input"
     )
-    _add_pair(parser)
-    _add_sampling(parser)
-    _add_method(parser)
+    add_pair(parser)
+    add_sampling(parser)
+    add_method(parser)
     parser.add_argument("--chat", action="store_true", help="use the target's chat template")
     parser.add_argument(
         "--no-baseline",
@@ -64,24 +76,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not measure the target alone",
     )
-    _add_budget(parser, TIMING_SECONDS)
+    add_budget(parser, TIMING_SECONDS)
     parser.add_argument(
         "--measure-costs", action="store_true", help="measure the step costs again, even if stored"
     )
-    _add_json(parser)
+    add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the run in the library"
-    )
-
-
-def _add_budget(parser: argparse.ArgumentParser, usual: float) -> None:
-    parser.add_argument(
-        "--budget",
-        type=float,
-        metavar="SECONDS",
-        help="the longest time for timing the target alone along a run; it ends sooner once the "
-        f"speedup is known to ± 5 %% (default: {usual:g})",
     )
 
 
@@ -91,11 +93,11 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="OUT", help="instead write a replay that opens in any browser"
     )
-    _add_json(parser)
+    add_json(parser)
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
-    _add_pair(parser, threads=1, target_body=BENCH_BODY)
+    add_pair(parser, threads=1, target_body=BENCH_BODY)
     parser.add_argument(
         "--repeats",
         type=int,
@@ -104,7 +106,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         help="how often the lanes run in turn; an interval needs 6 (default: 20)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
-    _add_json(parser)
+    add_json(parser)
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
@@ -126,9 +128,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     )
     prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
-    _add_pair(parser)
-    _add_sampling(parser)
-    _add_method(parser)
+    add_pair(parser)
+    add_sampling(parser)
+    add_method(parser)
     parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
     parser.add_argument(
         "--no-baseline",
@@ -136,11 +138,11 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not measure the target alone",
     )
-    _add_budget(parser, COMPARED_TIMING_SECONDS)
+    add_budget(parser, COMPARED_TIMING_SECONDS)
     parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
     parser.add_argument("--restart", action="store_true", help="measure kept runs again")
     _add_against(parser)
-    _add_json(parser)
+    add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
     parser.add_argument(
         "--html",
@@ -148,6 +150,85 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="save a page with the verdict, the table and the race here",
     )
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    words = parser.add_mutually_exclusive_group(required=True)
+    words.add_argument(
+        "--text-file", type=Path, metavar="FILE", help="words that are given: their first token "
+        "counts as the prompt",
+    )  # fmt: skip
+    words.add_argument(
+        "--prompt", metavar="TEXT", help="score what the target itself writes; - reads standard "
+        "input",
+    )  # fmt: skip
+    add_pair(parser)
+    add_sampling(parser)
+    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_json(parser)
+    parser.set_defaults(**_USUAL_METHOD)
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
+    prompts.add_argument(
+        "--suite", type=Path, metavar="FILE",
+        help="JSONL: on every line a prompt and, if it has one, its kind",
+    )  # fmt: skip
+    prompts.add_argument(
+        "--presets", action="store_true", help="the prompts of the dashboard (default)"
+    )
+    parser.add_argument(
+        "--temperatures", default="0,0.4,0.7,1", metavar="T,T,…",
+        help="those of the surface; --temperature is the one that the advice is for "
+        "(default: 0,0.4,0.7,1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--candidate", action="append", default=[], metavar="KEY=VALUE,…",
+        help="a further candidate, written as a lane of compare: a draft, a body, a drafter",
+    )  # fmt: skip
+    costs = parser.add_argument_group("a machine that is not at hand")
+    costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")
+    costs.add_argument("--v", type=float, metavar="N", help="cost of checking any round")
+    costs.add_argument(
+        "--verify-costs", type=Path, metavar="FILE",
+        help='JSON in place of --v, such as {"2": 1.02, "6": 1.1}',
+    )  # fmt: skip
+    parser.add_argument(
+        "--measure", action="store_true",
+        help="then measure the best setting of each temperature or, with several candidates, race "
+        "the first three",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cells", metavar="γ:T,…", help="with --measure: these settings, such as 2:0.7,4:0.7"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=1, metavar="N", help="seeds of a measurement (default: 1)"
+    )
+    add_pair(parser, drafts=True)
+    add_sampling(parser)
+    parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
+    add_budget(parser, COMPARED_TIMING_SECONDS)
+    add_json(parser)
+    parser.set_defaults(**_USUAL_METHOD)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--break",
+        dest="broken",
+        metavar="NAME",
+        help=f"put a bug in, to see whether it is found: {', '.join(BREAKS)}",
+    )
+    parser.add_argument(
+        "--runs", type=int, default=300, metavar="N", help="short runs to test (default: 300)"
+    )
+    add_pair(parser)
+    add_sampling(parser)
+    add_method(parser)
+    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_json(parser)
 
 
 def _add_against(parser: argparse.ArgumentParser) -> None:
@@ -166,104 +247,6 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--against-rate", action="store_true", help="compare tokens per second, not speedups"
-    )
-
-
-def _add_pair(
-    parser: argparse.ArgumentParser, *, threads: int | None = None, target_body: str = NO_BODY
-) -> None:
-    group = parser.add_argument_group("models")
-    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
-    group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
-    group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
-    for role, body in (("target", target_body), ("draft", NO_BODY)):
-        group.add_argument(
-            f"--{role}-body",
-            default=body,
-            metavar="BODY",
-            help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
-            f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
-        )
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
-    group.add_argument(
-        "--threads",
-        type=int,
-        default=threads,
-        metavar="N",
-        help=f"CPU threads (default: {threads or 'chosen'})",
-    )
-    group.add_argument(
-        "--step",
-        default="auto",
-        choices=STEPS,
-        help="library: through transformers; lean: without its overhead, for some families "
-        "(default: auto, which is lean if it gives the same)",
-    )
-
-
-def _add_sampling(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("sampling")
-    for name, kind, text in (
-        ("gamma", int, f"candidates drafted a round, {LIMITS['gamma']}"),
-        ("temperature", float, "0 is greedy"),
-        ("top-k", int, "0 is off"),
-        ("top-p", float, "1 is off"),
-        ("max-new-tokens", int, f"the length limit, {LIMITS['max_new_tokens']}"),
-        ("seed", int, "the same seed gives the same run"),
-    ):
-        default = getattr(DEFAULTS, name.replace("-", "_"))
-        group.add_argument(
-            f"--{name}",
-            type=kind,
-            default=default,
-            metavar="N",
-            help=f"{text} (default: {default})",
-        )
-    group.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
-    )
-    group.add_argument(
-        "--fork", action="append", default=[], metavar="FORK",
-        help="overrule a verdict: ROUND:PLACE:TOKEN=DRAW or, at temperature 0, "
-        "ROUND:PLACE:TOKEN>INSTEAD; repeatable",
-    )  # fmt: skip
-    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
-
-
-def _add_method(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("method")
-    group.add_argument(
-        "--drafter",
-        choices=tuple(DRAFT_METHODS),
-        default=DEFAULTS.drafter,
-        help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
-    )
-    group.add_argument(
-        "--rule",
-        choices=get_args(RuleName),
-        default=DEFAULTS.rule,
-        help="lossless keeps the target's distribution, over-accept trades it for speed "
-        f"(default: {DEFAULTS.rule})",
-    )
-    group.add_argument(
-        "--epsilon",
-        type=float,
-        default=DEFAULTS.epsilon,
-        metavar="N",
-        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
-    )
-    group.add_argument(
-        "--residual",
-        choices=get_args(ResidualName),
-        default=DEFAULTS.residual,
-        help=f"what over-accept resamples from (default: {DEFAULTS.residual})",
-    )
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object and nothing else"
     )
 
 

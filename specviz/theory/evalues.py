@@ -99,6 +99,7 @@ class EmittedLawTest:
             raise TheoryError(f"The level is {level}.", remedy="Give a number between 0 and 1.")
         self.level = level
         self.tokens = 0
+        self.log_e_now = 0.0
         self.log_e = 0.0  # the largest so far
         self._wealth = np.zeros(len(SETS) * len(GROUPS) * len(STAKES) + 1)  # logs
         self._drift = np.zeros((len(SETS), len(STAKES)))  # of bets everywhere, under the null
@@ -122,6 +123,7 @@ class EmittedLawTest:
         wealth = self._wealth + np.cumsum(_with_last(gains, _forbidden(target, emitted)), axis=0)
         self._wealth = wealth[-1]
         mean = np.logaddexp.reduce(wealth, axis=1) - math.log(wealth.shape[1])
+        self.log_e_now = float(mean[-1])
         self.log_e = max(self.log_e, float(mean.max()))
         self.tokens += len(emitted.tokens)
         self._note_power(chances)

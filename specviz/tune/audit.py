@@ -100,8 +100,16 @@ class Audit:
                 )
 
     def find(self, pair: Pair) -> Iterator[AuditReport]:
-        """A growing report: at once when there is an alarm, at most four times a second otherwise,
-        and at the end."""
+        """A growing report, and at the end one with the check at temperature 0 in it."""
+        report: AuditReport | None = None
+        for report in self.tested(pair):
+            yield report
+        assert report is not None
+        yield replace(report, greedy=check_greedy(pair, self.config, self.broken))
+
+    def tested(self, pair: Pair) -> Iterator[AuditReport]:
+        """The runs alone: a report at once when there is an alarm, at most four times a second
+        otherwise, and after the last run."""
         findings = _Findings(self, pair)
         told, alarmed = time.monotonic(), False
         for number in range(self.runs):
@@ -109,7 +117,7 @@ class Audit:
             if findings.alarmed > alarmed or time.monotonic() - told >= _PAUSE:
                 yield findings.report()
                 told, alarmed = time.monotonic(), findings.alarmed
-        yield findings.report(check_greedy(pair, self.config, self.broken))
+        yield findings.report()
 
 
 class _Findings:
@@ -147,7 +155,7 @@ class _Findings:
             if entry.extra_kind is not None:
                 self._extras[entry.extra_kind] += 1
 
-    def report(self, greedy: GreedyCheck | None = None) -> AuditReport:
+    def report(self) -> AuditReport:
         return AuditReport(
             runs=self._runs,
             planned=self._audit.runs,
@@ -163,7 +171,7 @@ class _Findings:
             detectable=self._test.detectable(),
             temperature=self._settings.temperature,
             broken=self._audit.broken,
-            greedy=greedy,
+            greedy=None,
         )
 
 

@@ -101,8 +101,8 @@ def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ([], "the following arguments are required: run|show|bench|compare"),
-        (["dance"], "argument run|show|bench|compare: invalid choice: 'dance'"),
+        ([], "the following arguments are required: run|show|bench|compare|score|tune|audit"),
+        (["dance"], "argument run|show|bench|compare|score|tune|audit: invalid choice: 'dance'"),
         (["run"], "the following arguments are required: PROMPT"),
         (["run", ""], "The prompt is empty."),
         (["run", "\udcff"], "The prompt is not UTF-8."),

@@ -1,0 +1,97 @@
+"""``audit``: whether what a pair emits has the target's law; on request, with a bug put in.
+
+The exit code is 1 if there is an alarm, or a token at temperature 0 that the target alone would
+not have written and that is no near tie. In the JSON object ``e_value`` is a natural logarithm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from specviz.cli.options import check_pair, config_from, spec_from
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.report import to_json
+from specviz.cli.run import waiting
+from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
+from specviz.errors import ConfigError
+from specviz.record.trace import RunConfig
+from specviz.tune.audit import Audit, AuditReport, sentences
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+NOT_THE_TARGET = 1
+# An audit has its own lengths and ends.
+_USUAL = RunConfig()
+_WITHOUT_EFFECT = {"max_new_tokens": "--max-new-tokens", "stop": "--stop", "forks": "--fork"}
+_INDENT = "  "
+
+
+def command(options: argparse.Namespace) -> int:
+    config = config_from(options)
+    _check_effect(config)
+    audit = Audit(
+        config=replace(config, seed=0),
+        runs=options.runs,
+        broken=options.broken,
+        seed=options.seed,
+    )
+    check_pair(options, needs_draft=config.draft_method.needs_draft)
+    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
+        report = _audited(audit, options)
+    if options.json:
+        print(to_json(to_report(report)))
+    else:
+        print(render_audit(painter_for(sys.stdout, os.environ), report))
+    return 0 if report.passes else NOT_THE_TARGET
+
+
+def _check_effect(config: RunConfig) -> None:
+    for name, option in _WITHOUT_EFFECT.items():
+        if getattr(config, name) != getattr(_USUAL, name):
+            raise ConfigError(f"{option} has no effect on an audit.", remedy="Leave it out.")
+
+
+def _audited(audit: Audit, options: argparse.Namespace) -> AuditReport:
+    with waiting("loading the models") as say:
+        pair = _load(options, say)
+    report: AuditReport | None = None
+    with waiting("auditing") as say:
+        for report in audit.find(pair):
+            say(f"run {report.runs:,} of {report.planned:,}: {sentences(report)[0]}")
+    assert report is not None
+    return report
+
+
+def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
+    from specviz.engine import load_pair
+
+    return load_pair(spec_from(options), progress=tell_in_lines(say))
+
+
+def to_report(report: AuditReport) -> dict[str, Any]:
+    greedy = report.greedy
+    return asdict(report) | {
+        "alarm": report.alarm,
+        "passes": report.passes,
+        "greedy_equal": None if greedy is None else greedy.equal,
+        "sentences": sentences(report),
+    }
+
+
+def render_audit(painter: Painter, report: AuditReport) -> str:
+    """The verdict, and what it rests on."""
+    verdict, *others = sentences(report)
+    first = _paragraph(painter, verdict, "bold" if report.passes else "warning")
+    return "\n".join([first, *(_paragraph(painter, each, "normal") for each in others)])
+
+
+def _paragraph(painter: Painter, text: str, style: Style) -> str:
+    lines = wrap_text([(one_line(text), style)], painter.width - len(_INDENT))
+    return "\n".join(_INDENT + painter.join(line) for line in lines)
