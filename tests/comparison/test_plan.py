@@ -16,6 +16,7 @@ from specviz.comparison.plan import (
     Lane,
     Plan,
     SuiteItem,
+    check_compared,
     escaped,
     lane_labels,
     order_that_fits,
@@ -231,8 +232,8 @@ def test_a_plan_read_again_keeps_its_key() -> None:
 @pytest.mark.parametrize(
     ("changes", "culprit"),
     [
-        ({"lanes": lanes("gamma=2")}, "number of lanes is 1"),
-        ({"lanes": lanes(*["gamma=2"] * 5)}, "number of lanes is 5"),
+        ({"lanes": ()}, "number of lanes is 0"),
+        ({"lanes": lanes(*["gamma=2"] * 65)}, "number of lanes is 65"),
         ({"items": ()}, "number of prompts is 0"),
         ({"repeats": 0}, "number of repeats is 0"),
         ({"repeats": True}, "number of repeats is True"),
@@ -250,6 +251,20 @@ def test_a_plan_that_cannot_be_compared_is_refused(changes: dict, culprit: str) 
     plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE, repeats=6)
     with pytest.raises(ConfigError, match=culprit):
         replace(plan, **changes)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 64])
+def test_a_plan_has_up_to_64_lanes_of_which_two_to_four_are_compared(count: int) -> None:
+    many = lanes(*[f"gamma={1 + place}" for place in range(count)])
+    plan = Plan(lanes=many, items=ONE, repeats=2)
+    assert len(plan.jobs()) == 2 * count
+    assert len(set(plan.labels)) == count
+    assert plan_from_json(plan_to_json(plan)) == plan
+    if 2 <= count <= 4:
+        check_compared(many)
+    else:
+        with pytest.raises(ConfigError, match=f"number of lanes is {count}"):
+            check_compared(many)
 
 
 def test_pairs_are_interleaved_only_where_they_fit_together() -> None:

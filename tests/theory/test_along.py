@@ -11,7 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specviz.errors import TheoryError
-from specviz.theory.along import Walk, rejections_along, rounds_along, walks_along
+from specviz.theory.along import (
+    Walk,
+    accepted_along,
+    rejections_along,
+    rounds_along,
+    starts_along,
+    walks_along,
+)
 from specviz.theory.speed import expected_tokens
 from tests.theory.counting import expected_rounds
 
@@ -167,3 +174,52 @@ def test_one_pass_serves_every_gamma() -> None:
     for gamma, walk in zip(gammas, together, strict=True):
         alone = rounds_along(odds, gamma, ends=True)
         assert close_to(walk, alone.rounds, alone.tokens, alone.bonuses)
+
+
+# Where rounds begin, and how many candidates they accept
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 2, 3, 5, 7, 8, 11])
+def test_where_rounds_begin_equals_enumeration(gamma: int) -> None:
+    odds = np.random.default_rng(8).random(8).tolist()
+    begun = np.zeros(8)
+    for chance, walk in _every_walk(odds, gamma):
+        for place, _ in walk:
+            begun[place] += chance
+    assert starts_along(odds, (gamma,))[0] == pytest.approx(begun, rel=1e-12)
+
+
+@given(odds=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=60), gamma=st.integers(0, 12))
+def test_beginnings_add_up_to_the_rounds(odds: list[float], gamma: int) -> None:
+    (begun,) = starts_along(odds, (gamma,))
+    assert begun[0] == 1.0
+    assert begun.min() >= 0.0
+    assert begun.max() <= 1.0 + 1e-9
+    assert begun.sum() == pytest.approx(expected_rounds(odds, gamma), rel=1e-9)
+    whole = begun[: max(0, len(odds) - gamma)].sum()
+    assert rounds_along(odds, gamma).rounds == pytest.approx(whole, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3, 5, 7])
+def test_shares_of_rounds_that_accept_so_many_equal_enumeration(gamma: int) -> None:
+    odds = np.random.default_rng(9).random(8).tolist()
+    rounds, accepted = 0.0, np.zeros(gamma)
+    for chance, walk in _every_walk(odds, gamma):
+        places = [place for place, _ in walk] + [len(odds)]
+        for begin, end in itertools.pairwise(places):
+            if begin + gamma < len(odds):  # gamma + 1 tokens are ahead of it
+                rounds += chance
+                accepted[: end - begin - 1] += chance
+    assert accepted_along(odds, gamma) == pytest.approx(accepted / rounds, rel=1e-12)
+
+
+@given(odds=st.lists(st.floats(0.0, 1.0), max_size=60), gamma=st.integers(1, 12))
+def test_more_candidates_are_accepted_in_no_more_rounds(odds: list[float], gamma: int) -> None:
+    shares = accepted_along(odds, gamma)
+    assert len(shares) == (gamma if len(odds) > gamma else 0)
+    assert all(later <= before + 1e-12 for before, later in itertools.pairwise(shares))
+    assert all(0.0 <= each <= 1.0 + 1e-9 for each in shares)
+    if shares:  # one token a round, and one for each candidate that is accepted
+        walk = rounds_along(odds, gamma)
+        assert 1.0 + sum(shares) == pytest.approx(walk.tokens / walk.rounds, rel=1e-9)
+        assert shares[-1] == pytest.approx(walk.bonuses / walk.rounds, rel=1e-9, abs=1e-12)
