@@ -38,7 +38,7 @@ class Stoppable(Protocol):
 
     def timed(self) -> Iterator[Baseline]: ...
 
-    def complete_costs(self, tell: Tell | None = None) -> None: ...
+    def complete(self, tell: Tell | None = None) -> None: ...
 
     def trace(self) -> Trace: ...
 
@@ -178,7 +178,7 @@ def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
             for _ in run.timed():
                 say(_so_far(run.trace()))
         with waiting("measuring step costs") as say:
-            run.complete_costs(_tell_of_costs(say))
+            run.complete(_tell_of_costs(say))
     except KeyboardInterrupt:
         if interrupts.count > 1:
             raise

@@ -1,8 +1,8 @@
 """What is to be measured: lanes on the same prompts, and the order in which their runs are made.
 
 A lane is a pair with its settings. A plan holds the lanes, the prompts, and the number of repeats;
-repeat r has the seed of the lanes plus r. A comparison has two to four lanes. Nothing here runs anything. The library knows a
-plan by its key.
+repeat r has the seed of the lanes plus r. A comparison has two to four lanes. Nothing here runs
+anything. The library knows a plan by its key.
 """
 
 from __future__ import annotations

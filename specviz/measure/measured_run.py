@@ -2,8 +2,8 @@
 
 The forecast comes before the run, from step costs that are stored already; a run that begins
 without them has none. After the run the target alone is timed, in slices along its words, in which
-the run is timed again: the run that was watched only gives the words. Step costs that were missing
-are measured last.
+the run is timed again: the run that was watched only gives the words. Then its words are scored,
+and step costs that were missing are measured last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """Iterate over it for the rounds, then over ``timed``; then let it ``complete_costs``.
+    """Iterate over it for the rounds, then over ``timed``; then let it ``complete``.
 
     ``trace`` returns what there is at any time.
     """
@@ -69,6 +69,7 @@ class MeasuredRun(Iterator[Round]):
         self._run: Speculation = speculate(pair, prompt, config)
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
+        self._odds: tuple[float, ...] = ()
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
@@ -99,13 +100,27 @@ class MeasuredRun(Iterator[Round]):
             self._timing = timing
             yield timing
 
-    def complete_costs(self, tell: Tell | None = None) -> None:
-        """Measure the step costs, if they are not stored and the run was not stopped.
-
-        ``tell`` hears of it.
-        """
-        if self._costs is None and self._run.finish != "stopped":
+    def complete(self, tell: Tell | None = None) -> None:
+        """What else belongs to a run that was not stopped: the odds along its words, and step
+        costs if none are stored. ``tell`` hears of it."""
+        if self._run.finish == "stopped":
+            return
+        if not self._odds and self._rounds:
+            self._odds = self._scored()
+        if self._costs is None:
             self._costs = step_costs(self._pair, self._config, tell=tell)
+
+    def _scored(self) -> tuple[float, ...]:
+        """Empty where the run's words do not have the target's law, or no model drafted."""
+        config = self._config
+        has_law = config.lossless and not config.forks
+        if not (has_law and config.draft_method.needs_draft):
+            return ()
+        from specviz.engine.decoding.scoring import score_text
+
+        text = [token for entry in self._rounds for token in entry.emitted]
+        (scores,) = score_text(self._pair, self._run.prompt.token_ids, text, [config])
+        return scores.odds
 
     def trace(self) -> Trace:
         """All that is known so far."""
@@ -124,6 +139,7 @@ class MeasuredRun(Iterator[Round]):
             baseline=self._timing,
             notices=self._pair.notices,
             pieces=self._pieces(),
+            odds=self._odds,
         )
 
     def _pieces(self) -> dict[str, str]:
@@ -185,5 +201,5 @@ def finish(run: MeasuredRun, tell: Tell | None = None) -> Trace:
         pass
     for _ in run.timed():
         pass
-    run.complete_costs(tell)
+    run.complete(tell)
     return run.trace()

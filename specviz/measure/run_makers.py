@@ -114,7 +114,7 @@ class InProcessMaker:
         for _ in chain(run, run.timed()):
             if self._stopped:
                 raise StoppedError
-        run.complete_costs(self._tell)
+        run.complete(self._tell)
         return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:

@@ -388,6 +388,9 @@ class Trace:
     # The bytes, as hex, of tokens that are no whole characters, by token id: of the run's tokens,
     # or of the whole vocabulary if the run did not end by itself.
     pieces: dict[str, str] = field(default_factory=dict[str, str])
+    # min(1, draft/target) at every token of the text, each model having read it as it stands; of a
+    # run that ended by itself, by the lossless rule, with a draft model and without a fork.
+    odds: tuple[float, ...] = ()
 
     @property
     def token_ids(self) -> tuple[int, ...]:

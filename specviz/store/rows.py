@@ -35,6 +35,8 @@ class RunSummary:
     # Its interval; None also for a run that was kept before there was one.
     speedup_low: float | None = None
     speedup_high: float | None = None
+    # Along its own words, from their odds and the step costs; None for a run that lacks either.
+    speedup_expected: float | None = None
     fork: str | None = None  # where the run left another, in words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.record.expectation import expected_speedup
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
@@ -35,6 +36,7 @@ def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
         speedup=figures.speedup_observed,
         speedup_low=figures.speedup_low,
         speedup_high=figures.speedup_high,
+        speedup_expected=expected_speedup(trace),
     )
 
 

@@ -84,11 +84,16 @@ UPDATE runs SET unread = 1;
 CREATE INDEX runs_unread ON runs (created) WHERE unread = 1
 """
 
+_EXPECTED_SPEEDUP = """
+ALTER TABLE runs ADD COLUMN speedup_expected REAL
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
     _INTERVALS,
     _OBSERVED_ALPHA,
+    _EXPECTED_SPEEDUP,
 )  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 

@@ -106,7 +106,9 @@ def _trace(made: Trace) -> str | None:
         return "has a fork that does not fit its rounds"
     if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
         return "has pieces that are not bytes in hex"
-    return None
+    if made.odds and len(made.odds) != len(made.token_ids):
+        return "has odds that do not fit its tokens"
+    return _outside("odds", made.odds)
 
 
 def _is_there(fork: Fork, rounds: Sequence[Round]) -> bool:

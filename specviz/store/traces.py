@@ -19,9 +19,9 @@ from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, t
 from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
-# step costs, 5 no forks; the lowest that will do is written.
-SCHEMA = 6
-_PIECES, _CUT_SHORT, _BODIES, _SLICES = 2, 3, 4, 5
+# step costs, 5 no forks, 6 no odds of the text; the lowest that will do is written.
+SCHEMA = 7
+_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS = 2, 3, 4, 5, 6
 KIND = "specviz.trace"
 
 
@@ -30,18 +30,22 @@ def trace_to_json(trace: Trace) -> str:
     fields, schema, costs = fields_of(trace), _lowest_schema(trace), trace.step_costs
     if not trace.pieces:
         del fields["pieces"]
+    if not trace.odds:
+        del fields["odds"]
     if schema < _BODIES:
         fields["pair"] = _without_bodies(trace.pair)
     if costs is not None:
         fields["step_costs"] = _older(costs, *_costs_after(schema))
-    parts = fields_of if schema == SCHEMA else _fields_without_forks
+    parts = fields_of if schema >= _FORKS else _fields_without_forks
     return to_json({"schema": schema, "kind": KIND, **fields}, parts)
 
 
 def _lowest_schema(trace: Trace) -> int:
     costs = trace.step_costs
-    if trace.config.forks:
+    if trace.odds:
         return SCHEMA
+    if trace.config.forks:
+        return _FORKS
     if trace.baseline is not None or (costs is not None and costs.target_errors):
         return _SLICES
     if trace.pair.has_bodies or (costs is not None and costs.bandwidth is not None):

@@ -14,12 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from specviz.record.expectation import (
+    ExpectedRounds,
+    copied_as_expected,
+    expected_rounds,
+    reaches,
+)
 from specviz.record.scores import ScoredText
 from specviz.record.step_times import step_times
 from specviz.record.trace import StepCosts
-from specviz.theory.along import starts_along, walks_along
 from specviz.theory.student import t_quantile
 
 CONFIDENCE = 0.95
@@ -27,7 +31,6 @@ _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches
 _STRETCH = 16  # tokens
 CostsAt = Callable[[float], StepCosts | None]  # by temperature
 OddsOf = Callable[[ScoredText], Sequence[float]]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,68 +101,19 @@ def surface(
     return Surface(cells=tuple(cells))
 
 
-# The rounds along one text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rounds:
-    """Expected whole rounds along one text for one gamma.
-
-    ``begins``: the expected rounds that begin with each token. ``rows``: how many rounds have the
-    target check so many tokens.
-    """
-
-    context: float
-    rounds: float
-    tokens: float
-    bonuses: float
-    begins: Floats
-    rows: dict[int, float]
-    drafts: bool  # by a model
-
-    def seconds(self, costs: StepCosts, gamma: int) -> float:
-        checking = math.fsum(n * costs.verify(self.context, rows) for rows, n in self.rows.items())
-        if not self.drafts:
-            return checking
-        share = self.bonuses / self.rounds
-        return checking + self.rounds * costs.draft_phase(self.context, gamma, share)
-
-
-def _walked(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[_Rounds]:
-    context = text.num_prompt + len(text.token_ids) / 2
-    if text.scores is None:
-        return [_copied(text, gamma, context) for gamma in gammas]
-    chances = odds(text)
-    walks = walks_along(chances, gammas, ends=text.ends)
-    starts = starts_along(chances, gammas)
-    return [
-        _Rounds(
-            context=context, rounds=walk.rounds, tokens=walk.tokens, bonuses=walk.bonuses,
-            begins=begun, rows={gamma + 1: walk.rounds}, drafts=True,
-        )
-        for gamma, walk, begun in zip(gammas, walks, starts, strict=True)
-    ]  # fmt: skip
-
-
-def _copied(text: ScoredText, gamma: int, context: float) -> _Rounds:
-    """Of prompt lookup, where nothing is left to chance."""
-    found = next(each for each in text.copied if each.gamma == gamma)
-    begins = np.zeros(len(text.token_ids))
-    begins[list(found.starts)] = 1.0
-    rows: dict[int, float] = {}
-    for drafted in found.drafted:
-        rows[drafted + 1] = rows.get(drafted + 1, 0.0) + 1.0
-    return _Rounds(
-        context=context, rounds=float(len(found.starts)), tokens=float(sum(found.emitted)),
-        bonuses=0.0, begins=begins, rows=rows, drafts=False,
-    )  # fmt: skip
+def _walked(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[ExpectedRounds]:
+    length, prompt = len(text.token_ids), text.num_prompt
+    if text.scores is not None:
+        return expected_rounds(odds(text), gammas, ends=text.ends, num_prompt=prompt)
+    copied = {each.gamma: each for each in text.copied}
+    return [copied_as_expected(copied[g], length=length, num_prompt=prompt) for g in gammas]
 
 
 # One cell
 
 
 def _cell(
-    gamma: int, temperature: float, texts: Sequence[_Rounds], costs: StepCosts | None
+    gamma: int, temperature: float, texts: Sequence[ExpectedRounds], costs: StepCosts | None
 ) -> list[Cell]:
     """None where every text is too short for a whole round."""
     whole = [each for each in texts if each.rounds > 0]
@@ -167,7 +121,7 @@ def _cell(
         return []
     tau = sum(each.tokens for each in whole) / sum(each.rounds for each in whole)
     speedup = error = None
-    if costs is not None and _reaches(costs, gamma):
+    if costs is not None and reaches(costs, gamma):
         speedup, error = _speedup(gamma, whole, costs)
     ends = (None, None) if speedup is None or error is None else _ends(speedup, error)
     return [
@@ -178,20 +132,16 @@ def _cell(
     ]  # fmt: skip
 
 
-def _reaches(costs: StepCosts, gamma: int) -> bool:
-    """Whether the table says what checking so many tokens takes."""
-    rows = len(costs.target)
-    return gamma < rows or rows > 9
-
-
 def _ends(speedup: float, error: float) -> tuple[float, float]:
     return speedup * math.exp(-error), speedup * math.exp(error)
 
 
-def _speedup(gamma: int, texts: Sequence[_Rounds], costs: StepCosts) -> tuple[float, float | None]:
+def _speedup(
+    gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
+) -> tuple[float, float | None]:
     """The ratio of all seconds; half the 95 % interval of its logarithm."""
-    alone = [each.tokens * costs.target_step(each.context) for each in texts]
-    drafted = [each.seconds(costs, gamma) for each in texts]
+    alone = [each.seconds_alone(costs) for each in texts]
+    drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
     if len(texts) >= _ENOUGH_TEXTS:
         units = list(zip(alone, drafted, strict=True))
@@ -204,7 +154,7 @@ def _speedup(gamma: int, texts: Sequence[_Rounds], costs: StepCosts) -> tuple[fl
     return ratio, _joint(_error_over(units), _cost_error(gamma, texts, costs))
 
 
-def _stretches(text: _Rounds, alone: float, drafted: float) -> list[tuple[float, float]]:
+def _stretches(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
     """Seconds of both lanes in each stretch of a text, by the rounds that begin in it."""
     count = max(1, round(len(text.begins) / _STRETCH))
     parts = np.array_split(text.begins, count)
@@ -226,7 +176,7 @@ def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
     return t_quantile(0.5 + CONFIDENCE / 2, count - 1) * error
 
 
-def _cost_error(gamma: int, texts: Sequence[_Rounds], costs: StepCosts) -> float | None:
+def _cost_error(gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts) -> float | None:
     context = math.fsum(each.context for each in texts) / len(texts)
     drafts = texts[0].drafts
     return step_times(costs, context, gamma, drafts=drafts).round_cost_error

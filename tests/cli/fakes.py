@@ -60,7 +60,7 @@ class FakeRun:
         assert self.timing is not None
         yield self.timing
 
-    def complete_costs(self, tell: Tell | None = None) -> None:
+    def complete(self, tell: Tell | None = None) -> None:
         for tenth in range(3 * self.measures):
             assert tell is not None
             tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))

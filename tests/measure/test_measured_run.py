@@ -42,8 +42,8 @@ def test_step_costs_are_measured_after_the_run_or_before_it_if_asked(
     run = measured_run(pair, STORIES[0], CONFIG)
     tuple(run)
     assert (done, run.trace().step_costs) == ([], None)
-    run.complete_costs()
-    run.complete_costs()
+    run.complete()
+    run.complete()
     assert (done, run.trace().step_costs) == (["missing"], make_costs())
     measured_run(pair, STORIES[0], CONFIG, fresh_costs=True)
     assert done == ["missing", "fresh"]
@@ -84,7 +84,7 @@ def test_the_target_alone_stands_round_the_run_repeated(
 def test_the_trace_is_what_was_yielded(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     yielded = tuple(run)
-    run.complete_costs()
+    run.complete()
     trace = run.trace()
     assert trace.rounds == yielded
     assert len(yielded) > 3

@@ -55,7 +55,9 @@ def test_a_library_of_an_older_schema_is_brought_up_to_date(path: Path, version:
     (row,) = library.find(Query(search="old", tags=("kept",)))
     assert (row.id, row.comparison, row.job) == (run_id, None, None)
     assert row.summary == replace(
-        summary_of(full_trace()), alpha_observed=None, **({} if version > 2 else NO_INTERVAL)
+        summary_of(full_trace()),
+        alpha_observed=summary_of(full_trace()).alpha_observed if version > 3 else None,
+        **({} if version > 2 else NO_INTERVAL),
     )
     assert library.open(run_id) == full_trace()
     assert version_of(path) == VERSION

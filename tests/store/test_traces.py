@@ -72,6 +72,18 @@ def test_forks_are_the_sixth_schema() -> None:
         store.trace_from_json(foreign)
 
 
+def test_odds_of_the_text_are_the_seventh_schema() -> None:
+    trace = full_trace()
+    scored = replace(trace, odds=tuple(0.5 for _ in trace.token_ids))
+    text = store.trace_to_json(scored)
+    assert json.loads(text)["schema"] == 7
+    assert store.trace_from_json(text) == scored
+    assert "odds" not in json.loads(store.trace_to_json(trace))
+    for odds, problem in ((scored.odds[1:], "do not fit"), ((1.5, *scored.odds[1:]), "outside")):
+        with pytest.raises(TraceError, match=problem):
+            store.trace_from_json(store.trace_to_json(replace(scored, odds=odds)))
+
+
 def untimed() -> Trace:
     return replace(full_trace(), baseline=None)
 
