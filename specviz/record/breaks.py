@@ -38,7 +38,7 @@ _ALL = (
         why="Accepted candidates already fill the part of the target's law that the draft covers. "
         "The recovered token has to fill only what is left; drawn from the whole law, it makes "
         "tokens too frequent that the draft likes too much. At temperature 0 the two are the same.",
-        distance=0.0,
+        distance=0.126,
     ),
     Break(
         name="untrimmed-target-cache",
@@ -46,7 +46,7 @@ _ALL = (
         symptom="both",
         why="From then on the target reads a text with words in it that were never written. Its "
         "laws are those of another text, and the draft, which reads the right one, agrees less.",
-        distance=0.0,
+        distance=0.48,
     ),
     Break(
         name="untrimmed-draft-cache",
@@ -63,7 +63,7 @@ _ALL = (
         why="The ratio must use the very law that was drawn from. A draft at another temperature "
         "is exact if it does; here likely candidates come too often and are not held back for it. "
         "At temperature 0 there is no difference.",
-        distance=0.0,
+        distance=0.196,
     ),
     Break(
         name="match",
@@ -81,7 +81,7 @@ _ALL = (
         why="Inverse sampling gives tokens with low numbers small uniforms and those with high "
         "numbers large ones. A small uniform accepts, a large one rejects, so tokens with low "
         "numbers become too frequent. At temperature 0 no uniform matters.",
-        distance=0.0,
+        distance=0.108,
     ),
     Break(
         name="bonus-from-draft",
@@ -89,7 +89,7 @@ _ALL = (
         symptom="the law",
         why="Nobody judges the bonus token, so it has to come from the target itself. It has the "
         "draft's law here, which is off by the whole distance of the two models.",
-        distance=0.0,
+        distance=0.32,
     ),
 )  # fmt: skip
 BREAKS: dict[str, Break] = {each.name: each for each in _ALL}

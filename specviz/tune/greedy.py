@@ -78,14 +78,16 @@ def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
 
 
 def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
-    """By ``generate`` of transformers, with no end but the limit and none of the model's own
-    settings, such as a penalty."""
+    """By ``generate`` of transformers, with no end but the limit, none of the model's own settings,
+    such as a penalty, and none of the ids that mean nothing."""
     import torch
     from transformers import GenerationConfig
 
     target: Any = pair.target
     ids = torch.tensor([list(context)], device=pair.device)
-    own, target.generation_config = target.generation_config, GenerationConfig(pad_token_id=0)
+    padding = list(range(pair.vocabulary, target.config.get_text_config().vocab_size))
+    settings = GenerationConfig(pad_token_id=0, suppress_tokens=padding or None)
+    own, target.generation_config = target.generation_config, settings
     try:
         with torch.inference_mode():
             output = target.generate(

@@ -40,19 +40,18 @@ def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
     """Beginnings of the presets, which leave room for what is to be written."""
     from specviz.engine.model.chat import encode_prompt
 
-    context = pair.max_context
-    most = _LONGEST if context is None else min(_LONGEST, context - settings.max_new_tokens)
-    if most < 1:
+    room = None if pair.max_context is None else pair.max_context - settings.max_new_tokens
+    if room is not None and room < 1:
         raise ConfigError(
             f"gamma is {settings.gamma}; the pair's context holds {pair.max_context} tokens.",
             remedy="Draft fewer candidates.",
         )
-    texts = [encode_prompt(pair, each.text, chat=settings.chat) for each in read_presets()]
+    texts = [encode_prompt(pair, each.text, chat=settings.chat)[:room] for each in read_presets()]
     if settings.chat:  # a template is not to be cut
-        return tuple(tuple(ids[-most:]) for ids in texts)
+        return tuple(map(tuple, texts))
     lengths = [[max(1, int(share * len(ids))) for ids in texts] for share in _SHARES]
     return tuple(
-        tuple(ids[: min(length, most)])
+        tuple(ids[: min(length, _LONGEST)])
         for row in lengths
         for ids, length in zip(texts, row, strict=True)
     )

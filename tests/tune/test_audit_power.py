@@ -1,24 +1,33 @@
-"""How often the audit alarms, on the embedded pair: seldom without a bug, soon with one."""
+"""What the audit finds on the embedded pair: seldom an alarm without a bug, soon one with a bug.
+
+And how far each bug is from the target's law, as ``record/breaks.py`` states it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
+from itertools import islice
 
 import pytest
 import torch
 
 from specviz.engine import Pair, load_pair
+from specviz.engine.decoding.sampling import Sampler
 from specviz.record.breaks import BREAKS
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import RunConfig
-from specviz.tune.audit import Audit
+from specviz.record.trace import Round, RunConfig
+from specviz.tune.audit import ROUNDS, Audit
+from specviz.tune.short_runs import audit_settings, contexts, fresh_logits, speculation
 
 SETTINGS = RunConfig(temperature=1.0)
+BIASED = [each.name for each in BREAKS.values() if each.biased]
+Laws = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @cache
 def embedded_pair() -> Pair:
-    torch.set_num_threads(1)
     return load_pair(PairSpec(threads=1))
 
 
@@ -38,7 +47,100 @@ def test_without_a_bug_few_audits_alarm() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [each.name for each in BREAKS.values() if each.biased])
+@pytest.mark.parametrize("name", BIASED)
 def test_with_a_bug_almost_every_audit_alarms(name: str) -> None:
     alarms = [alarm_at(name, seed, 20_000) for seed in range(20)]
     assert sum(each is not None for each in alarms) >= 19
+
+
+# -- stated distances: mean total variation of the laws of affected tokens from the target's
+
+
+def runs(name: str, count: int) -> Iterator[tuple[tuple[int, ...], list[Round]]]:
+    settings = audit_settings(SETTINGS, ROUNDS * (SETTINGS.gamma + 1))
+    prompts = contexts(embedded_pair(), settings)
+    for number in range(count):
+        context = prompts[number % len(prompts)]
+        run = speculation(embedded_pair(), context, replace(settings, seed=number), name)
+        yield context, list(islice(run, ROUNDS))
+
+
+def laws(context: tuple[int, ...], rounds: list[Round]) -> Laws:
+    """Of draft, colder draft and target before each token, from passes of their own."""
+    pair, text = embedded_pair(), [token for each in rounds for token in each.emitted]
+    steps = (pair.draft_step, pair.target_step)
+    draft, target = (fresh_logits(pair, make, context, text).double() for make in steps)
+    own, colder = (Sampler(replace(SETTINGS, temperature=each)) for each in (1.0, 0.5))
+    return own.probs(draft), colder.probs(draft), own.probs(target)
+
+
+def at_bonus(rounds: list[Round]) -> torch.Tensor:
+    """Which tokens are bonus tokens."""
+    return torch.tensor(
+        [place == each.num_drafted for each in rounds for place in range(len(each.emitted))]
+    )
+
+
+def accepted(
+    name: str, draft: torch.Tensor, colder: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    """The chance of each token to be drawn and to stand."""
+    if name == "draft-temperature":
+        return colder * (target / draft).clamp(max=1.0)
+    if name == "reused-uniform":  # it is uniform from the end of the tokens before to the own end
+        before = draft.cumsum(-1) - draft
+        return (target / draft - before).clamp(min=0.0).minimum(draft)
+    return draft.minimum(target)
+
+
+def distances_at_candidates(name: str, count: int) -> list[float]:
+    found: list[float] = []
+    for context, rounds in runs(name, count):
+        draft, colder, target = laws(context, rounds)
+        stands = accepted(name, draft, colder, target)
+        residual = target if name == "recovered-from-target" else (target - draft).clamp(min=0.0)
+        residual = residual / residual.sum(-1, keepdim=True)
+        emitted = stands + (1.0 - stands.sum(-1, keepdim=True)) * residual
+        away = (emitted - target).abs().sum(-1) / 2
+        found += away[~at_bonus(rounds)].tolist()
+    return found
+
+
+def distances_at_bonus(count: int) -> list[float]:
+    found: list[float] = []
+    for context, rounds in runs("bonus-from-draft", count):
+        draft, _, target = laws(context, rounds)
+        away = (draft - target).abs().sum(-1) / 2
+        found += away[at_bonus(rounds)].tolist()
+    return found
+
+
+def distances_after_a_rejection(count: int) -> list[float]:
+    pair, sampler, found = embedded_pair(), Sampler(SETTINGS), list[float]()
+    for context, rounds in runs("untrimmed-target-cache", count):
+        written, read = list(context), list(context)
+        for entry in rounds:
+            ids = [each.token_id for each in entry.candidates]
+            text = list(entry.emitted)
+            wrong = sampler.probs(fresh_logits(pair, pair.target_step, read, [*ids, 0]))
+            right = sampler.probs(fresh_logits(pair, pair.target_step, written, text))
+            if len(read) > len(written):
+                found += ((wrong[: len(text)] - right).abs().sum(-1) / 2).tolist()
+            written += text
+            read += [*ids, text[-1]]
+    return found
+
+
+def distances(name: str, count: int) -> list[float]:
+    if name == "bonus-from-draft":
+        return distances_at_bonus(count)
+    if name == "untrimmed-target-cache":
+        return distances_after_a_rejection(count)
+    return distances_at_candidates(name, count)
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_the_stated_distance_is_that_of_recorded_laws(name: str) -> None:
+    found = torch.tensor(distances(name, 45))
+    spread = float(found.std()) / len(found) ** 0.5
+    assert BREAKS[name].distance == pytest.approx(float(found.mean()), abs=5 * spread + 0.002)
