@@ -21,7 +21,8 @@ _HIGHEST = 1000.0
 
 def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
     """``c``: a draft step. ``v``: checking any number of tokens, or some numbers of them; between
-    two that are given the cost is on the line through them, beyond the last on the same line."""
+    two that are given the cost is on the line through them, beyond the last on the same line unless
+    that falls."""
     _check("c", c, low=0.0)
     known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}
     for rows, cost in known.items():
@@ -33,7 +34,7 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 def read_verify_costs(text: str, source: str) -> dict[int, float]:
     """From JSON: an object whose names are numbers of tokens checked at once."""
     try:
-        record = json.loads(text)
+        record = json.loads(text, parse_int=float)  # which takes any number of digits
     except (ValueError, RecursionError):
         _refuse(source)
     if not isinstance(record, dict) or not record:
@@ -41,11 +42,9 @@ def read_verify_costs(text: str, source: str) -> dict[int, float]:
     made: dict[int, float] = {}
     for name, cost in record.items():
         rows = int(name) if name.isascii() and name.isdigit() and len(name) < 4 else 0
-        if not 2 <= rows <= _MOST_ROWS or isinstance(cost, bool):
+        if not 2 <= rows <= _MOST_ROWS or not isinstance(cost, float):
             _refuse(source)
-        if not isinstance(cost, int | float):
-            _refuse(source)
-        made[rows] = float(cost)
+        made[rows] = cost
     return made
 
 
@@ -56,7 +55,9 @@ def _between(known: Mapping[int, float], rows: int) -> float:
     right = next((at for at, each in enumerate(places) if each > rows), len(places) - 1)
     left, right = places[max(0, right - 1)], places[right]
     slope = (known[right] - known[left]) / (right - left) if right > left else 0.0
-    return max(1e-6, known[left] + slope * (rows - left))
+    if rows > right:
+        return known[right] + max(0.0, slope) * (rows - right)
+    return known[left] + slope * (rows - left)
 
 
 def _check(name: str, cost: float, *, low: float) -> None:
