@@ -153,7 +153,7 @@ def _by(lead: Ratio) -> str:
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
         range_ = f"{RATIO.bare(lead.low)} to {RATIO.bare(lead.high)}"
-        return f"by a factor of at least {RATIO.bare(lead.low)} ({range_}, {_over(lead)})"
+        return f"by a factor of {range_} ({_over(lead)})"
     if lead.value >= 2:
         range_ = RATIO.span(lead.low, lead.high)
         return f"by a factor of {RATIO.bare(lead.value)} ({range_}, {_over(lead)})"
@@ -163,7 +163,7 @@ def _by(lead: Ratio) -> str:
 
 def _over(found: Ratio) -> str:
     if found.over == "timing":
-        return f"one text each, {found.count} timed pair{'s' * (found.count != 1)}"
+        return f"one text each, {found.count} timed slice{'s' * (found.count != 1)}"
     return f"over {found.count} {found.over}"
 
 

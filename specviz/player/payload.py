@@ -15,6 +15,7 @@ from specviz.player.round_values import (
     target_step,
 )
 from specviz.player.summary import summary
+from specviz.record.body_words import OwnSpeedup
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.speedup_words import is_undecided
 from specviz.record.step_cost_warnings import step_cost_warning
@@ -90,7 +91,7 @@ def payload(
     growing: bool = False,
     so_far: bool = False,
     tour: Tour = "never",
-    own_speedup: float | None = None,
+    own_speedup: OwnSpeedup | None = None,
     forked: Trace | None = None,
     link: RunLink | None = None,
     moment: Mapping[str, str] | None = None,
@@ -137,7 +138,7 @@ def payload_of_trace(
     state: str,
     label: str,
     figures: Metrics | None = None,
-    own_speedup: float | None = None,
+    own_speedup: OwnSpeedup | None = None,
     forked: Trace | None = None,
 ) -> JsonObject:
     """A trace that is complete; ``figures`` are those of it, if they are known already."""

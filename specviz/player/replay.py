@@ -19,7 +19,7 @@ from specviz.errors import ConfigError
 from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
-from specviz.record.body_words import grown_words
+from specviz.record.body_words import OwnSpeedup, grown_words
 from specviz.record.metrics import Metrics
 from specviz.record.trace import Trace
 
@@ -44,7 +44,7 @@ _DOCUMENT = """<!doctype html>
 def replay_html(
     trace: Trace,
     figures: Metrics | None = None,
-    own_speedup: float | None = None,
+    own_speedup: OwnSpeedup | None = None,
     *,
     forked: Trace | None = None,
     moment: Mapping[str, str] | None = None,

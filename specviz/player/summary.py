@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.record.body_words import body_sentences, cost_sentences
+from specviz.record.body_words import OwnSpeedup, body_sentences, cost_sentences
 from specviz.record.figures import CATALOGUE, Figure, titled
 from specviz.record.metrics import Metrics
 from specviz.record.numbers import RATIO, UNKNOWN
 from specviz.record.speedup_words import (
+    TOO_DISTURBED,
     alarm,
+    is_untold,
     is_wide,
+    shown_speedup,
     speedup_sentence,
     timing_sentence,
     why_sentence,
@@ -39,7 +42,7 @@ def summary(
     sentence: str | None = None,
     growing: bool = False,
     so_far: bool = False,
-    own_speedup: float | None = None,
+    own_speedup: OwnSpeedup | None = None,
 ) -> JsonObject:
     """What stands above the player; ``sentence`` takes the verdict's place while there is none.
 
@@ -47,16 +50,18 @@ def summary(
     ``own_speedup`` is that of the same pair without bodies, where the run has some.
     """
     beside = {
-        "speedup_observed": _speedup_note(metrics, growing, own_speedup),
+        "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
         "tokens_per_second": _rate_note(metrics),
     }
+    if is_untold(metrics.speedup_low, metrics.speedup_high):
+        beside["speedup_interval"] = _untold_note(so_far=so_far)
     return {
         "sentence": sentence or speedup_sentence(metrics, trace, so_far=so_far),
         "because": "" if sentence else _because(metrics, trace, so_far=so_far),
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
         "lamp": "" if growing else alarm(metrics),
         "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],
-        "finer": [_card(CATALOGUE[name], metrics) for name in _finer(metrics)],
+        "finer": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in _finer(metrics)],
     }
 
 
@@ -66,7 +71,7 @@ def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
 
 
 def _bodies(
-    trace: Trace, metrics: Metrics, own_speedup: float | None, *, growing: bool
+    trace: Trace, metrics: Metrics, own_speedup: OwnSpeedup | None, *, growing: bool
 ) -> tuple[str, ...]:
     """While a run grows, what its bodies are; then also what they do to its speedup."""
     if growing:
@@ -109,29 +114,35 @@ def speedup_interval(m: Metrics) -> tuple[float, float] | None:
 
 
 def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
-    return UNKNOWN if ends is None else figure.quantity.between(*ends)
+    if ends is None or (figure.id == "speedup_interval" and is_untold(*ends)):
+        return UNKNOWN
+    return figure.quantity.between(*ends)
 
 
 def _shown(figure: Figure, m: Metrics) -> str:
-    """A speedup that is known only roughly is written as its interval."""
+    """A speedup that is known only roughly is written as its interval, if that says anything."""
     ends = speedup_interval(m)
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
-        return figure.quantity.between(*ends)
+        return UNKNOWN if is_untold(*ends) else figure.quantity.between(*ends)
     return figure.shown(m)
 
 
-def _speedup_note(m: Metrics, growing: bool, own: float | None) -> str:
+def _untold_note(*, so_far: bool) -> str:
+    return "still being timed" if so_far else TOO_DISTURBED
+
+
+def _speedup_note(m: Metrics, own: OwnSpeedup | None, *, growing: bool, so_far: bool) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
     ends = speedup_interval(m)
-    span = "" if ends is None or is_wide(*ends) else RATIO.span(*ends)
-    known = {
-        "without a body": own,
-        "forecast": m.speedup_forecast,
-        "ideal (v = 1)": m.speedup_ideal,
-    }
-    others = (f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None)
-    return " · ".join([*([span] if span else []), *others])
+    told = [] if ends is None or is_wide(*ends) else [RATIO.span(*ends)]
+    if ends is not None and is_untold(*ends):
+        told = [_untold_note(so_far=so_far)]
+    if own is not None:
+        told.append(f"without a body {shown_speedup(own.value, own.low, own.high)}")
+    known = {"forecast": m.speedup_forecast, "ideal (v = 1)": m.speedup_ideal}
+    told += [f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None]
+    return " · ".join(told)
 
 
 def _rate_note(m: Metrics) -> str:

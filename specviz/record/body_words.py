@@ -1,19 +1,21 @@
 """What a run with bodies shows and what it does not, in sentences; none for a run without.
 
 A body sets the cost of a model and leaves its words as they are. So the speedup is that of a pair
-of such costs with the acceptance of the small one, and is said beside that of the pair as it is.
+of such costs with the acceptance of the small one, and that of the pair without a body is said
+beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo
 from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.metrics import Metrics
-from specviz.record.numbers import COUNT, MILLISECONDS, RATIO, SIZE, STEPS, times
+from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
-from specviz.record.speedup_words import is_wide
+from specviz.record.speedup_words import told_speedup
 from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
@@ -26,10 +28,31 @@ _MEANING = (
 )
 
 
-def cost_words(body: BodyInfo) -> str:
-    """Such as "the words of the 6.1 M model, at the cost of one of 88 M"."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSpeedup:
+    """The observed speedup of the same pair without bodies; the ends where they are known."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def own_speedup_of(figures: Metrics) -> OwnSpeedup | None:
+    """Of the figures of a run without bodies."""
+    if figures.speedup_observed is None:
+        return None
+    return OwnSpeedup(
+        value=figures.speedup_observed, low=figures.speedup_low, high=figures.speedup_high
+    )
+
+
+def cost_words(body: BodyInfo, role: str = "target") -> str:
+    """Who speaks, and at what cost."""
     own, grown = COUNT.shown(body.own_parameters), COUNT.shown(body.parameters)
-    return f"the words of the {own} model, at the cost of one of {grown}"
+    does = "chooses" if role == "target" else "proposes"
+    return (
+        f"The {own} {role} {does} the words; each step costs as much as that of a model of {grown}."
+    )
 
 
 def body_label(body: BodyInfo) -> str:
@@ -86,7 +109,7 @@ def grown_words(pair: PairInfo) -> str:
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
     """What the bodies of a pair are, one sentence for each."""
-    return tuple(f"The {role} has {cost_words(body)}." for role, body in _bodies(pair))
+    return tuple(cost_words(body, role) for role, body in _bodies(pair))
 
 
 def _bodies(pair: PairInfo) -> list[tuple[str, BodyInfo]]:
@@ -94,22 +117,23 @@ def _bodies(pair: PairInfo) -> list[tuple[str, BodyInfo]]:
     return [(role, body) for role, body in bodies if body is not None]
 
 
-def body_sentences(trace: Trace, metrics: Metrics, own: float | None = None) -> tuple[str, ...]:
+def body_sentences(
+    trace: Trace, metrics: Metrics, own: OwnSpeedup | float | None = None
+) -> tuple[str, ...]:
     """``own`` is the observed speedup of the same pair without bodies, where it was measured."""
     if not trace.pair.has_bodies:
         return ()
     told = [*cost_sentences(trace.pair)]
     if metrics.speedup_observed is not None:
-        told.append(_speedups(trace.pair.target.body, metrics, own))
+        told.append(f"{_without(own)}{_MEANING}")
     return (*told, *flattery(metrics))
 
 
-def _roughly(metrics: Metrics) -> str:
-    """The observed speedup; its interval where that is wide."""
-    low, high = metrics.speedup_low, metrics.speedup_high
-    if low is not None and high is not None and is_wide(low, high):
-        return f"{RATIO.bare(low)} to {times(high)}"
-    return times(metrics.speedup_observed or 0.0)
+def _without(own: OwnSpeedup | float | None) -> str:
+    if own is None:
+        return ""
+    known = own if isinstance(own, OwnSpeedup) else OwnSpeedup(value=own)
+    return f"Without a body: {told_speedup(known.value, known.low, known.high)}. "
 
 
 def flattery(metrics: Metrics) -> tuple[str, ...]:
@@ -124,11 +148,3 @@ def is_flattered(metrics: Metrics) -> bool:
     quick = metrics.v is not None and float(STEPS.bare(metrics.v)) < 1
     idle = metrics.bandwidth_share is not None and metrics.bandwidth_share < LOW_SHARE
     return quick or idle
-
-
-def _speedups(target: BodyInfo | None, metrics: Metrics, own: float | None) -> str:
-    grown = "a draft in a body" if target is None else f"a body of {COUNT.shown(target.parameters)}"
-    words = f"With {grown}: {_roughly(metrics)}."
-    if own is not None:
-        words += f" The same pair as it is: {times(own)}."
-    return f"{words} {_MEANING}"

@@ -101,7 +101,7 @@ def timed_pairs(m: Metrics) -> str:
     """How many slices both lanes were timed along."""
     if m.speedup_pairs is None:
         return ""
-    return f"{m.speedup_pairs} timed pair{'s' * (m.speedup_pairs != 1)}"
+    return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"
 
 
 def give_or_take(error: float | None) -> str:

@@ -1,8 +1,9 @@
 """Whether speculation paid, and why, in sentences made of a run's figures.
 
 There is always an answer, as wide as the timing leaves it. A narrow interval has the number in
-front; a wide one says only what it leaves certain; one on both sides of 1 says that it is too close
-to call, and what disturbed the machine, where that could be seen.
+front; a wide one stands in its place; one on both sides of 1 says that it is too close to call, and
+what disturbed the machine, where that could be seen. Ends that lie so far apart that they say
+nothing are not shown: the timing goes on, or it was too disturbed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from specviz.record.timing import AIM
 from specviz.record.trace import Conditions, Trace
 
 WIDE = 1.35  # high over low: from here on a number in front would claim more than is known
+UNTOLD = 4.0  # high over low: beyond this the ends of the interval say nothing
+TOO_DISTURBED = "too disturbed to say"
+_APART = 1.1  # between the ends of two intervals: step costs explain a speedup to some 8 %
 _EVEN = 1.05  # within this of 1 on both sides there is no difference worth a word
 _BUSY = 0.15  # of the processors' time for others, worth a word
 _SLOW_CLOCK = 0.75
@@ -31,6 +35,8 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
         return f"{_bare(speed)} (timed once, so how sure that is cannot be said)."
+    if is_untold(low, high):
+        return _untold(low, high, so_far=so_far)
     where = "on this text" if is_open(low, high) else WHERE
     sentence = verdict_words(speed, low, high, f"{where}, so far" if so_far else where)
     if high < 1:
@@ -43,7 +49,8 @@ def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> 
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
-    told = [disturbance(trace.baseline.conditions)] if is_open(low, high) else []
+    unsure = is_open(low, high) or is_wide(low, high)
+    told = [disturbance(trace.baseline.conditions)] if unsure else []
     told += [] if so_far else [_shortage(metrics)]
     return " ".join(each for each in told if each)
 
@@ -61,10 +68,10 @@ def verdict_words(
     if low > 1 and high / low < WIDE:
         return f"{times(speed)} as fast as {over} ({span}, {where})"
     if low > 1:
-        return f"At least {times(low)} as fast as {over} ({span}, {where})"
+        return f"{span} times as fast as {over} ({where})"
     if high / low < WIDE:
         return f"Slower than {over}: {RATIO.bare(speed)} ({span}, {where})"
-    return f"Slower than {over}: at most {RATIO.bare(high)} ({span}, {where})"
+    return f"Slower than {over}: {span} times its speed ({where})"
 
 
 def is_open(low: float, high: float) -> bool:
@@ -81,6 +88,30 @@ def is_undecided(metrics: Metrics) -> bool:
 def is_wide(low: float | None, high: float | None) -> bool:
     """Whether a number would say too much without its interval."""
     return low is not None and high is not None and high / low >= WIDE
+
+
+def is_untold(low: float | None, high: float | None) -> bool:
+    """Whether an interval is so wide that its ends say nothing."""
+    return low is not None and high is not None and high / low > UNTOLD
+
+
+def shown_speedup(value: float, low: float | None, high: float | None) -> str:
+    """Where there is little room: with its interval; a wide one stands alone."""
+    if low is None or high is None:
+        return RATIO.shown(value)
+    if is_untold(low, high):
+        return TOO_DISTURBED
+    return RATIO.between(low, high) if is_wide(low, high) else RATIO.spread(value, low, high)
+
+
+def told_speedup(value: float, low: float | None, high: float | None) -> str:
+    """The same in a sentence."""
+    if low is None or high is None:
+        return times(value)
+    if is_untold(low, high):
+        return f"the timing was {TOO_DISTURBED}"
+    span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
+    return f"{span} times" if is_wide(low, high) else f"{times(value)} ({span})"
 
 
 def disturbance(seen: Conditions | None) -> str:
@@ -111,7 +142,7 @@ def alarm(metrics: Metrics) -> str:
             f"{times(limit[1])} is possible at these step costs: {again}"
         )
     accounted = metrics.accounted_interval
-    if accounted is None or not (accounted[1] < 1 < low or high < 1 < accounted[0]):
+    if accounted is None or not _contradict(accounted, (low, high)):
         return ""
     return (
         f"By the step costs it should be {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} "
@@ -119,8 +150,15 @@ def alarm(metrics: Metrics) -> str:
     )
 
 
+def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -> bool:
+    """The intervals do not meet: they lie on both sides of 1, or clearly apart."""
+    lower, upper = sorted((accounted, observed))
+    return lower[1] < upper[0] and (lower[1] < 1 < upper[0] or upper[0] >= _APART * lower[1])
+
+
 def why_sentence(metrics: Metrics) -> str:
-    """Where the time of a round goes and what comes out of it; empty where it is not known."""
+    """Where the time of a round goes by the step costs, what comes out of it, and what speaks
+    against these numbers; empty where they are not known."""
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
         return ""
@@ -132,7 +170,55 @@ def why_sentence(metrics: Metrics) -> str:
             f"drafting {drafted} took as long as {STEPS.bare(gamma * c)} target steps, "
             f"checking {'it' if gamma == 1 else 'them'} {STEPS.bare(v)}"
         )
-    return f"Each round, {costs}; {TOKENS.bare(tau)} tokens came out of it."
+    made = tau / (gamma * c + v)
+    said = (
+        f"Each round, {costs}, by the step costs; {TOKENS.bare(tau)} tokens came out of it, "
+        f"which makes {times(made)}."
+    )
+    return " ".join([said, *_against(metrics, made)])
+
+
+def _against(metrics: Metrics, made: float) -> list[str]:
+    """One sentence, where the step costs are rough or what they make was not observed."""
+    rough, beside = _roughness(metrics), _beside(metrics, made)
+    if rough and beside:
+        return [f"{beside}: the step costs are rough, because {rough}."]
+    if beside:
+        return [f"{beside}: the step costs, measured at another time, do not explain all of it."]
+    return [f"The step costs are rough, because {rough}."] if rough else []
+
+
+def _roughness(metrics: Metrics) -> str:
+    """Why the table of step costs may not be trusted."""
+    costs, told = metrics.parts.costs, []
+    if costs is not None and costs.noisy:
+        told.append("the machine was busy when they were measured")
+    if costs is not None and not costs.whole:
+        told.append("the time for measuring them ran out")
+    if not told and (found := metrics.accounted_interval) is not None and is_wide(*found):
+        told.append(f"with their error it is {RATIO.bare(found[0])} to {times(found[1])}")
+    return " and ".join(told)
+
+
+def _beside(metrics: Metrics, made: float) -> str:
+    """Where the observed interval leaves out what the step costs make."""
+    low, high = metrics.speedup_low, metrics.speedup_high
+    if low is None or high is None or is_untold(low, high) or low <= made <= high:
+        return ""
+    less = "more" if made < low else "less"
+    return f"Measured was {less}, {RATIO.bare(low)} to {times(high)}"
+
+
+def _untold(low: float, high: float, *, so_far: bool) -> str:
+    """An answer without numbers."""
+    if so_far:
+        return "The target alone is still being timed: too little is known so far for a speedup."
+    if low <= 1 <= high:
+        told = "Whether it is faster than the target alone is not known"
+        return f"{told}: the timing was {TOO_DISTURBED} ({WHERE})."
+    side = "Faster" if low > 1 else "Slower"
+    told = f"{side} than the target alone, but by how much the timing was {TOO_DISTURBED}"
+    return f"{told} ({WHERE})."
 
 
 def _bare(speed: float) -> str:
@@ -145,7 +231,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"The time for timing ran out before the interval was within ± {aim}: {pairs} pairs."
+    return f"The time for timing ran out before the interval was within ± {aim}: {pairs} slices."
 
 
 def _reason(metrics: Metrics) -> str:

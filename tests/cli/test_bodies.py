@@ -49,7 +49,10 @@ def test_show_tells_of_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[
     save_trace(with_bodies(full_trace(), target=BODY, bandwidth=1e12), file)
     assert main(["show", str(file)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "The target has the words of the 6.1 M model, at the cost of one of 88 M." in told
+    assert (
+        "The 6.1 M target chooses the words; each step costs as much as that of a model of 88 M."
+        in told
+    )
     assert "bytes of a step 352 MB" in told
     assert "this speedup looks too good" in told
     assert "target in a body of 88 M" in told

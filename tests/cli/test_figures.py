@@ -49,7 +49,7 @@ def test_the_verdict_comes_first_and_bold() -> None:
 @pytest.mark.parametrize(
     "expected",
     [
-        "speedup, observed 3.00 × 3.00–3.00, 1 timed pair",
+        "speedup, observed 3.00 × 3.00–3.00, 1 timed slice",
         "tokens/s 300.0",
         "tokens/s, target alone 100.0",
         "τ, tokens a round 3.00 of 4 possible",

@@ -91,7 +91,7 @@ def test_one_repeat_has_the_interval_of_its_timing() -> None:
     assert math.log(lead.value / lead.low) == pytest.approx(math.hypot(error, error))
     assert found.verdict.winner == 1
     assert found.verdict.text.startswith("γ 3 is faster by ")
-    assert "one text each, 1 timed pair)" in found.verdict.text
+    assert "one text each, 1 timed slice)" in found.verdict.text
     bare = compared(0.03, 0.02, repeats=1, baseline=False)
     assert bare.verdict.winner is None
     assert bare.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")

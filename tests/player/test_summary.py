@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from specviz.player.summary import summary
+from specviz.record.body_words import OwnSpeedup
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.speedup_words import why_sentence
 from specviz.record.trace import Trace
@@ -123,14 +125,97 @@ def test_the_lamp_shines_where_both_cannot_be_right_and_not_while_it_grows() -> 
 @pytest.mark.parametrize(
     ("gamma", "c", "words"),
     [
-        (5, 0.15, "drafting 5 tokens took as long as 0.75 target steps, checking them 1.25; 4.60"),
-        (1, 0.15, "drafting 1 token took as long as 0.15 target steps, checking it 1.25; 4.60"),
-        (3, 0.0, "drafting was free, and checking took as long as 1.25 target steps; 4.60"),
+        (
+            5,
+            0.15,
+            "drafting 5 tokens took as long as 0.75 target steps, checking them 1.25",
+        ),
+        (
+            1,
+            0.15,
+            "drafting 1 token took as long as 0.15 target steps, checking it 1.25",
+        ),
+        (
+            3,
+            0.0,
+            "drafting was free, and checking took as long as 1.25 target steps",
+        ),
     ],
 )
 def test_why_in_a_sentence(gamma: int, c: float, words: str) -> None:
     figures = dataclasses.replace(metrics(full_trace()), gamma=gamma, c=c, v=1.25, tau=4.6)
-    assert why_sentence(figures).startswith(f"Each round, {words}")
+    made = f"{4.6 / (gamma * c + 1.25):.2f} times"
+    said = why_sentence(figures)
+    assert said.startswith(f"Each round, {words}, by the step costs; ")
+    assert f"4.60 tokens came out of it, which makes {made}." in said
+
+
+@pytest.mark.parametrize(
+    ("table", "observed", "words"),
+    [
+        ({}, (2.2, 2.4), ""),
+        (
+            {"drift": 0.4},
+            (2.2, 2.4),
+            "The step costs are rough, because the machine was busy when they were measured.",
+        ),
+        (
+            {"samples": 1},
+            (2.2, 2.4),
+            "The step costs are rough, because the time for measuring them ran out.",
+        ),
+        (
+            {},
+            (2.5, 2.7),
+            "Measured was more, 2.50 to 2.70 times: the step costs, measured at another time, do "
+            "not explain all of it.",
+        ),
+        (
+            {"drift": 0.4},
+            (1.1, 2.0),
+            "Measured was less, 1.10 to 2.00 times: the step costs are rough, because the machine "
+            "was busy when they were measured.",
+        ),
+    ],
+)
+def test_what_speaks_against_the_step_costs(
+    table: dict[str, Any], observed: tuple[float, float], words: str
+) -> None:
+    trace = full_trace()
+    assert trace.step_costs is not None
+    found = metrics(trace)
+    figures = dataclasses.replace(
+        found, gamma=5, c=0.15, v=1.25, tau=4.6, speedup_low=observed[0], speedup_high=observed[1],
+        parts=dataclasses.replace(
+            found.parts, costs=dataclasses.replace(trace.step_costs, **table)
+        ),
+    )  # fmt: skip
+    assert why_sentence(figures).partition("which makes 2.30 times.")[2].strip() == words
+
+
+def test_an_interval_that_says_nothing_is_not_shown() -> None:
+    trace = full_trace()
+    figures = dataclasses.replace(metrics(trace), speedup_low=0.01, speedup_high=2255.58)
+    for so_far, words in ((True, "still being timed"), (False, "too disturbed to say")):
+        told = summary(trace, figures, so_far=so_far)
+        tiles = {each["id"]: each for each in [*told["figures"], *told["finer"]]}
+        assert "2255" not in repr(told["sentence"]) + repr(
+            [(each["shown"], each["note"]) for each in tiles.values()]
+        )
+        assert tiles["speedup-observed"]["shown"] == tiles["speedup-interval"]["shown"] == "–"
+        assert tiles["speedup-observed"]["note"].startswith(words)
+        assert tiles["speedup-interval"]["note"] == words
+
+
+def test_the_speedup_without_a_body_has_its_interval_beside_it() -> None:
+    trace = full_trace()
+
+    def note(own: OwnSpeedup) -> str:
+        told = summary(trace, metrics(trace), own_speedup=own)["figures"]
+        return next(each["note"] for each in told if each["id"] == "speedup-observed")
+
+    assert "without a body 1.38× (1.30–1.45)" in note(OwnSpeedup(value=1.38, low=1.3, high=1.45))
+    assert "without a body 0.90–1.90×" in note(OwnSpeedup(value=1.38, low=0.9, high=1.9))
 
 
 def test_no_reason_where_the_costs_are_not_known() -> None:

@@ -11,9 +11,9 @@ from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.body_words import (
     FLATTERED,
     LOW_SHARE,
+    OwnSpeedup,
     body_label,
     body_sentences,
-    cost_words,
     expected_words,
     grown_words,
     is_flattered,
@@ -52,22 +52,26 @@ def test_a_run_without_a_body_has_none() -> None:
 
 def test_both_speedups_stand_side_by_side() -> None:
     words, speedups = body_sentences(*judged(), 1.6)
-    assert words == "The target has the words of the 6.1 M model, at the cost of one of 88 M."
+    assert words == (
+        "The 6.1 M target chooses the words; each step costs as much as that of a model of 88 M."
+    )
     assert speedups == (
-        "With a body of 88 M: 3.10 times. The same pair as it is: 1.60 times. The body sets the "
-        "cost; the acceptance is the small pair's. A really larger target usually agrees less with "
-        "such a draft."
+        "Without a body: 1.60 times. The body sets the cost; the acceptance is the small pair's. A "
+        "really larger target usually agrees less with such a draft."
     )
 
 
-def test_a_speedup_known_only_roughly_is_told_as_its_interval() -> None:
-    trace, figures = judged()
-    _, told = body_sentences(trace, replace(figures, speedup_low=2.0, speedup_high=4.8), None)
-    assert told.startswith("With a body of 88 M: 2.00 to 4.80 times. ")
+def test_the_speedup_without_a_body_has_its_interval() -> None:
+    def told(low: float, high: float) -> str:
+        return body_sentences(*judged(), OwnSpeedup(value=1.6, low=low, high=high))[1]
+
+    assert told(1.5, 1.7).startswith("Without a body: 1.60 times (1.50 to 1.70). ")
+    assert told(1.2, 2.4).startswith("Without a body: 1.20 to 2.40 times. ")
+    assert told(0.1, 9.0).startswith("Without a body: the timing was too disturbed to say. ")
 
 
 def test_what_was_not_measured_is_not_said() -> None:
-    assert "as it is" not in " ".join(body_sentences(*judged()))
+    assert "Without a body" not in " ".join(body_sentences(*judged()))
     trace, figures = judged()
     assert len(body_sentences(trace, replace(figures, speedup_observed=None), 1.6)) == 1
 
@@ -76,8 +80,8 @@ def test_a_draft_in_a_body_is_named() -> None:
     trace = with_bodies(full_trace(), draft=BODY)
     figures = metrics(trace)
     told = body_sentences(trace, figures, 1.6)
-    assert told[0].startswith("The draft has the words of the 6.1 M model")
-    assert told[1].startswith("With a draft in a body: ")
+    assert told[0].startswith("The 6.1 M draft proposes the words; ")
+    assert told[1].startswith("Without a body: 1.60 times. ")
     assert not is_flattered(replace(figures, v=0.5))  # nothing is known of the target's reading
 
 
@@ -102,7 +106,6 @@ def test_a_speedup_is_flattered_by_a_slow_target(
 
 
 def test_labels() -> None:
-    assert cost_words(BODY) == "the words of the 6.1 M model, at the cost of one of 88 M"
     assert body_label(BODY) == "88 M, 352 MB read in a step"
     named = replace(BODY, name="smollm2-135m", parameters=121_833_792, step_bytes=487_335_168)
     assert body_label(named) == "122 M, shaped after SmolLM2-135M, 487 MB read in a step"

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from specviz.record.metrics import Metrics, metrics
-from specviz.record.speedup_words import alarm, speedup_sentence, timing_sentence
+from specviz.record.speedup_words import (
+    alarm,
+    shown_speedup,
+    speedup_sentence,
+    timing_sentence,
+)
 from specviz.record.trace import Conditions, Trace
 from tests.paper_trace import paper_trace
 
@@ -40,7 +45,7 @@ HERE = "on this text, on this machine"
         ((1.43, 1.36, 1.5), f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE})."),
         (
             (1.9, 1.2, 3.0),
-            f"At least 1.20 times as fast as the target alone (1.20 to 3.00, {HERE}).",
+            f"1.20 to 3.00 times as fast as the target alone ({HERE}).",
         ),
         ((1.0, 0.97, 1.03), f"As fast as the target alone (0.97 to 1.03 times, {HERE})."),
         (
@@ -71,10 +76,38 @@ def test_so_far_and_when_the_time_was_over(figures: Metrics) -> None:
     short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    over = "The time for timing ran out before the interval was within ± 5.0 %: 9 pairs."
+    over = "The time for timing ran out before the interval was within ± 5.0 %: 9 slices."
     assert said(short).endswith(over)
     assert said(replace(short, speedup_pairs_needed=None)).endswith(over)
     assert over not in said(known)
+
+
+@pytest.mark.parametrize(
+    ("ends", "over"),
+    [
+        (
+            (0.01, 2255.58),
+            "Whether it is faster than the target alone is not known: the timing was",
+        ),
+        ((1.5, 8.0), "Faster than the target alone, but by how much the timing was"),
+        ((0.1, 0.7), "Slower than the target alone, but by how much the timing was"),
+    ],
+)
+def test_ends_that_say_nothing_are_not_shown(
+    figures: Metrics, ends: tuple[float, float], over: str
+) -> None:
+    wide = ranged(figures, 1.2, *ends)
+    assert said(wide) == f"{over} too disturbed to say ({HERE})."
+    assert speedup_sentence(wide, paper_trace(), so_far=True) == (
+        "The target alone is still being timed: too little is known so far for a speedup."
+    )
+
+
+def test_in_a_table_a_wide_interval_stands_alone_unless_it_says_nothing() -> None:
+    assert shown_speedup(1.43, 1.36, 1.5) == "1.43× (1.36–1.50)"
+    assert shown_speedup(1.9, 1.2, 3.0) == "1.20–3.00×"
+    assert shown_speedup(1.9, 0.08, 117.5) == "too disturbed to say"
+    assert shown_speedup(1.9, None, None) == "1.90×"
 
 
 def test_a_close_call_names_what_could_be_seen_of_the_machine(figures: Metrics) -> None:
@@ -92,19 +125,24 @@ def test_a_close_call_names_what_could_be_seen_of_the_machine(figures: Metrics) 
     )
     assert cause(others=0.02, clock=0.99, on_battery=False) == ""
     busy = replace(baseline, conditions=Conditions(others=0.84))
+    assert "Meanwhile" in said(ranged(figures, 1.9, 1.2, 3.0), paper_trace(baseline=busy))
     assert "Meanwhile" not in said(ranged(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
 
 
 def test_an_alarm_where_both_cannot_be_right(figures: Metrics) -> None:
     sure = replace(figures, gamma=3, c=0.2, v=1.4, round_cost_error=0.05, speedup_accounted=1.3)
     assert sure.speedup_limit == pytest.approx(2.0)
-    assert alarm(ranged(sure, 2.05, 2.0, 2.1)) == ""
-    assert alarm(ranged(sure, 2.3, 2.2, 2.4)).startswith(
+    full = replace(sure, speedup_accounted=2.0)
+    assert alarm(ranged(full, 2.05, 2.0, 2.1)) == ""
+    assert alarm(ranged(full, 2.3, 2.2, 2.4)).startswith(
         "Measured 2.20 to 2.40 times, but no more than 2.10 times is possible at these step costs"
     )
-    assert alarm(ranged(sure, 2.3, 1.9, 2.8)) == ""
+    assert alarm(ranged(full, 2.3, 1.9, 2.8)) == ""
     assert "contradicts what was measured" in alarm(ranged(sure, 0.8, 0.7, 0.9))
-    assert alarm(ranged(sure, 0.95, 0.85, 1.05)) == ""
+    assert alarm(ranged(sure, 1.2, 1.1, 1.24)) == ""  # they meet
+    assert alarm(ranged(sure, 1.12, 1.08, 1.17)) == ""  # hardly apart: a round has overhead
+    assert "contradicts what was measured" in alarm(ranged(sure, 0.95, 0.85, 1.05))
+    assert "1.24 to 1.37 times, which contradicts" in alarm(ranged(sure, 1.6, 1.55, 1.65))
     assert alarm(ranged(replace(sure, round_cost_error=None), 2.3, 2.2, 2.4)) == ""
 
 
@@ -128,4 +166,4 @@ def test_sentences_when_slower(figures: Metrics) -> None:
     )
     assert said(replace(slow, c=None)) == f"{start}."
     wide = ranged(slow, 0.7, 0.5, 0.9, c=None)
-    assert said(wide) == f"Slower than the target alone: at most 0.90 (0.50 to 0.90, {HERE})."
+    assert said(wide) == f"Slower than the target alone: 0.50 to 0.90 times its speed ({HERE})."

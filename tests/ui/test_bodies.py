@@ -138,7 +138,8 @@ def test_a_run_says_what_its_body_is_and_what_the_pair_does_without(
     shown = sent(sound(app.run()))
     told = body_sentences(run.trace, figures, own)
     assert shown["summary"]["bodies"] == " ".join(told)
-    assert "The same pair as it is: " in " ".join(told)
+    assert "Without a body: " in " ".join(told)
+    assert own.low is not None
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
     assert "without a body " in card["note"]
     assert "target of " in shown["run"]["label"]

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from specviz.record.figures import CATALOGUE, titled
-from specviz.record.speedup_words import is_wide
+from specviz.record.speedup_words import shown_speedup
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
@@ -215,14 +215,12 @@ def _cells(row: RunRow) -> dict[str, object]:
 
 def _speedup(summary: RunSummary) -> str:
     """With its interval; one that is wide stands alone. A mark where there is none."""
-    ratio, low, high = CATALOGUE[_SPEEDUP].quantity, summary.speedup_low, summary.speedup_high
+    low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
         return "stopped" if summary.finish == "stopped" else "–"
     if low is None or high is None:
-        return f"{ratio.shown(summary.speedup)} ?"
-    if is_wide(low, high):
-        return ratio.between(low, high)
-    return ratio.spread(summary.speedup, low, high)
+        return f"{shown_speedup(summary.speedup, low, high)} ?"
+    return shown_speedup(summary.speedup, low, high)
 
 
 def _columns() -> dict[str, Any]:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.player.replay import replay_html
+from specviz.record.body_words import OwnSpeedup
 from specviz.record.frames import rounds_frame
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.throughput import Outlook
@@ -42,7 +43,7 @@ class ShownRun:
     growing: bool
     so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
-    own_speedup: float | None = None  # of the same pair without bodies, where the run has some
+    own_speedup: OwnSpeedup | None = None  # of the same pair without bodies, if the run has some
     forked: Trace | None = None  # the run that it is a fork of, where that is at hand
 
 
@@ -57,7 +58,7 @@ class History:
     opened: ShownRun | None = None
     sent_rounds: SentRounds = field(default_factory=SentRounds)
     # What the same pair does without bodies, by the run beside which it stands; None while unknown.
-    own: dict[str, float | None] = field(default_factory=dict)
+    own: dict[str, OwnSpeedup | None] = field(default_factory=dict)
     # The runs that were forked, by the fork's id; and where a replay of a run is to open.
     forked: dict[str, Trace] = field(default_factory=dict)
     moment: tuple[str, dict[str, str]] | None = None
@@ -89,7 +90,7 @@ class History:
         while not run.decoded and time.monotonic() < undisturbed:
             time.sleep(0.01)
 
-    def tell_own(self, run_id: str, speedup: float | None) -> None:
+    def tell_own(self, run_id: str, speedup: OwnSpeedup | None) -> None:
         self.own[run_id] = speedup
         self._files = {key: text for key, text in self._files.items() if key[0] != run_id}
 
@@ -108,7 +109,7 @@ class History:
         run_id: str,
         name: str,
         trace: Trace,
-        own_speedup: float | None = None,
+        own_speedup: OwnSpeedup | None = None,
         forked: Trace | None = None,
     ) -> None:
         self.opened = ShownRun(

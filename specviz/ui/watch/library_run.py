@@ -5,12 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.measure.own_speedup import kept_own_speedup
 from specviz.record.trace import Trace
 from specviz.store import Library
 from specviz.ui.session.history import History
 from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
+from specviz.ui.watch.own_run import own_speedup_kept
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
@@ -30,7 +30,7 @@ def open_linked(history: History) -> SpecvizError | None:
     try:
         library = the_library()
         trace = library.open(wanted)
-        own = kept_own_speedup(library, trace) if trace.pair.has_bodies else None
+        own = own_speedup_kept(library, trace) if trace.pair.has_bodies else None
         history.open(wanted, library.row(wanted).name, trace, own, _forked(library, trace))
     except SpecvizError as error:
         return error

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from specviz.errors import SpecvizError
 from specviz.measure.own_speedup import kept_own_speedup
+from specviz.record.body_words import OwnSpeedup, own_speedup_of
 from specviz.record.metrics import metrics
 from specviz.record.trace import Trace
-from specviz.store import Library
+from specviz.store import Library, Query
 from specviz.ui.session.history import History
 from specviz.worker.parent.client import Run, Worker
 
@@ -45,14 +46,27 @@ def _take(history: History) -> None:
         return
     (run_id, made), history.own_run = history.own_run, None
     if made.state == "done" and made.trace is not None:
-        history.tell_own(run_id, metrics(made.trace, intervals=False).speedup_observed)
+        history.tell_own(run_id, own_speedup_of(metrics(made.trace, intervals=False)))
 
 
-def _kept(library: Library, trace: Trace) -> float | None:
+def _kept(library: Library, trace: Trace) -> OwnSpeedup | None:
     try:
-        return kept_own_speedup(library, trace)
+        return own_speedup_kept(library, trace)
     except SpecvizError:
         return None
+
+
+def own_speedup_kept(library: Library, trace: Trace) -> OwnSpeedup | None:
+    """Of a kept run of the same pair without bodies, with the interval that its row has."""
+    value = kept_own_speedup(library, trace)
+    if value is None:
+        return None
+    found = library.find(Query(pairs=(trace.pair.name,), gammas=(trace.config.gamma,)))
+    rows = (each.summary for each in found if each.summary.speedup == value)
+    row = next(rows, None)
+    if row is None:
+        return OwnSpeedup(value=value)
+    return OwnSpeedup(value=value, low=row.speedup_low, high=row.speedup_high)
 
 
 def is_making_own(history: History, run: Run) -> bool:
