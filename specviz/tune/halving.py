@@ -35,7 +35,8 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
 
 def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
-    """The places of so many of the highest means, in their order; ``logs`` of speeds."""
+    """The places of so many of the highest means, in their order; ``logs`` of speeds. Whoever has
+    none, as where no whole round could be timed, comes last."""
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])
     return tuple(sorted(ranked[:count]))
@@ -44,4 +45,4 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
 def _mean(values: Sequence[float]) -> float:
     """Without the extremes, so that one stall of the machine decides nothing."""
     cut, ranked = len(values) // _TRIMMED, sorted(values)
-    return fmean(ranked[cut : len(ranked) - cut])
+    return fmean(ranked[cut : len(ranked) - cut]) if ranked else -math.inf
