@@ -61,7 +61,8 @@ class RaceWork(Work):
         super().__init__(maker, name=name, label="Tune: racing the best candidates")
         self.choices = tuple(choices)
         self._items, self._library = _mixed(items), library
-        self._stages = stages_of(len(choices), len(choices) * _WHOLE // 2)
+        budget = len(choices) * _WHOLE // 2
+        self._stages = _with_items(stages_of(len(choices), budget), len(items))
         self._stage: ComparisonWork | None = None
         self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
         self._left = tuple(range(len(choices)))  # places of those still in the race
@@ -78,10 +79,12 @@ class RaceWork(Work):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Those that stayed longest come first, among them the fastest."""
+        """Those still in the race come first, at the end the fastest; then who stayed longest."""
         with self._lock:
-            known = [self._cell(place) for place, runs in self._runs.items() if runs]
-        return tuple(sorted(known, key=lambda each: (-each.count, -(each.speedup or 0.0))))
+            known = [(place, self._cell(place)) for place, runs in self._runs.items() if runs]
+            left = self._left
+        order = sorted(known, key=lambda row: (row[0] not in left, -row[1].count, -_speed(row[1])))
+        return tuple(cell for _, cell in order)
 
     def stop(self) -> None:
         super().stop()
@@ -95,7 +98,8 @@ class RaceWork(Work):
             self._measure(stage, begun)
             begun += stage.measurements
             kept = fastest([self._logs(each) for each in self._left], math.ceil(stage.field / 2))
-            self._left = tuple(self._left[each] for each in kept)
+            with self._lock:
+                self._left = tuple(self._left[each] for each in kept)
 
     def _measure(self, stage: Stage, begun: int) -> None:
         plan = self._plan(stage, begun)
@@ -110,12 +114,12 @@ class RaceWork(Work):
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
         """Other prompts in every stage; where there are too few of them, other seeds."""
-        count, number = len(self._items), stage.measurements
+        number = stage.measurements
         choices = [self.choices[each] for each in self._left]
-        if begun + number <= count:
+        if begun + number <= len(self._items):
             return plan_of_cells(choices, self._items[begun : begun + number], repeats=1)
-        repeats = math.ceil(number / count)
-        plan = plan_of_cells(choices, self._items[:number], repeats=repeats)
+        items = self._items[:number]
+        plan = plan_of_cells(choices, items, repeats=number // len(items))
         return replace(plan, lanes=tuple(_later(each, begun) for each in plan.lanes))
 
     def _take(self, run: LaneRun) -> None:
@@ -134,6 +138,20 @@ class RaceWork(Work):
         runs = [replace(run, job=replace(run.job, lane=0)) for run in self._runs[place]]
         (found,) = measured_cells([(candidate, cell)], plan, runs)
         return found
+
+
+def _with_items(stages: Sequence[Stage], count: int) -> tuple[Stage, ...]:
+    """With so many measurements that each prompt of a stage is run equally often."""
+    whole = (
+        math.ceil(each.measurements / count) * min(count, each.measurements) for each in stages
+    )
+    return tuple(
+        replace(stage, measurements=number) for stage, number in zip(stages, whole, strict=True)
+    )
+
+
+def _speed(cell: MeasuredCell) -> float:
+    return cell.speedup or 0.0
 
 
 def _later(lane: Lane, seeds: int) -> Lane:

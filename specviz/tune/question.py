@@ -6,7 +6,8 @@ one question in common; temperatures and gammas are those of the surface.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 from specviz.comparison.plan import Lane, lane_labels
 from specviz.errors import ConfigError
@@ -21,12 +22,13 @@ TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 8
 MAX_TEXTS = 2000
 MAX_TEMPERATURES = 16
+_OWN = ("drafter",)  # what a candidate may set for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """``lanes``: the candidates. Of their settings only the drafter differs; length, seed, top-k,
-    top-p and so on are those of the first, for all. ``text``: given words to be scored after the
+    """``lanes``: the candidates. Of their settings only the drafter may differ; length, seed,
+    top-k, top-p and so on are the same for all. ``text``: given words to be scored after the
     prompts, in place of the target's own."""
 
     lanes: tuple[Lane, ...]
@@ -48,6 +50,7 @@ class Question:
             raise ConfigError(
                 "Expectations are of the lossless rule.", remedy="Leave the other rule out."
             )
+        _check_alike([each.config for each in self.lanes])
         for gamma in self.gammas:
             if gamma not in LIMITS["gamma"]:
                 raise ConfigError(f"gamma is {gamma}.", remedy=f"Give {LIMITS['gamma']}.")
@@ -79,6 +82,15 @@ class Question:
 def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
     """The pair of the default's target and another draft."""
     return replace(default, name=None, draft=draft, target=target)
+
+
+def _check_alike(configs: Sequence[RunConfig]) -> None:
+    for name in (each.name for each in fields(RunConfig) if each.name not in _OWN):
+        if any(getattr(each, name) != getattr(configs[0], name) for each in configs):
+            raise ConfigError(
+                f"A candidate has its own {name}.",
+                remedy="Candidates differ in their pair, bodies and drafter; the rest is for all.",
+            )
 
 
 def _count(name: str, count: int, low: int, high: int) -> None:
