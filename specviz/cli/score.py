@@ -20,6 +20,7 @@ from specviz.record.prompts import MAX_PROMPT, SuiteItem
 from specviz.record.scores import ScoredText
 from specviz.record.token_kinds import by_token_kind
 from specviz.store.text_files import read_text
+from specviz.tune.advice import NOT_ITS_OWN
 from specviz.tune.answer import Answer
 from specviz.tune.question import Question
 
@@ -112,11 +113,6 @@ def _words(text: ScoredText) -> str:
     if text.own:
         return f"{told} The target wrote them under this law."
     return f"{told} {NOT_ITS_OWN}"
-
-
-NOT_ITS_OWN = (
-    "These are not the target's words under this law: odds are of this text, not of a run."
-)
 
 
 def _tokens(painter: Painter, text: ScoredText) -> str:

@@ -8,6 +8,9 @@ from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of
 from specviz.tune.surface import Cell
 
 LIKE_THESE = "on texts like these"
+NOT_ITS_OWN = (
+    "These are not the target's words under this law: odds are of this text, not of a run."
+)
 
 
 def advice(answer: Answer) -> str:

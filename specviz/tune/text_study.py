@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from specviz.errors import PromptError
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.record.drafters import first_method
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import Law, ScoredText
 from specviz.record.trace import PairInfo, Prompt, RunConfig, StepCosts
@@ -66,14 +67,14 @@ class TextStudy:
         groups = self._groups() if self.costs else []
         missing = list[tuple[float, ...]]()
         for group in groups:
-            kept = stored_costs(pair, self._at(group[0]))
+            kept = stored_costs(pair, self._at(pair, group[0]))
             if kept is None:
                 missing.append(group)
             else:
                 yield CostsFound(temperatures=group, costs=kept)
         yield from self._texts(pair)
         for group in missing:
-            made = step_costs(pair, self._at(group[0]))
+            made = step_costs(pair, self._at(pair, group[0]))
             yield CostsFound(temperatures=group, costs=made)
 
     def _texts(self, pair: Pair) -> Iterator[ScoredText]:
@@ -129,8 +130,11 @@ class TextStudy:
         parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
         return [part for part in parts if part]
 
-    def _at(self, temperature: float) -> RunConfig:
-        return replace(self.config, temperature=temperature)
+    def _at(self, pair: Pair, temperature: float) -> RunConfig:
+        """The settings whose step costs are used: where the pair has a draft, those with it, so
+        that candidates of one pair are judged by one table."""
+        drafter = first_method(has_draft=pair.draft is not None).name
+        return replace(self.config, temperature=temperature, drafter=drafter)
 
 
 def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:

@@ -43,6 +43,7 @@ _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
     Page("", "watch", "Watch", (_OURS,)),  # the first also opens at /
     Page("", "compare", "Compare"),
+    Page("", "tune", "Tune", (_CHART,)),
     Page("", "runs", "Runs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),

@@ -24,7 +24,9 @@ from specviz.worker.parent.work_queue import WorkQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
-WORK_LINK = "work"  # in the link to the page Compare: the id of a work
+# The pages of works; all others are comparisons.
+_SHOWN_ON = {CLAIMS: CLAIMS} | dict.fromkeys(("tune", "tune-cells", "tune-race"), "tune")
+WORK_LINK = "work"  # in the link to a work's page: its id
 _TICK = 1.0  # seconds
 
 
@@ -103,9 +105,7 @@ def _show_works(going: tuple[Work, ...]) -> None:
     more = f" · {waiting} more in line" if waiting else ""
     with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(work.label)}{more}", width="content")
-        if work.name == CLAIMS:
-            st.page_link("pages/claims.py", label="Show", width="content")
-        else:
-            query = {WORK_LINK: work.id}
-            st.page_link("pages/compare.py", label="Show", query_params=query, width="content")
+        page = _SHOWN_ON.get(work.name, "compare")
+        query = None if page == CLAIMS else {WORK_LINK: work.id}
+        st.page_link(f"pages/{page}.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))

@@ -1,0 +1,76 @@
+// A text as a heat map: every token on a ground that says how likely it was to be accepted, and the
+// rounds of a run laid over it. Token text is set by textContent alone.
+
+import { make } from "../player/elements.js";
+import { visibleText } from "../player/token_text.js";
+
+/**
+ * What Python sends. ``odds`` of a token is null where it is not known; ``ends`` are the tokens
+ * with which a round of the run ended, by how they came.
+ * @typedef {{
+ *   id: string, prompt: string, texts: string[], odds: (number|null)[],
+ *   ends: Record<string, string>, label: string,
+ * }} OddsText
+ */
+
+const STEPS = 5; // shades of the ground, from certainly rejected to certainly accepted
+
+/** @type {WeakMap<HTMLElement, {element: HTMLElement, id: string}>} */
+const places = new WeakMap();
+
+/** @param {number|null} odds */
+function shade(odds) {
+  return odds === null ? "unknown" : `s${Math.min(STEPS - 1, Math.floor(odds * STEPS))}`;
+}
+
+/** @param {number|null} odds */
+function words(odds) {
+  return odds === null ? "odds unknown" : `odds ${odds.toFixed(2)}`;
+}
+
+/** @param {OddsText} data */
+function drawn(data) {
+  const prompt = make("span", "prompt", {});
+  prompt.textContent = visibleText(data.prompt);
+  const tokens = data.texts.map((text, place) => {
+    const end = data.ends[String(place)];
+    const token = make("span", `token ${shade(data.odds[place])}${end ? ` end ${end}` : ""}`, {
+      title: `${words(data.odds[place])}${end ? `, ${end}: a round ended here` : ""}`,
+    });
+    token.textContent = visibleText(text);
+    return token;
+  });
+  const body = make("p", "words", { "aria-label": data.label }, [prompt, ...tokens]);
+  return make("div", "odds-text", { "data-testid": "odds-text", role: "group" }, [key(Object.keys(data.ends).length > 0), body]);
+}
+
+/** @param {boolean} hasRounds */
+function key(hasRounds) {
+  const ends = ["0", "", "", "", "1"];
+  const cells = ends.map((label, place) => {
+    const cell = make("span", `cell s${place}`, {});
+    cell.textContent = label;
+    return cell;
+  });
+  const low = make("span", "end-label", {});
+  low.textContent = "odds of acceptance";
+  const marks = (hasRounds ? ["recovered", "bonus"] : []).map((kind) => {
+    const mark = make("span", `mark end ${kind}`, {});
+    mark.textContent = kind;
+    return mark;
+  });
+  return make("div", "key", { "aria-hidden": "true" }, [low, ...cells, ...marks]);
+}
+
+/** @param {{data: OddsText, parentElement: HTMLElement}} args */
+export default function ({ data, parentElement }) {
+  const there = places.get(parentElement);
+  const id = JSON.stringify(data);
+  if (there?.id !== id) {
+    const element = drawn(data);
+    there?.element.remove();
+    parentElement.append(element);
+    places.set(parentElement, { element, id });
+  }
+  return () => {};
+}

@@ -1,0 +1,86 @@
+"""Tune: which γ and which draft for texts like these, where the speed went, and what to expect."""
+
+from functools import partial
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.tune.confirming import CellsWork
+from specviz.tune.tune_work import TuneWork
+from specviz.ui.session.presses import press_button, take_press
+from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.shell import require_shell
+from specviz.ui.tune.controls import choose_wishes
+from specviz.ui.tune.current import ask, follow, settled, shown, take_linked
+from specviz.ui.tune.drafts_section import show_candidates
+from specviz.ui.tune.engines_section import show_engines
+from specviz.ui.tune.runs_section import show_ledger, show_run_findings
+from specviz.ui.tune.surface_section import goes_to_watch, show_advice, show_surface
+from specviz.ui.tune.text_section import show_text
+from specviz.ui.widgets.body_boxes import show_body_boxes
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.pair_boxes import shown_pair
+from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
+from specviz.ui.widgets.plain_text import show_error
+
+require_shell()
+
+this_tab()
+if goes_to_watch():
+    st.switch_page("pages/watch.py")
+worker = the_worker()
+status = worker.status()
+spec = shown_pair() or active_spec(status)
+take_linked()
+
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    show_heading(
+        "Which γ, which draft?",
+        "Both models read words that the target wrote. That gives the odds of every token, and so "
+        "what to expect at every γ.",
+    )
+    press_button("Work it out", key="tune_ask", type="primary")
+with st.sidebar:
+    wishes = choose_wishes()
+    show_body_boxes(worker, status)
+    with st.expander("The pair", key="tune_pair_panel"):
+        show_pair_panel(worker, status)
+
+if take_press("tune_ask"):
+    try:
+        ask(wishes.question(spec))
+    except SpecvizError as problem:
+        show_error(problem)
+
+work = shown("tune", TuneWork)
+if work is not None:
+    follow(work, partial(show_advice, work))
+    if not work.going and not settled(lambda: wishes.question(spec), work):
+        st.caption("The settings have changed since. What stands here is of the settings before.")
+
+names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
+every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
+answer = work.answer if work is not None and not work.going else None
+measured = shown("tune-cells", CellsWork)
+try:
+    for tab, show in ((drafts, show_candidates), (text, show_text), (engine, show_engines)):
+        if tab.open:
+            with tab:
+                if answer is not None:
+                    show(answer)
+                else:
+                    st.caption("Press *Work it out*.")
+    if every.open:
+        with every:
+            if answer is not None:
+                show_surface(answer, measured.cells if measured is not None else ())
+            else:
+                st.caption("Press *Work it out*: the map of every γ and temperature stands here.")
+    if run.open:
+        with run:
+            show_run_findings()
+    if ledger.open:
+        with ledger:
+            show_ledger()
+except SpecvizError as problem:
+    show_error(problem)

@@ -1,0 +1,317 @@
+"""Charts of expected speedups: the surface, one temperature, candidates, a waterfall, the ledger.
+
+What is expected is worked out exactly from scored texts and measured step costs; what was measured
+lies over it as points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specviz.record.figures import TIMES_THE_TARGET
+from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, TOKENS
+from specviz.record.token_kinds import KindShare
+from specviz.record.waterfall import Waterfall
+from specviz.tune.surface import Cell, Surface
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
+
+# Slower than the target alone, as fast, faster: by the logarithm, so that 0.5 and 2 are as far off.
+_SHADES = (
+    (0.0, "rgba(217, 98, 43, 0.75)"),
+    (0.5, "rgba(138, 147, 160, 0.10)"),
+    (1.0, "rgba(26, 156, 118, 0.85)"),
+)
+_DEEPEST = math.log(3)
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star", "hexagon")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPoint:
+    """A measured run; ``low`` and ``high`` as its interval of the timing."""
+
+    label: str
+    gamma: int
+    temperature: float
+    speedup: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPoint:
+    """A kept run: what was expected along its words, and what was observed."""
+
+    label: str
+    expected: float
+    observed: float
+    low: float | None
+    high: float | None
+
+
+def surface_map(
+    found: Surface, runs: Sequence[RunPoint], chosen: Sequence[Cell], *, ink: str
+) -> go.Figure:
+    """γ across, temperatures upwards; the number in a cell is its speedup. Cells can be pressed.
+
+    ``ink``: the colour of the numbers, which must be read on every shade.
+    """
+    made = figure(x_title="candidates a round, γ", y_title="temperature", height=360)
+    grid = _Grid(found)
+    made.add_heatmap(
+        z=[[_shade(each) for each in row] for row in grid.speedups], zmin=-_DEEPEST,
+        zmax=_DEEPEST, colorscale=_SHADES, showscale=False, hoverinfo="skip", xgap=2, ygap=2,
+    )  # fmt: skip
+    cells = [each for each in found.cells if each.speedup is not None]
+    made.add_scatter(
+        **grid.places(cells), mode="markers+text",
+        customdata=[[each.gamma, each.temperature] for each in cells],
+        text=[RATIO.bare(each.speedup or 0.0) for each in cells],
+        hovertext=[_cell_words(each) for each in cells],
+        hovertemplate="%{hovertext}<extra></extra>",
+        textfont={"size": TEXT_SIZE, "color": ink},
+        marker={"size": 30, "symbol": "square", "color": "rgba(0, 0, 0, 0)"},
+        selected={"marker": {"opacity": 1}, "textfont": {"color": ink}},
+        unselected={"marker": {"opacity": 1}, "textfont": {"color": ink}},
+        showlegend=False,
+    )  # fmt: skip
+    made.add_scatter(
+        **grid.break_even(), mode="lines", name="break-even",
+        line={"color": ink, "width": 2}, hoverinfo="skip",
+    )  # fmt: skip
+    best = [] if found.best is None else [found.best]
+    for marked, name, colour in (
+        (best, "best of all", COLOURS.measured),
+        (chosen, "chosen", COLOURS.exact),
+    ):
+        if marked:
+            made.add_scatter(
+                **grid.places(marked), name=name, mode="markers", hoverinfo="skip",
+                marker={"symbol": "square-open", "size": 34, "color": colour, "line": {"width": 3}},
+            )  # fmt: skip
+    there = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]
+    if there:
+        made.add_scatter(
+            **grid.places(there), name="measured", mode="markers", hoverinfo="skip",
+            marker={"symbol": "circle-open", "size": 30, "color": COLOURS.exact},
+        )  # fmt: skip
+    made.update_xaxes(**grid.axis(found.gammas))
+    made.update_yaxes(**grid.axis(found.temperatures))
+    made.update_layout(showlegend=True)
+    return made
+
+
+class _Grid:
+    """Where cells lie: the place of its γ and of its temperature, from 0."""
+
+    def __init__(self, found: Surface) -> None:
+        self._columns = {gamma: place for place, gamma in enumerate(found.gammas)}
+        self._rows = {each: place for place, each in enumerate(found.temperatures)}
+        self.speedups = [[_of(found.cell(g, t)) for g in self._columns] for t in self._rows]
+
+    def places(self, cells: Sequence[Cell]) -> dict[str, list[int]]:
+        return {
+            "x": [self._columns[each.gamma] for each in cells],
+            "y": [self._rows[each.temperature] for each in cells],
+        }
+
+    def axis(self, values: Sequence[float]) -> dict[str, Any]:
+        return {
+            "tickvals": list(range(len(values))),
+            "ticktext": [f"{each:g}" for each in values],
+            "showgrid": False,
+        }
+
+    def break_even(self) -> dict[str, list[float | None]]:
+        """Along the edges between cells that are faster than the target alone and those that are
+        not."""
+        x, y = list[float | None](), list[float | None]()
+        for row in range(len(self._rows)):
+            for column in range(len(self._columns)):
+                if self._parts(row, column, row, column + 1):
+                    x += [column + 0.5, column + 0.5, None]
+                    y += [row - 0.5, row + 0.5, None]
+                if self._parts(row, column, row + 1, column):
+                    x += [column - 0.5, column + 0.5, None]
+                    y += [row + 0.5, row + 0.5, None]
+        return {"x": x, "y": y}
+
+    def _parts(self, row: int, column: int, other_row: int, other_column: int) -> bool:
+        if other_row >= len(self._rows) or other_column >= len(self._columns):
+            return False
+        one, other = self.speedups[row][column], self.speedups[other_row][other_column]
+        return one is not None and other is not None and (one > 1) != (other > 1)
+
+
+def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoint]) -> go.Figure:
+    """One temperature: the expected speedup with its interval, and the runs that were made."""
+    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET, height=330)
+    cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
+    gammas = [each.gamma for each in cells]
+    if all(each.low is not None for each in cells):
+        made.add_scatter(
+            x=[*gammas, *gammas[::-1]],
+            y=[*(each.high for each in cells), *(each.low for each in cells[::-1])],
+            fill="toself", fillcolor=see_through(COLOURS.exact, 0.14), line={"width": 0},
+            name="95 % interval", hoverinfo="skip",
+        )  # fmt: skip
+    made.add_scatter(
+        x=gammas, y=[each.speedup for each in cells], mode="lines+markers", name="expected",
+        line={"color": COLOURS.exact}, text=[_cell_words(each) for each in cells],
+        hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+    own = [each for each in runs if each.temperature == temperature]
+    if own:
+        _add_points(made, own)
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_yaxes(rangemode="tozero")
+    made.update_xaxes(dtick=1)
+    made.update_layout(showlegend=True)
+    return made
+
+
+def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
+    made.add_scatter(
+        x=[each.gamma for each in runs],
+        y=[each.speedup for each in runs],
+        mode="markers",
+        name="measured",
+        marker={"color": COLOURS.measured, "size": 10, "symbol": "diamond"},
+        error_y={
+            "type": "data", "symmetric": False, "color": COLOURS.measured,
+            "array": [(each.high or each.speedup) - each.speedup for each in runs],
+            "arrayminus": [each.speedup - (each.low or each.speedup) for each in runs],
+        },
+        text=[each.label for each in runs],
+        hovertemplate=f"%{{text}}: {RATIO.hover()}<extra>measured</extra>",
+    )  # fmt: skip
+
+
+def candidates_chart(
+    labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
+) -> go.Figure:
+    """Every candidate over gamma, at one temperature."""
+    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET, height=340)
+    for place, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
+        cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
+        made.add_scatter(
+            x=[each.gamma for each in cells], y=[each.speedup for each in cells],
+            mode="lines+markers", name=_plain(label),
+            line={"color": SERIES[place % len(SERIES)]},
+            marker={"symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
+            text=[_cell_words(each) for each in cells],
+            hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_yaxes(rangemode="tozero")
+    made.update_xaxes(dtick=1)
+    made.update_layout(showlegend=True)
+    return made
+
+
+def waterfall_chart(found: Waterfall) -> go.Figure:
+    """From the textbook's speedup to the observed one; a bar for each cause, negative ones down."""
+    made = figure(x_title="", y_title=TIMES_THE_TARGET, height=380)
+    steps, last = found.steps, len(found.steps) - 1
+    made.add_waterfall(
+        x=[_wrapped(each.name) for each in steps],
+        y=[each.speedup if each.is_level else each.change for each in steps],
+        measure=["absolute", *["relative"] * (last - 1), "total"],
+        text=[
+            RATIO.shown(each.speedup) if each.is_level else f"{each.change:+.2f}" for each in steps
+        ],
+        textposition="outside",
+        textfont={"size": TEXT_SIZE},
+        customdata=[MILLISECONDS_A_TOKEN.shown(each.ms_a_token) for each in steps],
+        hovertemplate="%{x}: %{text}<br>then %{customdata} a token<extra></extra>",
+        connector={"line": {"color": COLOURS.muted, "width": 1}},
+        increasing={"marker": {"color": COLOURS.accepted}},
+        decreasing={"marker": {"color": COLOURS.rejected}},
+        totals={"marker": {"color": COLOURS.target}},
+        cliponaxis=False,
+    )
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_xaxes(tickangle=0, automargin=True)
+    return made
+
+
+def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
+    """Mean odds by the kind of token."""
+    made = figure(x_title="", y_title="odds of acceptance", height=300)
+    made.add_scatter(
+        x=[f"{each.kind} ({each.count})" for each in kinds],
+        y=[each.odds for each in kinds],
+        mode="markers",
+        marker={"size": 12, "color": COLOURS.exact},
+        error_y={
+            "type": "data", "symmetric": False, "color": COLOURS.exact,
+            "array": [
+                (each.odds if each.high is None else each.high) - each.odds for each in kinds
+            ],
+            "arrayminus": [
+                each.odds - (each.odds if each.low is None else each.low) for each in kinds
+            ],
+        },
+        hovertemplate=f"%{{x}}: {PROBABILITY.hover()}<extra></extra>",
+    )  # fmt: skip
+    made.update_yaxes(range=[0, 1.05])
+    return made
+
+
+def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
+    """Every kept run that has both: on the line, this page can be trusted here."""
+    made = figure(x_title="expected along its words", y_title="observed", height=380)
+    values = [value for each in points for value in (each.expected, each.observed)]
+    top = 1.1 * max(values, default=1.0)
+    made.add_scatter(
+        x=[0, top], y=[0, top], mode="lines", name="as expected", hoverinfo="skip",
+        line={"color": COLOURS.ink, "dash": "dot", "width": 1},
+    )  # fmt: skip
+    made.add_scatter(
+        x=[each.expected for each in points],
+        y=[each.observed for each in points],
+        mode="markers", name="a run",
+        marker={"color": COLOURS.measured, "size": 9},
+        error_y={
+            "type": "data", "symmetric": False, "thickness": 1,
+            "color": see_through(COLOURS.measured, 0.5),
+            "array": [(each.high or each.observed) - each.observed for each in points],
+            "arrayminus": [each.observed - (each.low or each.observed) for each in points],
+        },
+        text=[_plain(each.label) for each in points],
+        hovertemplate=f"%{{text}}<br>expected {RATIO.hover('x')}, observed {RATIO.hover()}"
+        "<extra></extra>",
+    )  # fmt: skip
+    made.update_xaxes(range=[0, top])
+    made.update_yaxes(range=[0, top])
+    made.update_layout(showlegend=True)
+    return made
+
+
+def _of(cell: Cell | None) -> float | None:
+    return None if cell is None else cell.speedup
+
+
+def _shade(speedup: float | None) -> float | None:
+    return None if speedup is None else math.log(speedup)
+
+
+def _cell_words(cell: Cell) -> str:
+    tokens = f"{TOKENS.bare(cell.tau)} tokens a round"
+    head = f"γ {cell.gamma}, temperature {cell.temperature:g}"
+    return f"{head}: {RATIO.spread(cell.speedup, cell.low, cell.high)}<br>{tokens}"
+
+
+def _plain(label: str) -> str:
+    """Plotly would read it as markup."""
+    return label.replace("<", "‹")
+
+
+def _wrapped(name: str) -> str:
+    """At most two words a line."""
+    words = name.split()
+    return "<br>".join(" ".join(words[at : at + 2]) for at in range(0, len(words), 2))

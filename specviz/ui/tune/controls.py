@@ -1,0 +1,163 @@
+"""The controls of Tune: the texts, the laws, and who may draft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from specviz.comparison.plan import Lane
+from specviz.errors import ConfigError, SpecvizError
+from specviz.record.limits import CONTROLS
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import (
+    MAX_SUITE_BYTES,
+    SuiteItem,
+    kind_of,
+    preset_suite,
+    read_suite,
+)
+from specviz.record.trace import RunConfig
+from specviz.tune.question import MAX_CANDIDATES, TEMPERATURES, Question, with_draft
+from specviz.ui.widgets.prompt_boxes import PromptBoxes
+
+_LINKED = "query-params"
+_PROMPT = PromptBoxes("tune_")
+_ONE, _PRESETS, _FILE, _PASTED = SOURCES = (
+    "One prompt", "The presets", "A file of mine", "Pasted text",
+)  # fmt: skip
+_LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """What is to be scored: prompts that the target goes on from, or given words."""
+
+    items: tuple[SuiteItem, ...] = ()
+    text: str | None = None
+    error: SpecvizError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the controls say; ``question`` raises for what cannot be asked."""
+
+    texts: Texts
+    config: RunConfig
+    further: tuple[str, ...]
+    lookup: bool
+
+    def question(self, spec: PairSpec) -> Question:
+        if self.texts.error is not None:
+            raise self.texts.error
+        if not self.texts.items:
+            raise ConfigError("There are no texts.", remedy="Choose a file, or the presets.")
+        temperatures = {*TEMPERATURES, self.config.temperature}
+        return Question(
+            lanes=self._lanes(spec),
+            items=self.texts.items,
+            temperatures=tuple(sorted(temperatures)),
+            text=self.texts.text,
+        )
+
+    def _lanes(self, spec: PairSpec) -> tuple[Lane, ...]:
+        first = Lane(spec=spec, config=self.config)
+        others = [
+            replace(first, spec=with_draft(spec, draft, spec.target_place))
+            for draft in self.further
+        ]
+        copied = replace(first, config=replace(self.config, drafter="prompt-lookup"))
+        return (first, *others, *([copied] if self.lookup and self.texts.text is None else []))
+
+
+def choose_wishes() -> Wishes:
+    """Draw the controls and read them."""
+    texts = _choose_texts()
+    temperature = st.slider(
+        "Temperature asked about", *CONTROLS["temperature"].ends, 0.7, 0.05,
+        key="tune_temperature", bind=_LINKED,
+        help="The advice and the ranking are for this one. The map has the others beside it.",
+    )  # fmt: skip
+    with st.expander("Other drafts", key="tune_drafts"):
+        further, lookup = _choose_drafts()
+    with st.expander("More settings", key="tune_more"):
+        config = _choose_config(round(temperature, 2))
+    return Wishes(texts=texts, config=config, further=further, lookup=lookup)
+
+
+def _choose_texts() -> Texts:
+    source = st.selectbox(
+        "Texts", SOURCES, key="tune_source", bind=_LINKED,
+        help="The target goes on from the prompts, once at every temperature. Pasted text is "
+        "scored as it is: its odds are of that text, not of a run.",
+    )  # fmt: skip
+    if source == _ONE:
+        prompt = _PROMPT.choose()
+        if not prompt.strip():
+            problem = ConfigError(
+                "The prompt is empty.", remedy="Write a few words, or choose a preset."
+            )
+            return Texts(error=problem)
+        return Texts(items=(SuiteItem(prompt=prompt, kind=kind_of(prompt)),))
+    if source == _PRESETS:
+        return Texts(items=preset_suite())
+    if source == _PASTED:
+        return _pasted()
+    return _uploaded()
+
+
+def _pasted() -> Texts:
+    text = st.text_area("Text to score", key="tune_text", height=160)
+    if not text.strip():
+        problem = ConfigError("There is no text.", remedy="Paste some words.")
+        return Texts(error=problem)
+    return Texts(items=(SuiteItem(prompt=""),), text=text)
+
+
+def _uploaded() -> Texts:
+    file = st.file_uploader(
+        "JSONL: one object a line, with prompt and, optionally, kind",
+        type=["jsonl", "json", "txt"], key="tune_suite",
+        max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
+    )  # fmt: skip
+    if file is None:
+        return Texts()
+    try:
+        return Texts(items=read_suite(file.getvalue().decode("utf-8"), file.name))
+    except UnicodeDecodeError:
+        problem = ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.")
+        return Texts(error=problem)
+    except SpecvizError as error:
+        return Texts(error=error)
+
+
+def _choose_drafts() -> tuple[tuple[str, ...], bool]:
+    lookup = st.toggle(
+        "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
+        help="Copies what followed the same words earlier in the text. It needs no model.",
+    )  # fmt: skip
+    typed = st.text_area(
+        "Further drafts for this target, one a line", key="tune_further", height=90,
+        help="Hub ids or folders. They are loaded when you press the button, not before.",
+    )  # fmt: skip
+    named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
+    return named[: MAX_CANDIDATES - 2], lookup
+
+
+def _choose_config(temperature: float) -> RunConfig:
+    length = st.slider(
+        "Length, tokens", *_LENGTH.whole_ends, 128, 8, key="tune_length", bind=_LINKED
+    )
+    top_k = st.number_input(
+        "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="tune_top_k", bind=_LINKED
+    )
+    top_p = st.slider("Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="tune_top_p", bind=_LINKED)
+    seed = st.number_input("Seed", *_SEED.whole_ends, 0, key="tune_seed", bind=_LINKED)
+    ignore_eos = st.toggle(
+        "Go on after the text has ended", True, key="tune_ignore_eos", bind=_LINKED,
+        help="All texts then have the same length.",
+    )  # fmt: skip
+    return RunConfig(
+        temperature=temperature, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2),
+        seed=int(seed), ignore_eos=ignore_eos,
+    )  # fmt: skip

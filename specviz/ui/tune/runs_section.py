@@ -1,0 +1,156 @@
+"""A run looked into: where its speed went, its odds along the text, its figures in other engines'
+words; and the ledger of all kept runs, expected against observed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.record.engine_figures import HOW_ENGINES_DIFFER, EngineFigure, engine_figures
+from specviz.record.metrics import metrics
+from specviz.record.numbers import PROBABILITY
+from specviz.record.token_text import added_texts, emitted_tokens
+from specviz.record.trace import Trace
+from specviz.record.waterfall import waterfall, why_no_waterfall
+from specviz.store import Query, RunRow
+from specviz.tune.ledger import ledger_sentence
+from specviz.ui.runs.table import title_of
+from specviz.ui.session.run_saving import the_library
+from specviz.ui.tune.charts import LedgerPoint, ledger_chart, waterfall_chart
+from specviz.ui.tune.odds_text import show_odds_text
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+_OFFERED = 50  # the newest kept runs
+_LEDGER = 500
+
+
+def show_run_findings() -> None:
+    """Where the speed of a kept run went."""
+    rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
+    timed = [each for each in rows if each.summary.speedup is not None]
+    if not timed:
+        st.info("No run with a measured speedup is kept yet. Run one on Watch.")
+        return
+    row = st.selectbox("Run", timed, format_func=_named, key="tune_run")
+    assert row is not None
+    try:
+        trace = the_library().open(row.id)
+    except SpecvizError as problem:
+        show_error(problem)
+        return
+    _show_waterfall(trace)
+    _show_run_text(trace)
+    _show_definitions(trace)
+
+
+def _named(row: RunRow) -> str:
+    summary = row.summary
+    return f"{title_of(row)} · γ {summary.gamma}, T {summary.temperature:g} · {summary.created}"
+
+
+def _show_waterfall(trace: Trace) -> None:
+    figures = metrics(trace, intervals=False)
+    found = waterfall(trace, figures)
+    if found is None:
+        st.info(why_no_waterfall(trace, figures))
+        return
+    show_chart(
+        waterfall_chart(found),
+        "From the textbook's speedup to the observed one, a cause at a time. The order is always "
+        "the same; what a cause is worth depends on it.",
+        "measured", key="tune_waterfall",
+        alt="Waterfall from the textbook's speedup to the observed one",
+    )  # fmt: skip
+    with st.expander("In words", key="tune_waterfall_words"):
+        for each in found.steps:
+            change = "" if each.is_level else f" ({each.change:+.2f}×, {each.change_ms:+.2f} ms)"
+            st.markdown(f"**{as_text(each.name.capitalize())}**{change}: {as_text(each.words)}")
+
+
+def _show_run_text(trace: Trace) -> None:
+    """The odds where the run was scored, else those that its record has."""
+    st.markdown("#### Acceptance along its text")
+    tokens = list(emitted_tokens(trace.rounds))
+    ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]
+    pieces = added_texts(ids, texts, trace.pieces, trace.text)
+    count = min(len(pieces), len(trace.token_ids))
+    odds: Sequence[float | None] = trace.odds or [None] * count
+    show_odds_text(
+        trace.prompt.text, pieces[:count], odds[:count], key="tune_run_text", ends=_ends(trace)
+    )
+    if not trace.odds:
+        st.caption("This run was kept before its words were scored, so only its rounds are shown.")
+
+
+def _ends(trace: Trace) -> dict[int, str]:
+    """The token with which each round ended, and how it came."""
+    found, place = dict[int, str](), 0
+    for entry in trace.rounds:
+        place += len(entry.emitted)
+        if entry.extra is not None:
+            found[place - 1] = entry.extra.kind
+    return found
+
+
+def _show_definitions(trace: Trace) -> None:
+    st.markdown("#### The same run in other engines' figures")
+    st.caption(as_text(HOW_ENGINES_DIFFER))
+    frame = pd.DataFrame(
+        [
+            {
+                "engine": each.engine,
+                "figure": as_text(each.name),
+                "value": _value(each),
+                "definition": as_text(each.definition),
+            }
+            for each in engine_figures(trace)
+        ]
+    ).set_index("engine")
+    with st.container(key="tune_definitions"):
+        st.table(frame, border="horizontal")
+
+
+def _value(figure: EngineFigure) -> str:
+    value = figure.value
+    if value is None:
+        return "–"
+    if isinstance(value, tuple):
+        return " ".join(_number(each) for each in value)
+    return _number(value)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() and value >= 1 else PROBABILITY.bare(value)
+
+
+# The ledger
+
+
+def show_ledger() -> None:
+    rows = the_library().find(Query(limit=_LEDGER))
+    points = [
+        LedgerPoint(
+            label=_named(each), expected=each.summary.speedup_expected,
+            observed=each.summary.speedup, low=each.summary.speedup_low,
+            high=each.summary.speedup_high,
+        )
+        for each in rows
+        if each.summary.speedup_expected is not None and each.summary.speedup is not None
+    ]  # fmt: skip
+    if not points:
+        st.info(
+            "No kept run has both yet. Every run that is timed from now on stores what was to be "
+            "expected along its words."
+        )
+        return
+    st.markdown(as_text(ledger_sentence([(each.expected, each.observed) for each in points])))
+    show_chart(
+        ledger_chart(points),
+        "Every kept run: what its odds and the step costs promise along its own words, and what "
+        "was observed, with the interval of its timing.",
+        "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
+    )  # fmt: skip

@@ -1,0 +1,202 @@
+"""The advice, and every γ and temperature; chosen cells are watched, or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+import streamlit as st
+
+from specviz.record.numbers import PERCENT, RATIO
+from specviz.record.trace import RunConfig
+from specviz.tune.advice import NOT_ITS_OWN, advice, cell_words
+from specviz.tune.answer import Answer, Candidate
+from specviz.tune.confirming import CellsWork
+from specviz.tune.measuring import Choice, MeasuredCell, best_cells
+from specviz.tune.surface import Cell
+from specviz.tune.tune_work import TuneWork
+from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
+from specviz.ui.tune.current import follow, measure, shown
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.run_controls import out_of_reach, take_over
+
+_MAP, _GO = "tune_map", "tune go to watch"
+
+
+def show_advice(work: TuneWork) -> None:
+    answer = work.answer
+    with st.container(border=True, key="tune_advice", gap="small"):
+        first, _, rest = advice(answer).partition(". ")
+        st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
+        if rest:
+            st.markdown(as_text(rest))
+        st.caption(_basis(answer))
+
+
+def _basis(answer: Answer) -> str:
+    if not answer.candidates:
+        return ""
+    texts = answer.candidates[0].texts
+    count = len([each for each in texts if each.law.temperature == answer.temperature])
+    own = bool(texts) and texts[0].own
+    what = "text that the target wrote" if own else "text that was given"
+    if count != 1:
+        what = what.replace("text that", "texts that")
+    told = f":blue-badge[exact] rounds along {count} {what}, :green-badge[measured] step costs. "
+    if not own:
+        return told + NOT_ITS_OWN
+    over = "over the texts" if count >= 5 else "over stretches of the text"
+    return f"{told}95 % intervals {over} and of the costs."
+
+
+# Every γ
+
+
+def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
+    candidate = _choose_candidate(answer)
+    if candidate is None or not candidate.surface.cells:
+        return
+    runs, chosen = run_points(measured, candidate.label), chosen_cells(candidate)
+    left, right = st.columns([8, 5], gap="medium")
+    with left:
+        show_chart(
+            surface_map(candidate.surface, runs, chosen, ink=_ink()),
+            "Expected speedup. Green is faster than the target alone, orange slower; press a cell "
+            "to choose it, with Shift further ones.",
+            "exact", "measured", key=_MAP, on_select="rerun", selection_mode="points",
+            alt="Map of the expected speedup over γ and temperature",
+        )  # fmt: skip
+    with right:
+        show_chart(
+            speedup_over_gamma(candidate.surface, answer.temperature, runs),
+            f"At temperature {answer.temperature:g}. Dotted: the target alone.",
+            "exact", "measured", key="tune_gammas",
+            alt="Expected speedup over γ at the temperature asked about",
+        )  # fmt: skip
+    _show_chosen(answer, candidate, chosen)
+
+
+def _ink() -> str:
+    """The page's own colour of text, for numbers on a coloured ground."""
+    return "#e8eaed" if st.context.theme.type == "dark" else "#1c1f24"
+
+
+def _choose_candidate(answer: Answer) -> Candidate | None:
+    """The first in the ranking, unless another is chosen."""
+    known = [each for each in answer.candidates if each.surface.cells]
+    if len(known) < 2:
+        return known[0] if known else None
+    labels = [each.label for each in known]
+    best = answer.best[0].label if answer.best else labels[0]
+    label = st.segmented_control(
+        "Candidate", labels, default=best, key="tune_candidate", label_visibility="collapsed",
+        format_func=as_text, required=True,
+    )  # fmt: skip
+    return next((each for each in known if each.label == label), known[0])
+
+
+def chosen_cells(candidate: Candidate) -> list[Cell]:
+    """Those that were pressed on the map."""
+    said = st.session_state.get(_MAP) or {}
+    points = (said.get("selection") or {}).get("points") or []
+    found = list[Cell]()
+    for each in points:
+        place = each.get("customdata") or ()
+        if len(place) == 2 and (cell := candidate.surface.cell(int(place[0]), float(place[1]))):
+            found.append(cell)
+    return found
+
+
+def _show_chosen(answer: Answer, candidate: Candidate, chosen: Sequence[Cell]) -> None:
+    best = answer.best
+    cells = list(chosen) or ([best[1]] if best and best[0] is candidate else [])
+    if not cells:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="tune_chosen"):
+        first = cells[0]
+        st.markdown(
+            f"**γ {first.gamma}, temperature {first.temperature:g}:** {cell_words(first)}",
+            width="content",
+        )
+        _offer_watch(answer, candidate, first)
+        if answer.question.text is None:
+            _offer_measuring(answer, candidate, cells if chosen else [])
+    show_measured()
+
+
+def _offer_watch(answer: Answer, candidate: Candidate, cell: Cell) -> None:
+    config = _config(candidate, cell)
+    if answer.question.text is not None or out_of_reach(config):
+        return
+    prompt = answer.question.items[0].prompt
+    st.button(
+        "Watch this setting", key="tune_watch", on_click=_to_watch, args=(prompt, candidate, cell)
+    )
+
+
+def _config(candidate: Candidate, cell: Cell) -> RunConfig:
+    return replace(candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature)
+
+
+def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
+    take_over(prompt, _config(candidate, cell))
+    st.session_state[_GO] = True
+
+
+def goes_to_watch() -> bool:
+    """Whether a cell was just taken over to Watch."""
+    return bool(st.session_state.pop(_GO, False))
+
+
+def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]) -> None:
+    if cells:
+        label = "Measure it" if len(cells) == 1 else f"Measure these {len(cells)}"
+        choices: Sequence[Choice] = [(candidate, each) for each in cells]
+    else:
+        label, choices = "Measure the best of each temperature", best_cells(answer)
+    st.button(
+        label, key="tune_measure", on_click=measure, args=(choices, answer.question.items),
+        disabled=not choices,
+    )  # fmt: skip
+
+
+def show_measured() -> None:
+    """Expected against measured, as a table; what is under way stands in the line of work."""
+    work = shown("tune-cells", CellsWork)
+    if work is None:
+        return
+    follow(work, lambda: measured_table(work.cells))
+
+
+def measured_table(cells: Sequence[MeasuredCell]) -> None:
+    if not cells:
+        return
+    rows = [
+        {
+            "setting": f"γ {each.gamma}, T {each.temperature:g}",
+            "candidate": as_text(each.label),
+            "expected": RATIO.shown(each.expected),
+            "measured": RATIO.spread(each.speedup, each.low, each.high),
+            "off by": PERCENT.shown(each.error),
+            "runs": str(each.count),
+        }
+        for each in cells
+    ]
+    st.table(pd.DataFrame(rows).set_index("setting"), border="horizontal")
+    st.caption(
+        ":green-badge[measured] Runs of these settings on the same prompts; the interval is over "
+        "prompts, or over seeds of one prompt. The expectation was there before."
+    )
+
+
+def run_points(measured: Sequence[MeasuredCell], label: str) -> list[RunPoint]:
+    return [
+        RunPoint(
+            label=f"γ {each.gamma}, T {each.temperature:g}", gamma=each.gamma,
+            temperature=each.temperature, speedup=each.speedup, low=each.low, high=each.high,
+        )
+        for each in measured
+        if each.speedup is not None and each.label == label
+    ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""Acceptance along a text: each token's odds, by kind of token and by kind of prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from specviz.record.numbers import PROBABILITY
+from specviz.record.scores import ScoredText
+from specviz.record.token_kinds import by_token_kind
+from specviz.record.token_text import added_texts
+from specviz.tune.advice import NOT_ITS_OWN
+from specviz.tune.answer import Answer
+from specviz.ui.tune.charts import kinds_chart
+from specviz.ui.tune.odds_text import show_odds_text
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text
+
+
+def show_text(answer: Answer) -> None:
+    candidate = next(
+        (each for each in answer.candidates if each.lane.config.draft_method.needs_draft), None
+    )
+    texts = candidate.at(answer.temperature) if candidate else []
+    if not texts:
+        st.caption("No text has been scored with a draft model.")
+        return
+    text = texts[0] if len(texts) == 1 else st.selectbox(
+        "Text", texts, format_func=_text_head, key="tune_text_shown"
+    )  # fmt: skip
+    assert text is not None
+    scores = text.scores
+    assert scores is not None
+    impossible = scores.impossible_at
+    if impossible is not None:
+        st.warning(
+            f"This text is impossible under this law: the target never writes its token "
+            f"{impossible + 1}."
+        )
+    pieces = added_texts(text.token_ids, text.token_texts, text.pieces)
+    show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
+    st.caption(
+        ":blue-badge[exact] Odds of acceptance, min(1, draft / target), at every token: given that "
+        "the target wrote it, how likely it was an accepted candidate."
+        + ("" if text.own else f" {NOT_ITS_OWN}")
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        show_chart(
+            kinds_chart(by_token_kind(pieces, scores.odds)),
+            "By kind of token, with the number of tokens.", "exact", key="tune_token_kinds",
+            alt="Mean odds of acceptance by kind of token",
+        )  # fmt: skip
+    with right:
+        _show_kinds_of_prompt(texts)
+
+
+def _text_head(text: ScoredText) -> str:
+    words = " ".join(text.prompt.text.split())
+    head = words if len(words) <= 60 else f"{words[:59]}…"
+    return f"{text.prompt.kind} · {head}" if text.prompt.kind else head
+
+
+def _show_kinds_of_prompt(texts: Sequence[ScoredText]) -> None:
+    by_kind: dict[str, list[float]] = {}
+    for each in texts:
+        if each.scores is not None:
+            by_kind.setdefault(each.prompt.kind or "no kind", []).extend(each.scores.odds)
+    if len(by_kind) < 2:
+        return
+    rows = {
+        as_text(kind): [PROBABILITY.bare(sum(odds) / len(odds)), str(len(odds))]
+        for kind, odds in by_kind.items()
+    }
+    st.caption(":blue-badge[exact] By kind of prompt.")
+    st.table(
+        pd.DataFrame.from_dict(rows, orient="index", columns=["mean odds", "tokens"]),
+        border="horizontal",
+    )
