@@ -46,6 +46,7 @@ export function makeAlternatives(store) {
       asked = forkPlace(subject);
       target.update(pending ? null : targetColumn(subject, insight), scale, asked ? saidThere(subject) : null);
       rest.update(left, scale);
+      columns.classList.toggle("vd-forks", asked !== null);
     },
   };
 }

@@ -170,7 +170,8 @@ def why_sentence(metrics: Metrics) -> str:
             f"drafting {drafted} took as long as {STEPS.bare(gamma * c)} target steps, "
             f"checking {'it' if gamma == 1 else 'them'} {STEPS.bare(v)}"
         )
-    made = tau / (gamma * c + v)
+    shown = float(TOKENS.bare(tau)), float(STEPS.bare(gamma * c)), float(STEPS.bare(v))
+    made = shown[0] / (shown[1] + shown[2])  # as a reader works it out
     said = (
         f"Each round, {costs}, by the step costs; {TOKENS.bare(tau)} tokens came out of it, "
         f"which makes {times(made)}."

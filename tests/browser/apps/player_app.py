@@ -2,7 +2,8 @@
 
 Environment: ``SPECVIZ_TRACES``, a folder of trace files; without it, the recorded one's. The
 link: ``trace``, a file's name without its ending; ``state``, a run state (recorded, done);
-``tour``, one of ask, force, never; ``race``, names of files that race instead.
+``forks``, where it can be forked; ``tour``, one of ask, force, never; ``race``, names of files that
+race instead.
 """
 
 from __future__ import annotations
@@ -42,4 +43,5 @@ if "race" in link:
     show_player(_race(folder, link["race"]), key=_KEY)
     st.stop()
 data = _data(folder / f"{link.get('trace', 'first_trace')}.json", link.get("state", "recorded"))
-show_player({**data, "tour": link.get("tour", "never")}, key=_KEY)
+run = {**data["run"], "forkable": "forks" in link}
+show_player({**data, "run": run, "tour": link.get("tour", "never")}, key=_KEY)

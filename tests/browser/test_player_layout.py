@@ -1,0 +1,91 @@
+"""Nothing of the player prints over anything else, on a phone, on a projector, with forks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Stand
+from tests.browser.long_runs import recorded
+from tests.browser.reading import ROUND, next_frame, seek
+
+BOXES = """() => {
+    const box = (each) => each.getBoundingClientRect().toJSON();
+    const all = (name) => [...document.querySelectorAll(name)].filter((each) => each.offsetParent);
+    return Object.fromEntries(%s.map((name) => [name, all(name).map(box)]));
+}"""
+PHONE = 420
+
+
+def boxes(page: Any, *names: str) -> list[list[dict[str, float]]]:
+    """Of what can be seen."""
+    found = page.evaluate(BOXES % list(names))
+    return [found[name] for name in names]
+
+
+def test_on_a_phone_the_controls_stand_in_rows(stand: Stand, open_page: Callable[..., Any]) -> None:
+    page = open_page(stand.show("recorded", recorded(), state="done"), width=PHONE, height=860)
+    page.wait_for_selector(ROUND)
+    seek(page, 60)
+    page.evaluate("() => { document.querySelector('.link-box').hidden = false; }")
+    buttons, (where,), (speed,), (link,) = boxes(
+        page,
+        ".controls .buttons > button, .controls .until summary",
+        ".where",
+        ".speed",
+        ".link-box",
+    )
+    assert len(buttons) == 6
+    assert len({round(each["top"]) for each in buttons}) == 1
+    assert where["right"] <= speed["left"]
+    assert speed["right"] <= link["left"]
+    page.click(".keys summary")
+    ((keys,),) = boxes(page, ".keys dl")
+    assert keys["left"] >= 0
+    assert keys["right"] <= PHONE
+    page.click(".link-box summary")
+    ((card,),) = boxes(page, ".link-card")
+    assert card["left"] >= 0
+    assert card["right"] <= PHONE
+
+
+@pytest.mark.parametrize("width", [1440, PHONE])
+def test_the_buttons_of_a_fork_stand_beside_the_numbers(
+    stand: Stand, open_page: Callable[..., Any], width: int
+) -> None:
+    trace = replace(recorded(), config=replace(recorded().config, temperature=0.0))
+    page = open_page(
+        stand.show("greedy forks", trace, state="done", forks="1"), width=width, height=900
+    )
+    page.wait_for_selector(ROUND)
+    seek(page, 40)
+    page.click("[data-testid=token][data-state=rejected] >> nth=-1")
+    next_frame(page)
+    picks, (card,), bars, rows = boxes(
+        page, ".vd-pick", "[data-testid=verdict-card]", ".vd-bar", ".vd-of-target li"
+    )
+    assert picks
+    assert max(each["right"] for each in picks) <= card["right"]
+    assert len({round(each["width"]) for each in bars}) == 1  # one scale
+    assert {round(each["height"]) for each in rows} == {20}
+    values = page.evaluate(
+        "() => [...document.querySelectorAll('.vd-pick')].filter((each) => each.offsetParent)"
+        ".map((each) => each.previousSibling.getBoundingClientRect().right)"
+    )
+    assert all(value <= pick["left"] for value, pick in zip(values, picks, strict=True))
+
+
+def test_on_a_projector_the_rows_of_the_three_columns_are_level(
+    stand: Stand, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(stand.show("recorded", recorded(), state="done", present="1"))
+    page.wait_for_selector(ROUND)
+    seek(page, 60)
+    page.keyboard.press("p")
+    next_frame(page)
+    (heads, lists) = boxes(page, ".vd-column h4", ".vd-column ol")
+    assert len(heads) == len(lists) == 3
+    assert len({round(each["top"]) for each in lists}) == 1
