@@ -52,21 +52,24 @@ def _nothing_yet(answer: Answer) -> str:
 
 def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     assert cell.speedup is not None
-    low, high = cell.low, cell.high
-    span = RATIO.bare(cell.speedup)
-    if low is not None and high is not None:
-        span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
+    low, high = (cell.speedup if end is None else end for end in (cell.low, cell.high))
+    span = RATIO.bare(low) if low == high else f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     what = _named(answer, candidate)
     at = f"at temperature {cell.temperature:g}"
-    if high is not None and high < 1:
+    if high < 1:
         return (
             f"Do not speculate {at}: even the best setting, {what} with γ {cell.gamma}, gives only "
             f"{span} times the speed of the target alone {LIKE_THESE}."
         )
-    if low is not None and high is not None and is_open(low, high):
+    if is_open(low, high):
         return (
             f"Whether speculation pays {at} is too close to call: the best setting, {what} with "
             f"γ {cell.gamma}, gives {span} times the speed of the target alone {LIKE_THESE}."
+        )
+    if low <= 1:
+        return (
+            f"Speculation makes no difference {at}: the best setting, {what} with γ {cell.gamma}, "
+            f"gives {span} times the speed of the target alone {LIKE_THESE}."
         )
     return f"Use {what} with γ {cell.gamma}: {span} times {LIKE_THESE}, {at}."
 

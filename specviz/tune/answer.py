@@ -6,6 +6,7 @@ the best of many looks at the luckiest too, so the interval stands beside every 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from specviz.comparison.plan import Lane
 from specviz.record.scores import ScoredText
 from specviz.record.step_times import StepTimes, step_times
 from specviz.record.trace import PairInfo, StepCosts
-from specviz.theory.along import accepted_along
+from specviz.theory.along import accepted_along, rounds_along
 from specviz.tune.question import Question
 from specviz.tune.surface import Cell, Surface, odds_of, surface
 
@@ -52,8 +53,13 @@ class Candidate:
 
     def alpha(self, temperature: float) -> float | None:
         """Mean odds of the texts' tokens; None for a drafter that is no model."""
-        odds = [p for each in self.at(temperature) if each.scores for p in each.scores.odds]
+        odds = [p for each in self._possible(temperature) for p in odds_of(each)]
         return fmean(odds) if odds else None
+
+    def _possible(self, temperature: float) -> list[ScoredText]:
+        """Those that the surface is made of, if a model drafts."""
+        found = self.at(temperature)
+        return [each for each in found if each.scores and each.scores.impossible_at is None]
 
     def costs_of(self, cell: Cell) -> StepTimes | None:
         costs, texts = self.costs.get(cell.temperature), self.at(cell.temperature)
@@ -65,14 +71,15 @@ class Candidate:
 
     def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
         """Of all rounds, the share that accepts at least 1, 2, … candidates; never rising."""
-        read = matches_of if matching else odds_of
-        found = [
-            accepted_along(read(each), cell.gamma)
-            for each in self.at(cell.temperature)
-            if each.scores is not None
-        ]
-        shares = [each for each in found if each]
-        return tuple(map(fmean, zip(*shares, strict=True))) if shares else ()
+        read, gamma = matches_of if matching else odds_of, cell.gamma
+        texts = [read(each) for each in self._possible(cell.temperature)]
+        weights = [rounds_along(each, gamma).rounds for each in texts]
+        shares = [accepted_along(each, gamma) for each in texts]
+        known = [(row, weight) for row, weight in zip(shares, weights, strict=True) if weight]
+        return tuple(
+            math.fsum(row[place] * weight for row, weight in known) / math.fsum(weights)
+            for place in range(gamma if known else 0)
+        )
 
 
 def matches_of(text: ScoredText) -> Sequence[float]:

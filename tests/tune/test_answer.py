@@ -1,0 +1,325 @@
+"""Candidates ranked, what another draft would be worth, the advice in words and the JSON object."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.comparison.plan import parse_lane
+from specviz.errors import ConfigError
+from specviz.record.prompts import SuiteItem
+from specviz.theory.along import rounds_along
+from specviz.tune.advice import advice, reason
+from specviz.tune.answer import (
+    Answer,
+    Candidate,
+    matches_of,
+    worth_of_acceptance,
+    worth_of_speed,
+)
+from specviz.tune.given_costs import given_costs
+from specviz.tune.measuring import MeasuredCell
+from specviz.tune.question import Question
+from specviz.tune.surface import Cell
+from specviz.tune.to_json import answer_to_json, scored_to_json
+from tests.tune.fakes import best_of, candidate_of
+from tests.tune.scored import copied_text, costs, scores_of, text_of
+
+ITEMS = (SuiteItem(prompt="Once"),)
+EASY, HARD = [0.9] * 40, [0.3] * 40
+
+
+def question(*candidates: Candidate, **changes: Any) -> Question:
+    asked: dict[str, Any] = {"items": ITEMS, "temperatures": (0.0, 0.7)}
+    lanes = tuple(each.lane for each in candidates) or (candidate_of("x").lane,)
+    return Question(lanes=lanes, **(asked | changes))
+
+
+def answer(*candidates: Candidate, complete: bool = True) -> Answer:
+    return Answer(question=question(*candidates), candidates=candidates, complete=complete)
+
+
+def drafting(label: str, odds: list[float], **changes: Any) -> Candidate:
+    texts = tuple(text_of(odds, temperature=each) for each in (0.0, 0.7))
+    return replace(candidate_of(label), texts=texts, **changes)
+
+
+def lookup(label: str, rounds: list[tuple[int, int, int]]) -> Candidate:
+    texts = (copied_text(200, rounds, 4),)
+    found = candidate_of(label, gammas=(4,), drafter="prompt-lookup")
+    return replace(found, texts=texts)
+
+
+# Ranking
+
+
+def test_candidates_are_ranked_by_their_best_cell_at_the_temperature_asked_about() -> None:
+    good, bad = drafting("good", EASY), drafting("bad", HARD)
+    unscored = replace(drafting("new", EASY), texts=())
+    uncosted = drafting("free", EASY, costs={})
+    found = answer(bad, unscored, good, uncosted)
+    assert [each.label for each, _ in found.ranked] == ["good", "bad"]
+    assert found.best == best_of(good)
+    for candidate, cell in found.ranked:
+        speeds = [each.speedup for each in candidate.surface.cells if each.temperature == 0.7]
+        assert cell.speedup == max(speeds, key=lambda each: each or 0.0)
+    assert found.ranked[0][1].gamma > found.ranked[1][1].gamma
+
+
+def test_the_fastest_at_another_temperature_is_told_apart() -> None:
+    steady = drafting("steady", HARD)
+    greedy = replace(
+        steady,
+        label="greedy",
+        texts=(text_of(EASY, temperature=0.0), text_of([0.1] * 40, temperature=0.7)),
+    )
+    found = answer(greedy, steady)
+    assert found.best is not None
+    assert found.best[0].label == "steady"
+    assert found.best_of_all is not None
+    assert (found.best_of_all[0].label, found.best_of_all[1].temperature) == ("greedy", 0.0)
+    assert answer().best is answer().best_of_all is None
+
+
+def test_a_temperature_that_was_not_asked_about_gives_way_to_the_first() -> None:
+    candidate = drafting("good", EASY)
+    other = Answer(
+        question=question(candidate, temperatures=(0.0, 1.0)), candidates=(), complete=True
+    )
+    assert (answer(candidate).temperature, other.temperature) == (0.7, 0.0)
+
+
+# Odds
+
+
+def test_alpha_is_the_mean_over_tokens_of_possible_texts() -> None:
+    probs = (0.5,) * 39 + (0.0,)
+    texts = (
+        text_of([0.9] * 30),
+        text_of([0.5] * 10),
+        text_of(HARD, scores=scores_of(HARD, text_probs=probs)),
+        text_of(EASY, temperature=0.0),
+    )
+    found = replace(candidate_of("x"), texts=texts)
+    assert found.alpha(0.7) == pytest.approx(0.8)
+    assert found.alpha(0.0) == pytest.approx(0.9)
+    assert found.alpha(1.0) is None
+    assert lookup("copies", [(0, 4, 5)]).alpha(0.7) is None
+
+
+def test_shares_of_rounds_are_of_all_rounds_and_never_rise() -> None:
+    """Of all texts together: a text with more rounds counts more."""
+    odds = [[0.9, 0.2, 0.8, 0.7] * 5, [0.4, 0.95] * 30, [0.99] * 3]
+    found = replace(candidate_of("x"), texts=tuple(map(text_of, odds)))
+    cell = next(each for each in found.surface.cells if each.gamma == 4)
+    for matching in (False, True):
+        shares = found.cumulative(cell, matching=matching)
+        assert len(shares) == 4
+        assert all(later <= before for before, later in itertools.pairwise(shares))
+        read = [
+            matches_of(each) if matching else each.scores.odds
+            for each in found.texts
+            if each.scores
+        ]
+        walks = [rounds_along(each, 4) for each in read]
+        tau = sum(each.tokens for each in walks) / sum(each.rounds for each in walks)
+        assert 1.0 + sum(shares) == pytest.approx(tau)
+    assert 1.0 + sum(found.cumulative(cell)) == pytest.approx(cell.tau)
+    assert lookup("copies", [(0, 4, 5)]).cumulative(cell) == ()
+
+
+def test_as_engines_count_a_token_matches_or_does_not() -> None:
+    odds = [0.9, 0.2, 0.6, 0.45] * 10
+    found = replace(candidate_of("x"), texts=(text_of(odds),))
+    matching = {each.gamma: each.tau for each in found.matching.cells}
+    for gamma, tau in matching.items():
+        walk = rounds_along([1.0, 0.0, 1.0, 0.0] * 10, gamma)
+        assert tau == pytest.approx(walk.tokens / walk.rounds)
+    assert lookup("copies", [(0, 4, 5)]).matching.cells == ()
+
+
+# What another draft would be worth
+
+
+@pytest.mark.parametrize("odds", [EASY, HARD, [0.05] * 40, [0.9, 0.2] * 20, [1.0, 0.4] * 20])
+@pytest.mark.parametrize("table", [costs(), given_costs(0.4, 1.5), given_costs(0.0, 1.0)])
+def test_a_quicker_draft_and_a_better_one_are_never_worth_less(
+    odds: list[float], table: Any
+) -> None:
+    found = drafting("x", odds, costs={0.7: table})
+    quicker, better = worth_of_speed(found, 0.7), worth_of_acceptance(found, 0.7)
+    assert quicker is not None
+    assert better is not None
+    assert better > 0.0
+    drafted = table.draft_step(20) > 0
+    assert (quicker > 0.0) if drafted else (quicker == 0.0)
+
+
+def test_worths_by_hand() -> None:
+    found = drafting("x", [0.0] * 40, costs={0.7: given_costs(0.5, 1.0)}, gammas=(1,))
+    assert worth_of_speed(found, 0.7) == pytest.approx(1 / 1.25 - 1 / 1.5)
+    assert worth_of_acceptance(found, 0.7) == pytest.approx(1.1 / 1.5 - 1 / 1.5, rel=1e-2)
+
+
+def test_what_cannot_be_better_is_worth_nothing() -> None:
+    sure = drafting("x", [1.0] * 40)
+    assert worth_of_acceptance(sure, 0.7) is None
+    assert worth_of_speed(sure, 0.4) is None  # no such temperature
+    assert worth_of_speed(replace(sure, costs={}), 0.7) is None
+    copies = lookup("copies", [(0, 4, 5), (5, 4, 5)])
+    assert worth_of_speed(copies, 0.7) is None
+    assert worth_of_acceptance(copies, 0.7) is None
+
+
+# In words
+
+
+def with_ends(speedup: float, low: float | None, high: float | None) -> Answer:
+    """Whose best cell is this one."""
+    candidate = drafting("good", EASY)
+    cell = Cell(gamma=3, temperature=0.7, tau=2.0, speedup=speedup, low=low, high=high, num_texts=4)
+    found = answer(candidate)
+    object.__setattr__(found, "ranked", ((candidate, cell),))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("speedup", "low", "high", "said"),
+    [
+        (1.5, 1.3, 1.7, "Use this draft with γ 3: 1.30 to 1.70 times on texts like these"),
+        (1.5, None, None, "Use this draft with γ 3: 1.50 times on texts like these"),
+        (0.8, 0.7, 0.9, "Do not speculate at temperature 0.7: even the best setting, this draft "
+         "with γ 3, gives only 0.70 to 0.90 times the speed of the target alone"),
+        (0.8, None, None, "Do not speculate at temperature 0.7: even the best setting, this draft "
+         "with γ 3, gives only 0.80 times the speed of the target alone"),
+        (1.1, 0.8, 1.4, "Whether speculation pays at temperature 0.7 is too close to call"),
+        (0.9, 0.6, 1.2, "Whether speculation pays at temperature 0.7 is too close to call"),
+        (1.0, 0.98, 1.02, "Speculation makes no difference at temperature 0.7"),
+        (1.03, 1.01, 1.05, "Use this draft"),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_what_the_interval_leaves_certain(
+    speedup: float, low: float | None, high: float | None, said: str
+) -> None:
+    told = advice(with_ends(speedup, low, high))
+    assert told.startswith(said)
+    assert "A draft twice as fast would be worth +" in told
+    assert "one accepted 0.1 more often +" in told
+
+
+def test_a_drafter_that_is_no_model_is_named_and_has_no_worths() -> None:
+    copies = lookup("copies", [(place, 4, 5) for place in range(0, 195, 5)])
+    told = advice(answer(copies))
+    assert told.startswith("Use prompt lookup with γ 4: ")
+    assert "twice as fast" not in told
+    (row,) = answer(copies).ranked
+    assert "drafting is free" in reason(*row)
+    two = answer(drafting("good", EASY), drafting("bad", HARD))
+    assert advice(two).startswith("Use good with γ ")
+    assert reason(*two.ranked[0]).startswith("accepted with odds of 0.900; ")
+
+
+def test_what_is_still_missing_is_said() -> None:
+    nothing, short = replace(drafting("x", EASY), texts=()), drafting("x", [0.5])
+    assert advice(answer(nothing, complete=False)).startswith("The first text is being")
+    assert advice(answer(short)) == "No text is long enough for a whole round."
+    assert "step costs" in advice(answer(drafting("x", EASY, costs={})))
+    scores = scores_of(EASY, text_probs=(0.0,) * 40)
+    impossible = replace(nothing, texts=(text_of(EASY, scores=scores),))
+    assert advice(answer(impossible)).startswith("This text is impossible under this law")
+
+
+# JSON
+
+
+def test_the_object_has_the_surface_the_best_and_what_was_measured() -> None:
+    found = answer(drafting("bad", HARD), drafting("good", EASY))
+    measured = MeasuredCell(
+        label="good", gamma=4, temperature=0.7, expected=2.0, speedup=1.9, low=1.8, high=2.0,
+        count=6,
+    )  # fmt: skip
+    record = json.loads(json.dumps(answer_to_json(found, (measured,)), allow_nan=False))
+    good = found.candidates[1].surface
+    assert [row["speedup"] for row in record["surface"]] == [each.speedup for each in good.cells]
+    for row in record["surface"]:
+        assert {"gamma", "temperature", "speedup", "low", "high"} <= row.keys()
+    assert record["best"]["label"] == "good"
+    assert record["best"]["gamma"] == best_of(found.candidates[1])[1].gamma
+    assert record["advice"] == advice(found)
+    assert [row["label"] for row in record["ranking"]] == ["good", "bad"]
+    assert [row["label"] for row in record["candidates"]] == ["bad", "good"]
+    (row,) = record["measured"]
+    assert row["error"] == pytest.approx(-0.05)
+    assert record["complete"] is True
+
+
+def test_the_object_of_nothing_known_is_whole_too() -> None:
+    record = answer_to_json(answer(complete=False))
+    assert (record["surface"], record["best"], record["ranking"]) == ([], None, [])
+    assert (record["measured"], record["complete"]) == ([], False)
+    bare = answer_to_json(answer(drafting("x", EASY, costs={})))
+    assert bare["best"] is None
+    assert all(row["speedup"] is None and row["tau"] > 1 for row in bare["surface"])
+
+
+def test_a_scored_text_is_told_token_by_token() -> None:
+    record = json.loads(json.dumps(scored_to_json(text_of([0.25, 0.5, 1.0]))))
+    assert [row["odds"] for row in record["tokens"]] == [0.25, 0.5, 1.0]
+    assert record["odds"] == pytest.approx(1.75 / 3)
+    assert record["greedy_agreement"] == pytest.approx(2 / 3)
+    assert record["impossible_at"] is None
+    assert [row["count"] for row in record["token_kinds"]] == [3]
+
+
+# What may be asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "culprit"),
+    [
+        ({"items": ()}, "number of texts is 0"),
+        ({"items": ITEMS * 2001}, "number of texts is 2001"),
+        ({"temperatures": ()}, "number of temperatures is 0"),
+        ({"temperatures": tuple(n / 10 for n in range(17))}, "number of temperatures is 17"),
+        ({"temperatures": (0.7, float("nan"))}, "temperature is nan"),
+        ({"temperatures": (-0.5,)}, "temperature is -0.5"),
+        ({"gammas": (1, 0)}, "gamma is 0"),
+        ({"gammas": (65,)}, "gamma is 65"),
+        ({"lanes": ()}, "number of candidates is 0"),
+        ({"lanes": (drafting("x", EASY).lane,) * 9}, "number of candidates is 9"),
+    ],
+)
+def test_a_question_that_nothing_can_answer_is_refused(
+    changes: dict[str, Any], culprit: str
+) -> None:
+    asked = {"lanes": (drafting("x", EASY).lane,), "items": ITEMS, "temperatures": (0.7,)}
+    with pytest.raises(ConfigError, match=culprit):
+        Question(**(asked | changes))
+
+
+@pytest.mark.parametrize(
+    ("typed", "culprit"),
+    [
+        ("rule=over-accept,epsilon=0.1", "lossless rule"),
+        ("stop=END", "without forks and stop strings"),
+        ("forks=1:1:5=0.5", "without forks and stop strings"),
+        ("gamma=8", "its own gamma"),
+        ("temperature=0", "its own temperature"),
+        ("top-k=40", "its own top_k"),
+        ("max-new-tokens=9", "its own max_new_tokens"),
+        ("seed=9", "its own seed"),
+        ("chat=yes", "its own chat"),
+    ],
+)
+def test_a_candidate_has_no_settings_but_its_drafter(typed: str, culprit: str) -> None:
+    default = drafting("x", EASY).lane
+    with pytest.raises(ConfigError, match=culprit):
+        Question(lanes=(default, parse_lane(typed, default)), items=ITEMS)
+    drafts = parse_lane("drafter=prompt-lookup", default), parse_lane("draft-body=10M", default)
+    asked = Question(lanes=(default, *drafts), items=ITEMS)
+    assert len(set(asked.labels)) == 3
+    assert asked.num_texts == 4
