@@ -99,6 +99,10 @@ class Audit:
                     remedy="Choose the draft model as the drafter.",
                 )
 
+    @property
+    def label(self) -> str:
+        return f"auditing with {self.broken} put in" if self.broken else "auditing"
+
     def find(self, pair: Pair) -> Iterator[AuditReport]:
         """A growing report, and at the end one with the check at temperature 0 in it."""
         report: AuditReport | None = None

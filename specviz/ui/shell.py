@@ -44,6 +44,7 @@ PAGES = (
     Page("", "watch", "Watch", (_OURS,)),  # the first also opens at /
     Page("", "compare", "Compare"),
     Page("", "tune", "Tune", (_CHART,)),
+    Page("", "lossless", "Lossless", (_CHART,)),
     Page("", "runs", "Runs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),

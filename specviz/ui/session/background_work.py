@@ -25,7 +25,9 @@ from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
 # The pages of works; all others are comparisons.
-_SHOWN_ON = {CLAIMS: CLAIMS} | dict.fromkeys(("tune", "tune-cells", "tune-race"), "tune")
+_SHOWN_ON = {CLAIMS: CLAIMS, "audit": "lossless"} | dict.fromkeys(
+    ("tune", "tune-cells", "tune-race"), "tune"
+)
 WORK_LINK = "work"  # in the link to a work's page: its id
 _TICK = 1.0  # seconds
 

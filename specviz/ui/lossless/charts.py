@@ -1,0 +1,47 @@
+"""How the evidence against the target's law grew, run by run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
+
+_HIGHEST = 12.0  # powers of ten that are drawn; a forbidden token is certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Of one audit: runs, and the natural logarithm of the largest e-value by then."""
+
+    label: str
+    runs: tuple[int, ...]
+    log_e: tuple[float, ...]
+
+
+def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
+    """Powers of ten of the e-value; above the line it is an alarm."""
+    made = figure(x_title="short runs", y_title="evidence, powers of ten", height=340)
+    for place, each in enumerate(found):
+        made.add_scatter(
+            x=[0, *each.runs],
+            y=[0.0, *(min(_HIGHEST, value / math.log(10)) for value in each.log_e)],
+            name=each.label,
+            mode="lines",
+            line={"color": SERIES[place % len(SERIES)], "shape": "hv"},
+            hovertemplate="run %{x}: %{y:.1f}<extra>" + each.label + "</extra>",
+        )
+    alarm = -math.log10(level)
+    made.add_hline(
+        y=alarm, line={"color": COLOURS.rejected, "dash": "dash", "width": 1.5},
+        annotation_text="alarm", annotation_position="top left",
+    )  # fmt: skip
+    highest = [value / math.log(10) for each in found for value in each.log_e]
+    top = min(_HIGHEST, max([alarm * 1.5, *highest]))
+    made.update_yaxes(range=[-0.1, top * 1.08])
+    made.update_xaxes(rangemode="tozero")
+    made.update_layout(showlegend=True)
+    return made

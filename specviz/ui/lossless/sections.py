@@ -1,0 +1,123 @@
+"""The sections of Lossless: the verdict of the audit, how evidence grew, and the bug zoo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from specviz.record.breaks import BREAKS, Break
+from specviz.record.numbers import PROBABILITY
+from specviz.tune.audit import LEVEL, ROUNDS, AuditReport, sentences
+from specviz.tune.audit_work import AuditWork
+from specviz.ui.lossless.charts import Evidence, evidence_chart
+from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.plain_text import as_text
+
+TRUE_RULE = "the true rule"
+_SYMPTOMS = {
+    "the law": ":red-badge[costs the law]",
+    "acceptance": ":orange-badge[costs acceptance only]",
+    "both": ":red-badge[costs the law and acceptance]",
+}
+
+
+def show_report(report: AuditReport, *, over: bool) -> None:
+    told = sentences(report)
+    with st.container(border=True, key="audit_report", gap="small"):
+        first, _, rest = told[0].partition(". ")
+        st.markdown(f"##### {_badge(report)} {as_text(first.removesuffix('.'))}.")
+        if rest:
+            st.markdown(as_text(rest))
+        for each in told[1:]:
+            st.markdown(as_text(each))
+        if over and report.greedy is None:
+            st.caption("It ended before the check at temperature 0.")
+        st.caption(
+            f":green-badge[measured] on the loaded pair: every token of the first {ROUNDS} rounds "
+            "of each run, against fresh passes that share no cache with it."
+        )
+
+
+def _badge(report: AuditReport) -> str:
+    return ":green-badge[✓]" if report.passes else ":red-badge[✕]"
+
+
+def show_evidence(works: Sequence[AuditWork]) -> None:
+    """Of all audits of this pair that the server remembers."""
+    found = [
+        Evidence(
+            label=each.audit.broken or TRUE_RULE,
+            runs=tuple(report.runs for report in each.reports),
+            log_e=tuple(report.e_value for report in each.reports),
+        )
+        for each in works
+        if each.reports
+    ]
+    if found:
+        show_chart(
+            evidence_chart(found, LEVEL),
+            "Evidence that the text does not have the target's law. If it has, the line is ever "
+            f"crossed in at most {LEVEL:.0%} of all audits, however long one watches.",
+            "measured", key="audit_evidence", alt="Evidence over the number of short runs",
+        )  # fmt: skip
+
+
+def show_test() -> None:
+    with st.expander("The test", key="audit_test"):
+        show_law(
+            r"E_n = \prod_{t \le n} \bigl(1 + \lambda_t\,(1[x_t \in A_t] - q_t(A_t))\bigr), \qquad "
+            r"p = \min(1,\ 1 / \max_n E_n)",
+            {
+                "x_t": "a token that was emitted",
+                "q_t": "the target's law of it, from a fresh pass",
+                "A_t": "a set of tokens, fixed before the token is seen",
+                r"\lambda_t": "the bet, fixed before it too",
+            },
+            "If every token has the target's law, no bet gains in the mean, so the average of all "
+            "bets exceeds 100 in at most one audit of a hundred (Ville 1939), whenever one stops. "
+            "The bets are on tokens that the target likes more than the draft, on the target's "
+            "likeliest tokens, and on others, each for tokens after an acceptance, after a "
+            "rejection, and for bonus tokens.",
+        )
+
+
+def show_zoo(last: dict[str, AuditWork], start: Callable[[str], None], *, busy: bool) -> None:
+    """A card for each bug: what it does, what it costs, why, and whether the audit finds it."""
+    st.markdown("#### The bug zoo")
+    st.caption(
+        "A check that cannot fail proves nothing. Put a bug into the loop and see what it costs: "
+        "the law of the text, its speed, both or neither."
+    )
+    columns = st.columns(2, gap="medium")
+    for place, bug in enumerate(BREAKS.values()):
+        with columns[place % 2]:
+            _show_bug(bug, last.get(bug.name), start, busy=busy)
+
+
+def _show_bug(
+    bug: Break, work: AuditWork | None, start: Callable[[str], None], *, busy: bool
+) -> None:
+    with st.container(border=True, key=f"bug_{bug.name}", gap="small"):
+        st.markdown(f"**{as_text(bug.name)}** {_SYMPTOMS[bug.symptom]}")
+        st.markdown(as_text(bug.does))
+        distance = "" if bug.distance is None else (
+            f" Measured distance of an affected token's law: {PROBABILITY.bare(bug.distance)}."
+        )  # fmt: skip
+        st.caption(as_text(bug.why + distance))
+        if work is not None and (report := work.report) is not None:
+            st.markdown(_found_words(report, bug))
+        st.button(
+            "Put it in", key=f"break_{bug.name}", disabled=busy, on_click=start, args=(bug.name,)
+        )
+
+
+def _found_words(report: AuditReport, bug: Break) -> str:
+    if report.alarm:
+        return f":red-badge[found] at run {report.alarm_at:,}."
+    if not bug.biased:
+        return (
+            f":green-badge[no alarm] in {report.first_tokens:,} tokens, as it must be: the text "
+            "keeps the target's law."
+        )
+    return f":gray-badge[not found yet] in {report.first_tokens:,} tokens."
