@@ -59,10 +59,10 @@ _ALL = (
         name="draft-temperature",
         does="Candidates are drawn at half the run's temperature, while the ratio and the residual "
         "use the draft's law at the run's own.",
-        symptom="both",
+        symptom="the law",
         why="The ratio must use the very law that was drawn from. A draft at another temperature "
         "is exact if it does; here likely candidates come too often and are not held back for it. "
-        "At temperature 0 there is no difference.",
+        "Acceptance hardly moves, so it gives no hint. At temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(
@@ -77,10 +77,11 @@ _ALL = (
     Break(
         name="reused-uniform",
         does="The uniform that drew a candidate decides on it, too.",
-        symptom="both",
+        symptom="the law",
         why="Inverse sampling gives tokens with low numbers small uniforms and those with high "
         "numbers large ones. A small uniform accepts, a large one rejects, so tokens with low "
-        "numbers become too frequent. At temperature 0 no uniform matters.",
+        "numbers become too frequent. Acceptance hardly moves, so it gives no hint. At temperature "
+        "0 no uniform matters.",
         distance=0.108,
     ),
     Break(

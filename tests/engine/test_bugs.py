@@ -70,10 +70,10 @@ def alpha(name: str | None, seeds: Sequence[int] = range(8)) -> float:
     return sum(each.num_accepted for each in rounds) / sum(each.num_tested for each in rounds)
 
 
-@pytest.mark.parametrize("name", ["untrimmed-draft-cache", "untrimmed-target-cache", "match"])
-def test_what_costs_acceptance(name: str) -> None:
-    assert BREAKS[name].symptom in ("acceptance", "both")
-    assert alpha(name) < alpha(None) - 0.1
+@pytest.mark.parametrize("name", BREAKS)
+def test_acceptance_falls_exactly_where_the_zoo_says_so(name: str) -> None:
+    """Other texts alone change it by less than 0.1."""
+    assert (alpha(None) - alpha(name) > 0.2) == (BREAKS[name].symptom != "the law")
 
 
 # -- how each is made

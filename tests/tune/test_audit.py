@@ -12,6 +12,7 @@ from functools import cache
 from itertools import islice, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from specviz.engine import Pair, speculate
@@ -299,3 +300,29 @@ def test_importing_it_loads_no_models() -> None:
     code = "import sys, specviz.tune.audit; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("changes", [{"temperature": 0.0}, {"top_k": 5}, {"top_p": 0.8}])
+def test_what_rounding_may_decide_is_possible(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearer than the dtype tells apart to what has a chance; under top-p also the one after it."""
+    seen: list[Emitted] = []
+    monkeypatch.setattr(EmittedLawTest, "observe", lambda _, emitted: seen.append(emitted))
+    coarse = replace(tiny_pair().environment, dtype="bfloat16")
+    config = replace(SETTINGS, **changes)
+    last(audit(config=config, runs=4), replace(tiny_pair(), environment=coarse))
+    prompts_of_runs = contexts(tiny_pair(), audit_settings(config, 12))
+    more = 0
+    for context, emitted in zip(prompts_of_runs, seen, strict=False):
+        logits = fresh_logits(tiny_pair(), tiny_pair().target_step, context, emitted.tokens)
+        assert emitted.possible is not None
+        for row, law, possible in zip(
+            logits.numpy(), np.asarray(emitted.target), emitted.possible, strict=True
+        ):
+            ranked = np.sort(row)[::-1]
+            kept = int((law > 0).sum())
+            lowest = ranked[kept if "top_p" in changes else kept - 1]
+            assert possible.tolist() == (row >= lowest - np.float32(0.5)).tolist()
+            more += int(possible.sum()) - kept
+    assert more > 10
