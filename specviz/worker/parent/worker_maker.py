@@ -57,8 +57,11 @@ class WorkerMaker:
             if self._stopped:
                 raise StoppedError
             studying = self._studying = self._worker.study(spec, study)
-        yield from studying.values()
-        self._studying = None
+        try:
+            yield from studying.values()
+        finally:
+            self._studying = None
+            self._worker.stop_study(studying)  # if the reader has left before its end
         if studying.error is not None:
             raise studying.error
         if not studying.result:

@@ -1,0 +1,44 @@
+"""Studies of no use: they cross to the worker process and do there what a test wants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.errors import ConfigError
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """Counts; after so many it goes on for a while without a word, or goes wrong."""
+
+    count: int
+    seconds: float = 0.0  # of silence after each
+    fails: str = ""
+    label: str = "counting"
+
+    def find(self, pair: Pair) -> Iterator[object]:
+        for number in range(self.count):
+            yield number, pair.info.name
+            _work(self.seconds)
+        match self.fails:
+            case "foreseen":
+                raise ConfigError("Too much was counted.", remedy="Count less.")
+            case "unforeseen":
+                raise ZeroDivisionError("counted\nto nothing")
+            case "unsendable":
+                function: Callable[[], None] = lambda: None  # noqa: E731
+                yield function
+            case _:
+                pass
+
+
+def _work(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        sum(range(1000))

@@ -1,0 +1,237 @@
+"""Studies in the worker process: their values in order, stopped, failed, and lost with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from specviz.comparison.plan import Lane
+from specviz.engine.decoding.scoring import score_text
+from specviz.engine.model.pair import Pair
+from specviz.errors import ConfigError, PairError, SpecvizError
+from specviz.measure.run_makers import InProcessMaker, StoppedError
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SuiteItem
+from specviz.record.trace import RunConfig
+from specviz.tune.question import Question
+from specviz.tune.tune_work import TuneWork
+from specviz.worker.parent.client import Worker
+from specviz.worker.parent.handles import Studying
+from specviz.worker.parent.worker_maker import WorkerMaker
+from tests.worker.studies import Counting
+from tests.worker.waiting import finish, wait_for_rounds, wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+PROMPT = "Tom had a big red ball and"
+CONFIG = RunConfig(max_new_tokens=24, ignore_eos=True)
+LONG = replace(CONFIG, max_new_tokens=1000)
+ENDLESS = Counting(count=10**6, seconds=0.01)
+
+
+def numbers(studying: Studying) -> list[int]:
+    """What it counted, to its end."""
+    assert studying.wait(60)
+    found: list[Any] = list(studying.values())
+    return [number for number, _ in found]
+
+
+def some_of(studying: Studying, count: int) -> list[Any]:
+    """As many values as a reader who does not wait for the end takes."""
+    values = studying.values()
+    return [next(values) for _ in range(count)]
+
+
+def test_every_value_comes_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+    studying = worker.study(spec, Counting(count=200))
+    values = list(studying.values())
+    assert values == [(number, pair.info.name) for number in range(200)]
+    assert (studying.done, studying.result, studying.error) == (True, True, None)
+    assert worker.status().spec == spec
+    assert worker.status().progress is None
+
+
+def test_values_come_while_it_goes_on_and_say_what_it_does(worker: Worker, spec: PairSpec) -> None:
+    studying = worker.study(spec, ENDLESS)
+    assert [number for number, _ in some_of(studying, 3)] == [0, 1, 2]
+    progress = worker.status().progress
+    assert progress is not None
+    assert (progress.text, studying.done, worker.busy) == ("counting", False, True)
+    worker.stop_study(studying)
+    assert studying.wait(10)
+    wait_until(lambda: worker.status().progress is None)
+
+
+def test_a_study_waits_behind_a_run_and_a_run_behind_a_study(
+    worker: Worker, spec: PairSpec
+) -> None:
+    run = worker.submit("a", spec, PROMPT, LONG, baseline=False)
+    wait_for_rounds(run, 1)
+    studying = worker.study(spec, Counting(count=3))
+    after = worker.submit("b", spec, PROMPT, CONFIG, baseline=False)
+    time.sleep(0.1)
+    assert (run.state, studying.done, studying.found.empty()) == ("running", False, True)
+    run.stop()
+    assert numbers(studying) == [0, 1, 2]
+    assert finish(after).state == "done"
+
+
+def test_studies_are_done_one_after_the_other(worker: Worker, spec: PairSpec) -> None:
+    first, second = (worker.study(spec, Counting(count=5, seconds=0.02)) for _ in range(2))
+    assert numbers(first) == [0, 1, 2, 3, 4]
+    assert not second.done
+    assert numbers(second) == [0, 1, 2, 3, 4]
+
+
+def test_a_stop_breaks_off_what_is_found_out_and_the_worker_lives(
+    worker: Worker, spec: PairSpec
+) -> None:
+    worker.study(spec, Counting(count=1)).wait(60)
+    pid = worker.pid
+    studying = worker.study(spec, Counting(count=2, seconds=60.0))
+    some_of(studying, 1)
+    worker.stop_study(studying)
+    assert wait_until(lambda: studying.done) < 5.0  # of a minute of silence
+    assert (studying.result, studying.error) == (None, None)
+    assert list(studying.values()) == []
+    assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
+    assert worker.pid == pid
+    worker.stop_study(studying)  # once more, too late
+    assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
+
+
+def test_one_that_waits_is_stopped_at_once_and_never_begun(worker: Worker, spec: PairSpec) -> None:
+    first, second = worker.study(spec, ENDLESS), worker.study(spec, Counting(count=1))
+    some_of(first, 1)
+    worker.stop_study(second)
+    assert (second.done, second.result, list(second.values())) == (True, None, [])
+    assert not first.done
+    worker.stop_study(first)
+    assert first.wait(10)
+
+
+def test_its_errors_are_the_studys_own_and_the_process_lives_on(
+    worker: Worker, spec: PairSpec
+) -> None:
+    foreseen = worker.study(spec, Counting(count=2, fails="foreseen"))
+    assert numbers(foreseen) == [0, 1]
+    assert type(foreseen.error) is ConfigError
+    assert (str(foreseen.error), foreseen.result) == ("Too much was counted. Count less.", True)
+    pid = worker.pid
+    for fails, named in (("unforeseen", "ZeroDivisionError: counted"), ("unsendable", "Error: ")):
+        studying = worker.study(spec, Counting(count=2, fails=fails))
+        assert numbers(studying) == [0, 1]
+        assert type(studying.error) is SpecvizError
+        assert named in studying.error.culprit
+        assert "\n" not in str(studying.error)
+    assert numbers(worker.study(spec, Counting(count=1))) == [0]
+    assert worker.pid == pid
+
+
+def test_a_pair_that_cannot_be_loaded_is_the_studys_error(
+    worker: Worker, spec: PairSpec, tmp_path: Path
+) -> None:
+    missing = PairSpec(draft=str(tmp_path / "a"), target=str(tmp_path / "b"), threads=1)
+    studying = worker.study(missing, Counting(count=1))
+    assert numbers(studying) == []
+    assert isinstance(studying.error, PairError)
+    assert str(tmp_path) in str(studying.error)
+    assert worker.status().state == "failed"
+    assert numbers(worker.study(spec, Counting(count=1))) == [0]
+
+
+def test_a_process_that_dies_takes_only_the_study_under_way_and_a_closed_one_all(
+    new_worker: Worker, spec: PairSpec
+) -> None:
+    first, second = new_worker.study(spec, ENDLESS), new_worker.study(spec, Counting(count=2))
+    assert len(some_of(first, 2)) == 2
+    assert new_worker.pid is not None
+    os.kill(new_worker.pid, signal.SIGKILL)
+    assert first.wait(60)
+    assert isinstance(first.error, SpecvizError)
+    assert numbers(second) == [0, 1]
+    assert second.error is None
+    # A worker that is closed takes all of them.
+    third, fourth = new_worker.study(spec, ENDLESS), new_worker.study(spec, ENDLESS)
+    some_of(third, 1)
+    new_worker.close()
+    for studying in (third, fourth):
+        assert studying.done
+        assert isinstance(studying.error, SpecvizError)
+
+
+# Through the maker
+
+
+def test_a_maker_hands_on_values_and_errors(worker: Worker, spec: PairSpec) -> None:
+    maker = WorkerMaker(worker, "work")
+    assert len(list(maker.find(spec, Counting(count=4)))) == 4
+    with pytest.raises(ConfigError, match="Too much was counted"):
+        list(maker.find(spec, Counting(count=1, fails="foreseen")))
+    found = maker.find(spec, ENDLESS)
+    next(found)
+    assert maker.doing == "counting"
+    maker.stop()
+    with pytest.raises(StoppedError):
+        list(found)
+    with pytest.raises(StoppedError):
+        list(maker.find(spec, Counting(count=1)))
+    assert maker.doing == ""
+
+
+def test_a_reader_who_leaves_ends_the_study(worker: Worker, spec: PairSpec) -> None:
+    found: Any = WorkerMaker(worker, "work").find(spec, ENDLESS)
+    next(found)
+    assert worker.busy
+    found.close()
+    assert wait_until(lambda: not worker.busy) < 10.0
+
+
+def question(spec: PairSpec) -> Question:
+    items = (SuiteItem(prompt=PROMPT), SuiteItem(prompt="One day, a girl"))
+    lanes = (Lane(spec=spec, config=CONFIG),)
+    return Question(lanes=lanes, items=items, temperatures=(0.0, 0.7), gammas=(1, 4))
+
+
+def test_texts_scored_in_the_worker_are_those_scored_here(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
+    asked = question(spec)
+    there, here = (
+        TuneWork(asked, maker)
+        for maker in (WorkerMaker(worker, "work"), InProcessMaker(lambda _: None))
+    )
+    for work in (there, here):
+        work.carry_out()
+        assert (work.state, work.error, work.progress) == ("done", None, (4, 4))
+    one, other = (work.answer.candidates[0] for work in (there, here))
+    assert one.texts == other.texts
+    assert one.costs == other.costs
+    assert one.surface == other.surface
+    for text in one.texts:
+        config = text.law.put_into(CONFIG)
+        (scores,) = score_text(pair, text.prompt.token_ids, text.token_ids, [config])
+        assert scores == text.scores
+
+
+def test_a_work_in_the_worker_is_stopped_between_its_texts(worker: Worker, spec: PairSpec) -> None:
+    lanes = (Lane(spec=spec, config=replace(CONFIG, max_new_tokens=200)),)
+    asked = replace(question(spec), lanes=lanes, temperatures=(0.2, 0.4, 0.6, 0.8))
+    work = TuneWork(asked, WorkerMaker(worker, "work"))
+    thread = Thread(target=work.carry_out)
+    thread.start()
+    wait_until(lambda: work.progress[0] >= 1)
+    work.stop()
+    assert work.wait(30)
+    thread.join(30)
+    assert (work.state, work.error) == ("stopped", None)
+    assert 1 <= work.progress[0] < 8
+    assert wait_until(lambda: not worker.busy) < 10.0
+    assert len(work.answer.candidates[0].texts) == work.progress[0]
