@@ -5,13 +5,11 @@ from functools import partial
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.tune.confirming import CellsWork
-from specviz.tune.tune_work import TuneWork
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.tune.controls import choose_wishes
-from specviz.ui.tune.current import ask, follow, settled, shown, take_linked
+from specviz.ui.tune.current import ask, follow, settled, shown_cells, shown_question, take_linked
 from specviz.ui.tune.drafts_section import show_candidates
 from specviz.ui.tune.engines_section import show_engines
 from specviz.ui.tune.runs_section import show_ledger, show_run_findings
@@ -41,27 +39,26 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     )
     press_button("Work it out", key="tune_ask", type="primary")
 with st.sidebar:
-    wishes = choose_wishes()
+    wishes = choose_wishes(spec)
     show_body_boxes(worker, status)
     with st.expander("The pair", key="tune_pair_panel"):
         show_pair_panel(worker, status)
 
 if take_press("tune_ask"):
     try:
-        ask(wishes.question(spec))
+        ask(wishes.question(spec), wishes.given)
     except SpecvizError as problem:
         show_error(problem)
 
-work = shown("tune", TuneWork)
+work = shown_question()
 if work is not None:
     follow(work, partial(show_advice, work))
-    if not work.going and not settled(lambda: wishes.question(spec), work):
+    if not work.going and not settled(lambda: wishes.question(spec), wishes.given, work):
         st.caption("The settings have changed since. What stands here is of the settings before.")
 
 names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
 answer = work.answer if work is not None and not work.going else None
-measured = shown("tune-cells", CellsWork)
 try:
     for tab, show in ((drafts, show_candidates), (text, show_text), (engine, show_engines)):
         if tab.open:
@@ -73,7 +70,7 @@ try:
     if every.open:
         with every:
             if answer is not None:
-                show_surface(answer, measured.cells if measured is not None else ())
+                show_surface(answer, shown_cells())
             else:
                 st.caption("Press *Work it out*: the map of every γ and temperature stands here.")
     if run.open:

@@ -11,6 +11,7 @@ from specviz.record.scores import ScoredText
 from specviz.record.token_kinds import by_token_kind
 from specviz.tune.advice import advice, reason
 from specviz.tune.answer import Answer, Candidate
+from specviz.tune.engine_finding import settings_for
 from specviz.tune.measuring import MeasuredCell
 from specviz.tune.surface import Cell
 
@@ -34,6 +35,7 @@ def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dic
             {"label": each.label, "surface": _cells(each), "texts": len(each.texts)}
             for each in answer.candidates
         ],
+        "engines": _engines(answer),
         "measured": [dataclasses.asdict(each) | {"error": each.error} for each in measured],
         "complete": answer.complete,
     }
@@ -44,6 +46,13 @@ def _best(answer: Answer) -> dict[str, Any] | None:
         return None
     candidate, cell = answer.best
     return {"label": candidate.label, **_cell(cell)}
+
+
+def _engines(answer: Answer) -> list[dict[str, Any]]:
+    """Settings of other engines for the best candidate."""
+    if answer.best is None:
+        return []
+    return [dataclasses.asdict(each) for each in settings_for(*answer.best)]
 
 
 def _ranked(candidate: Candidate, cell: Cell) -> dict[str, Any]:

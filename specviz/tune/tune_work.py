@@ -51,7 +51,7 @@ class TuneWork(Work):
         super().__init__(maker, name=name, label=f"Tune: {' against '.join(question.labels)}")
         self.question = question
         self.count = 0
-        self._given = given
+        self.given = given
         self._wants_costs = wants_costs and given is None
         self._found = [_Growing(lane) for lane in question.lanes]
         self._answer: tuple[int, bool, Answer] | None = None
@@ -127,6 +127,6 @@ class TuneWork(Work):
             self.count += 1
 
     def _given_costs(self) -> dict[float, StepCosts]:
-        if self._given is None:
+        if self.given is None:
             return {}
-        return dict.fromkeys(self.question.temperatures, self._given)
+        return dict.fromkeys(self.question.temperatures, self.given)

@@ -8,6 +8,8 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane
 from specviz.errors import ConfigError, SpecvizError
+from specviz.record.bodies import NO_BODY
+from specviz.record.body_words import body_title
 from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (
@@ -17,8 +19,11 @@ from specviz.record.prompts import (
     preset_suite,
     read_suite,
 )
-from specviz.record.trace import RunConfig
+from specviz.record.trace import RunConfig, StepCosts
+from specviz.tune.given_costs import given_costs
 from specviz.tune.question import MAX_CANDIDATES, TEMPERATURES, Question, with_draft
+from specviz.ui.session.body_rooms import known_room
+from specviz.ui.widgets.body_boxes import offered
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
@@ -45,7 +50,9 @@ class Wishes:
     texts: Texts
     config: RunConfig
     further: tuple[str, ...]
+    bodies: tuple[str, ...]  # of the draft
     lookup: bool
+    given: StepCosts | None = None  # of a machine that is not at hand
 
     def question(self, spec: PairSpec) -> Question:
         if self.texts.error is not None:
@@ -66,12 +73,13 @@ class Wishes:
             replace(first, spec=with_draft(spec, draft, spec.target_place))
             for draft in self.further
         ]
+        others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
         copied = replace(first, config=replace(self.config, drafter="prompt-lookup"))
         return (first, *others, *([copied] if self.lookup and self.texts.text is None else []))
 
 
-def choose_wishes() -> Wishes:
-    """Draw the controls and read them."""
+def choose_wishes(spec: PairSpec) -> Wishes:
+    """Draw the controls and read them; ``spec`` is the pair that is shown."""
     texts = _choose_texts()
     temperature = st.slider(
         "Temperature asked about", *CONTROLS["temperature"].ends, 0.7, 0.05,
@@ -79,10 +87,15 @@ def choose_wishes() -> Wishes:
         help="The advice and the ranking are for this one. The map has the others beside it.",
     )  # fmt: skip
     with st.expander("Other drafts", key="tune_drafts"):
-        further, lookup = _choose_drafts()
+        lookup, further = _choose_drafts()
+        bodies = _choose_bodies(spec)
     with st.expander("More settings", key="tune_more"):
         config = _choose_config(round(temperature, 2))
-    return Wishes(texts=texts, config=config, further=further, lookup=lookup)
+    with st.expander("Another machine's costs", key="tune_machine"):
+        given = _choose_costs()
+    return Wishes(
+        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, given=given
+    )
 
 
 def _choose_texts() -> Texts:
@@ -131,7 +144,41 @@ def _uploaded() -> Texts:
         return Texts(error=error)
 
 
-def _choose_drafts() -> tuple[tuple[str, ...], bool]:
+def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
+    """Bodies of the draft to try beside the one that is shown: the same words at other costs."""
+    room = known_room(spec)
+    if room is None or room.draft is None or not spec.has_draft:
+        return ()
+    bodies = [
+        each
+        for each in offered(room.draft, room, spec.draft_body)
+        if each not in (NO_BODY, spec.draft_body)
+    ]
+    return tuple(
+        st.multiselect(
+            "Bodies of the draft to try", bodies, format_func=body_title, key="tune_bodies",
+            max_selections=3, help="The draft as it is, at the cost of a larger model.",
+        )
+    )  # fmt: skip
+
+
+def _choose_costs() -> StepCosts | None:
+    st.caption(
+        "Acceptance does not depend on the machine. With the two costs of another one, in steps of "
+        "its target, the map is exact for it."
+    )
+    if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
+        return None
+    c = st.number_input(
+        "c, a draft step", 0.0, 10.0, 0.05, 0.01, format="%.3f", key="tune_c", bind=_LINKED
+    )
+    v = st.number_input(
+        "v, checking a round", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="tune_v", bind=_LINKED
+    )
+    return given_costs(c, v)
+
+
+def _choose_drafts() -> tuple[bool, tuple[str, ...]]:
     lookup = st.toggle(
         "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
         help="Copies what followed the same words earlier in the text. It needs no model.",
@@ -141,7 +188,7 @@ def _choose_drafts() -> tuple[tuple[str, ...], bool]:
         help="Hub ids or folders. They are loaded when you press the button, not before.",
     )  # fmt: skip
     named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
-    return named[: MAX_CANDIDATES - 2], lookup
+    return lookup, named[: MAX_CANDIDATES - 5]
 
 
 def _choose_config(temperature: float) -> RunConfig:

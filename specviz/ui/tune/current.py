@@ -14,8 +14,9 @@ import streamlit as st
 from specviz.comparison.work import Work
 from specviz.errors import SpecvizError
 from specviz.record.prompts import SuiteItem
+from specviz.record.trace import StepCosts
 from specviz.tune.confirming import CellsWork, RaceWork
-from specviz.tune.measuring import Choice
+from specviz.tune.measuring import Choice, MeasuredCell
 from specviz.tune.question import Question
 from specviz.tune.tune_work import TuneWork
 from specviz.ui.session.background_work import WORK_LINK, run_maker, stop, the_work_queue
@@ -29,8 +30,8 @@ _TICK = 0.25  # seconds
 Kind = TypeVar("Kind", bound=Work)
 
 
-def ask(question: Question) -> None:
-    _begin(TuneWork(question, run_maker()))
+def ask(question: Question, given: StepCosts | None) -> None:
+    _begin(TuneWork(question, run_maker(), given=given))
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
@@ -53,6 +54,15 @@ def take_linked() -> None:
     work = the_work_queue().find(st.query_params.pop(WORK_LINK, None))
     if work is not None:
         st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
+
+
+def shown_question() -> TuneWork | None:
+    return shown("tune", TuneWork)
+
+
+def shown_cells() -> tuple[MeasuredCell, ...]:
+    work = shown("tune-cells", CellsWork)
+    return () if work is None else work.cells
 
 
 def shown(name: str, kind: type[Kind]) -> Kind | None:
@@ -88,9 +98,9 @@ def _show_progress(work: Work) -> None:
         st.button("Stop", key=f"stop_{work.name}", type="tertiary", on_click=stop, args=(work,))
 
 
-def settled(question: Callable[[], Question], work: TuneWork) -> bool:
+def settled(question: Callable[[], Question], given: StepCosts | None, work: TuneWork) -> bool:
     """Whether the work answers what the controls ask now."""
     try:
-        return question() == work.question
+        return question() == work.question and given == work.given
     except SpecvizError:
         return False

@@ -5,14 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.tune.answer import Answer, Candidate
-from specviz.tune.engine_settings import (
-    AcceptanceRule,
-    EngineSettings,
-    Finding,
-    engine_settings,
-)
-from specviz.tune.surface import Cell
+from specviz.tune.answer import Answer
+from specviz.tune.engine_finding import settings_for
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 
@@ -22,7 +16,7 @@ def show_engines(answer: Answer) -> None:
         return
     candidate, cell = answer.best
     try:
-        found = _settings(candidate, cell)
+        found = settings_for(candidate, cell)
     except SpecvizError as problem:
         show_error(problem)
         return
@@ -44,39 +38,5 @@ def show_engines(answer: Answer) -> None:
     st.caption(f"Names as in the sources of {named}.")
 
 
-def _settings(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
-    """Each engine's with the γ that is best by its own rule."""
-    matching = candidate.matching.best_at(cell.temperature) or cell
-    own = engine_settings(finding_of(candidate, cell))
-    others = engine_settings(finding_of(candidate, matching))
-    return [
-        other if any(each.rule == "match" for each in other.snippets) else first
-        for first, other in zip(own, others, strict=True)
-    ]
-
-
 def _tau_words(tau: float | None) -> str:
     return "" if tau is None else f" · {tau:.2f} tokens a round expected by its rule"
-
-
-def finding_of(candidate: Candidate, cell: Cell) -> Finding:
-    """Under both rules at the cell's γ; names as the pair was asked for."""
-    spec = candidate.lane.spec
-    target = spec.target_place
-    draft = spec.draft or (target.removesuffix("target") + "draft" if spec.embedded else None)
-    config, method = candidate.lane.config, candidate.lane.config.draft_method
-    rates: dict[AcceptanceRule, tuple[float, ...]] = {}
-    if method.needs_draft:
-        rates["lossless"] = candidate.cumulative(cell)
-        rates["match"] = candidate.cumulative(cell, matching=True)
-    return Finding(
-        target=target,
-        draft=draft if method.needs_draft else None,
-        drafter=config.drafter,
-        gamma=cell.gamma,
-        temperature=cell.temperature,
-        top_k=config.top_k,
-        top_p=config.top_p,
-        tau=cell.tau,
-        cumulative={rule: each for rule, each in rates.items() if each},
-    )

@@ -16,6 +16,7 @@ from specviz.tune.confirming import CellsWork
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells
 from specviz.tune.surface import Cell
 from specviz.tune.tune_work import TuneWork
+from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, shown
 from specviz.ui.widgets.page_parts import show_chart
@@ -58,7 +59,8 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
     candidate = _choose_candidate(answer)
     if candidate is None or not candidate.surface.cells:
         return
-    runs, chosen = run_points(measured, candidate.label), chosen_cells(candidate)
+    runs = [*run_points(measured, candidate.label), *session_points(candidate)]
+    chosen = chosen_cells(candidate)
     left, right = st.columns([8, 5], gap="medium")
     with left:
         show_chart(
@@ -189,6 +191,21 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
         ":green-badge[measured] Runs of these settings on the same prompts; the interval is over "
         "prompts, or over seeds of one prompt. The expectation was there before."
     )
+
+
+def session_points(candidate: Candidate) -> list[RunPoint]:
+    """Runs of this session that were made on the candidate and timed."""
+    return [
+        RunPoint(
+            label="a run of this session", gamma=each.trace.config.gamma,
+            temperature=each.trace.config.temperature, speedup=each.figures.speedup_observed,
+            low=each.figures.speedup_low, high=each.figures.speedup_high,
+        )
+        for each in session_history().shown_runs()
+        if each.trace.pair == candidate.info
+        and each.trace.config.drafter == candidate.lane.config.drafter
+        and each.figures.speedup_observed is not None
+    ]  # fmt: skip
 
 
 def run_points(measured: Sequence[MeasuredCell], label: str) -> list[RunPoint]:
