@@ -1,15 +1,12 @@
 """Lossless: the proof, on the loaded pair, that nothing is lost; and bugs that it finds."""
 
-from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.record.trace import RunConfig
-from specviz.tune.audit import Audit
-from specviz.tune.audit_work import AUDIT, AuditWork
-from specviz.ui.lossless.sections import show_evidence, show_report, show_test, show_zoo
-from specviz.ui.session.background_work import run_maker, the_work_queue
+from specviz.ui.lossless.current import audits_of, is_auditing, start_audit
+from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
@@ -47,35 +44,20 @@ with st.sidebar:
         show_pair_panel(worker, status)
 
 
-def start(broken: str | None) -> None:
-    config = replace(RunConfig(), temperature=round(temperature, 2), gamma=gamma)
-    audit = Audit(config=config, runs=runs, broken=broken)
-    the_work_queue().start(AuditWork(audit, spec, run_maker()))
-
-
+start = partial(start_audit, spec, temperature=temperature, gamma=gamma, runs=runs)
 if take_press("audit_start"):
     try:
-        start(None)
+        start(broken=None)
     except SpecvizError as problem:
         show_error(problem)
 
-works = [
-    each for each in the_work_queue().works if isinstance(each, AuditWork) and each.spec == spec
-]
-last = {each.audit.broken or "": each for each in works}
-if works:
-    newest = works[-1]
-
-    def draw() -> None:
-        if newest.report is not None:
-            show_report(newest.report, over=not newest.going)
-        show_evidence(list(last.values()))
-
-    follow(newest, draw)
+audits = audits_of(spec)
+if audits:
+    follow(audits[-1], partial(show_audits, audits))
 else:
     st.info(
         "Press *Audit*. It makes short runs with many seeds and holds each of their tokens against "
         "the target's own law; then it compares greedy text with that of the target alone."
     )
 show_test()
-show_zoo(last, start, busy=any(each.name == AUDIT for each in the_work_queue().going))
+show_zoo(audits, start, busy=is_auditing())

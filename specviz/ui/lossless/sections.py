@@ -22,6 +22,19 @@ _SYMPTOMS = {
 }
 
 
+def show_audits(audits: Sequence[AuditWork]) -> None:
+    """What the newest has found, and the evidence of all kinds."""
+    newest = audits[-1]
+    if newest.report is not None:
+        show_report(newest.report, over=not newest.going)
+    show_evidence(list(_last_of_each(audits).values()))
+
+
+def _last_of_each(audits: Sequence[AuditWork]) -> dict[str | None, AuditWork]:
+    """By the bug that was put in; None is the true rule."""
+    return {each.audit.broken: each for each in audits}
+
+
 def show_report(report: AuditReport, *, over: bool) -> None:
     told = sentences(report)
     with st.container(border=True, key="audit_report", gap="small"):
@@ -82,13 +95,14 @@ def show_test() -> None:
         )
 
 
-def show_zoo(last: dict[str, AuditWork], start: Callable[[str], None], *, busy: bool) -> None:
+def show_zoo(audits: Sequence[AuditWork], start: Callable[..., None], *, busy: bool) -> None:
     """A card for each bug: what it does, what it costs, why, and whether the audit finds it."""
     st.markdown("#### The bug zoo")
     st.caption(
         "A check that cannot fail proves nothing. Put a bug into the loop and see what it costs: "
         "the law of the text, its speed, both or neither."
     )
+    last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")
     for place, bug in enumerate(BREAKS.values()):
         with columns[place % 2]:
@@ -96,7 +110,7 @@ def show_zoo(last: dict[str, AuditWork], start: Callable[[str], None], *, busy: 
 
 
 def _show_bug(
-    bug: Break, work: AuditWork | None, start: Callable[[str], None], *, busy: bool
+    bug: Break, work: AuditWork | None, start: Callable[..., None], *, busy: bool
 ) -> None:
     with st.container(border=True, key=f"bug_{bug.name}", gap="small"):
         st.markdown(f"**{as_text(bug.name)}** {_SYMPTOMS[bug.symptom]}")
@@ -108,7 +122,11 @@ def _show_bug(
         if work is not None and (report := work.report) is not None:
             st.markdown(_found_words(report, bug))
         st.button(
-            "Put it in", key=f"break_{bug.name}", disabled=busy, on_click=start, args=(bug.name,)
+            "Put it in",
+            key=f"break_{bug.name}",
+            disabled=busy,
+            on_click=start,
+            kwargs={"broken": bug.name},
         )
 
 

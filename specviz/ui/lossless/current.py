@@ -1,0 +1,30 @@
+"""The audits of a pair that the server remembers, and how one is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.tune.audit import Audit
+from specviz.tune.audit_work import AUDIT, AuditWork
+from specviz.ui.session.background_work import run_maker, the_work_queue
+
+
+def start_audit(
+    spec: PairSpec, *, temperature: float, gamma: int, runs: int, broken: str | None
+) -> None:
+    config = replace(RunConfig(), temperature=round(temperature, 2), gamma=gamma)
+    audit = Audit(config=config, runs=runs, broken=broken)
+    the_work_queue().start(AuditWork(audit, spec, run_maker()))
+
+
+def audits_of(spec: PairSpec) -> list[AuditWork]:
+    """In the order in which they were started."""
+    works = the_work_queue().works
+    return [each for each in works if isinstance(each, AuditWork) and each.spec == spec]
+
+
+def is_auditing() -> bool:
+    """Whether an audit of any pair goes on, or waits for its turn."""
+    return any(each.name == AUDIT for each in the_work_queue().going)
