@@ -8,13 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Never
 
 from specviz.cli.compare_table import paragraph, table
 from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, one_line, painter_for
-from specviz.comparison.plan import Lane, parse_lane, preset_suite, read_suite
+from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite, read_suite
 from specviz.errors import ConfigError
 from specviz.record.numbers import PERCENT, RATIO
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem
@@ -33,7 +34,10 @@ _MOST_VERIFY_BYTES = 100_000
 def command(options: argparse.Namespace) -> int:
     question, given = _question(options), _given(options)
     check_budget(options)
-    cells = _cells(options)
+    cells = _cells(options, question)
+    if options.measure:  # what cannot be measured is refused before anything is scored
+        lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
+        Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if options.measure and given is not None:
         raise ConfigError(
             "Costs of another machine are given, and --measure is of this one.",
@@ -112,18 +116,29 @@ def _given(options: argparse.Namespace) -> StepCosts | None:
     return given_costs(options.c, read_verify_costs(text, str(options.verify_costs)))
 
 
-def _cells(options: argparse.Namespace) -> tuple[tuple[int, float], ...]:
+def _cells(options: argparse.Namespace, question: Question) -> tuple[tuple[int, float], ...]:
     if options.cells is None:
         return ()
     if not options.measure:
         raise ConfigError("--cells goes with --measure.", remedy="Add it, or leave --cells out.")
     try:
         parts = [part.split(":") for part in options.cells.split(",")]
-        return tuple((int(gamma), float(temperature)) for gamma, temperature in parts)
+        cells = tuple((int(gamma), float(temperature)) for gamma, temperature in parts)
     except ValueError:
         raise ConfigError(
             f"--cells is {options.cells[:60]!r}.", remedy="Write it like 2:0.7,4:0.7."
         ) from None
+    for gamma, temperature in cells:
+        if gamma not in question.gammas or temperature not in question.temperatures:
+            _refuse_cell(gamma, temperature)
+    return cells
+
+
+def _refuse_cell(gamma: int, temperature: float) -> Never:
+    raise ConfigError(
+        f"The surface has no cell {gamma}:{temperature:g}.",
+        remedy="Choose from its γ and --temperatures.",
+    )
 
 
 # The answer
@@ -153,6 +168,8 @@ def _measured(
         work = RaceWork(answer.ranked[:3], items, maker, Library())
     else:
         choices = _chosen(answer, cells) if cells else best_cells(answer)
+        if not choices:
+            return ()
         work = CellsWork(choices, items, maker, Library(), repeats=options.repeats)
     work.carry_out()
     if work.error is not None:
@@ -167,10 +184,7 @@ def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice,
     for gamma, temperature in cells:
         cell = first.surface.cell(gamma, temperature)
         if cell is None:
-            raise ConfigError(
-                f"The surface has no cell {gamma}:{temperature:g}.",
-                remedy="Choose from its γ and --temperatures.",
-            )
+            _refuse_cell(gamma, temperature)  # no text is long enough for it
         found.append((first, cell))
     return tuple(found)
 

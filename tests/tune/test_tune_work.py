@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from specviz.engine import Pair, decode_plainly
 from specviz.engine.decoding.scoring import copied_rounds, score_text
 from specviz.engine.model.chat import encode_prompt
 from specviz.errors import PairError, PromptError, SpecvizError
+from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.measure.run_makers import InProcessMaker, Study
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
@@ -79,11 +81,18 @@ def question(*lanes: Lane, **changes: Any) -> Question:
     return Question(lanes=lanes, **(asked | changes))
 
 
+@cache
+def loaded_pairs() -> LoadedPairs:
+    """Those of all tests, so that each is loaded once."""
+    return LoadedPairs()
+
+
 class Watched(InProcessMaker):
     """Calls back whenever a value has been taken, and before the next is looked for."""
 
     def __init__(self, taken: Callable[[object], None] = lambda _: None) -> None:
         super().__init__(lambda _: None)
+        self._pairs = loaded_pairs()
         self.taken = taken
         self.studies: list[Study] = []
 

@@ -1,0 +1,46 @@
+"""A tiny pair and a data folder that has its step costs, so that none are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.cli import main
+from specviz.engine import load_pair
+from specviz.record.pairs import PairSpec
+from tests.engine.models import write_pair
+from tests.step_costs import place_step_costs
+
+
+@contextmanager
+def home_of_a_pair(home: Path, folder: Path) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(home))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        write_pair(folder, num_hidden_layers=1)
+        pair = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+        place_step_costs(load_pair(pair), "model", "prompt-lookup")
+        yield
+    torch.set_num_threads(threads)
+
+
+def models(folder: Path) -> list[str]:
+    return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
+
+
+def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The error line, after whatever was told of the loading; nothing is printed."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    told = [line for line in printed.err.rstrip("\n").split("\n") if line.startswith("error: ")]
+    assert len(told) == 1
+    assert len(told[0]) < 500
+    return told[0].removeprefix("error: ")

@@ -1,0 +1,271 @@
+"""``tune``: end to end on a tiny pair, its JSON object, given costs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.store import Library
+from tests.cli.fakes import FakeEngine
+from tests.cli.scored_pair import complaint, home_of_a_pair, models
+from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
+
+SHORT = ["--max-new-tokens", "24", "--ignore-eos", "--temperatures", "0"]
+ONE = ["--prompt", "Once upon a time there was a dog."]
+GIVEN = ["--c", "0.1", "--v", "1.25"]
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pair")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with home_of_a_pair(tmp_path_factory.mktemp("home"), folder):
+        yield
+
+
+@pytest.fixture(scope="module")
+def other_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A better one, for the same target."""
+    target = tiny_model(num_hidden_layers=1)
+    path = tmp_path_factory.mktemp("other") / "draft"
+    return write_model(path, noisy_copy(target, 0.01), small_tokenizer())
+
+
+def tuned(
+    arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[Record, str]:
+    """The printed object, and standard error."""
+    capsys.readouterr()
+    assert main(["tune", *arguments, *models(folder), *SHORT, "--json"]) == 0
+    printed = capsys.readouterr()
+    return json.loads(printed.out), printed.err
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    rows = [{"prompt": "Once upon a time", "kind": "story"}, {"prompt": "One day a dog"}]
+    path = tmp_path / "suite.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+# What it prints
+
+
+def test_the_object_has_the_surface_the_best_and_the_advice(
+    folder: Path, suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, _ = tuned(["--suite", str(suite)], folder, capsys)
+    assert {"surface", "best", "advice", "measured", "ranking", "candidates"} <= record.keys()
+    places = [(row["gamma"], row["temperature"]) for row in record["surface"]]
+    assert sorted(places) == [(gamma, t) for gamma in range(1, 17) for t in (0.0, 0.7)]
+    for row in record["surface"]:
+        assert row["tau"] >= 1.0
+        assert row["low"] is None or row["low"] <= row["speedup"] <= row["high"]
+        assert row["num_texts"] == 2
+    here = [row for row in record["surface"] if row["temperature"] == 0.7]
+    assert record["temperature"] == 0.7
+    assert record["best"]["speedup"] == max(row["speedup"] for row in here)
+    assert record["advice"]
+    assert record["measured"] == []
+    assert record["complete"] is True
+
+
+def test_given_costs_give_exact_speedups(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    record, told = tuned([*ONE, *GIVEN], folder, capsys)
+    assert "measuring" not in told
+    for row in record["surface"]:
+        assert row["speedup"] == pytest.approx(row["tau"] / (0.1 * row["gamma"] + 1.25), rel=1e-9)
+    file = tmp_path / "costs.json"
+    file.write_text('{"2": 1.1, "5": 1.4}', encoding="utf-8")
+    other, _ = tuned([*ONE, "--c", "0", "--verify-costs", str(file)], folder, capsys)
+    for row, before in zip(other["surface"], record["surface"], strict=True):
+        v = 1.1 + 0.1 * (row["gamma"] - 1)
+        assert row["tau"] == before["tau"]
+        assert row["speedup"] == pytest.approx(row["tau"] / v, rel=1e-9)
+
+
+def test_every_candidate_is_ranked_along_the_same_words(
+    folder: Path, other_draft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*ONE, *GIVEN, "--draft", str(other_draft), "--candidate", "drafter=prompt-lookup"]
+    capsys.readouterr()
+    assert main(["tune", *asked, *models(folder), *SHORT, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert len(record["candidates"]) == len(record["ranking"]) == 3
+    speeds = [row["speedup"] for row in record["ranking"]]
+    assert speeds == sorted(speeds, reverse=True)
+    assert record["best"]["label"] == record["ranking"][0]["label"]
+    assert [each["texts"] for each in record["candidates"]] == [2, 2, 2]
+    alphas = {row["label"]: row["alpha"] for row in record["ranking"]}
+    assert sum(each is None for each in alphas.values()) == 1
+    assert all(row["reason"] and row["memory_bytes"] for row in record["ranking"])
+
+
+def test_chosen_cells_are_measured_beside_what_was_expected(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Library().count()
+    record, _ = tuned([*ONE, "--measure", "--cells", "2:0,3:0.7", "--repeats", "2"], folder, capsys)
+    assert [(row["gamma"], row["temperature"]) for row in record["measured"]] == [(2, 0), (3, 0.7)]
+    expected = {(row["gamma"], row["temperature"]): row["speedup"] for row in record["surface"]}
+    for row in record["measured"]:
+        assert row["count"] == 2
+        assert row["expected"] == expected[row["gamma"], row["temperature"]]
+        assert row["speedup"] > 0
+        assert row["error"] == pytest.approx(row["speedup"] / row["expected"] - 1)
+    assert Library().count() == before + 4
+
+
+def test_without_cells_the_best_of_every_temperature_is_measured(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, _ = tuned([*ONE, "--measure"], folder, capsys)
+    assert [row["temperature"] for row in record["measured"]] == [0.0, 0.7]
+    assert record["measured"][1]["gamma"] == record["best"]["gamma"]
+
+
+@pytest.mark.thorough
+def test_several_candidates_are_raced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*ONE, "--measure", "--candidate", "drafter=prompt-lookup"]
+    record, _ = tuned(asked, folder, capsys)
+    labels = [row["label"] for row in record["measured"]]
+    assert sorted(labels) == sorted(row["label"] for row in record["ranking"])
+    assert [row["count"] for row in record["measured"]] == [6, 6]
+
+
+def test_texts_too_short_for_a_round_are_said_to_be(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--max-new-tokens", "1", "--ignore-eos", "--temperatures", "0.7", "--measure"]
+    assert main(["tune", *ONE, *models(folder), *asked]) == 0
+    assert capsys.readouterr().out.lstrip().startswith("No text is long enough for a whole round.")
+
+
+def test_a_table_for_people(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    asked = [*ONE, *GIVEN, "--candidate", "drafter=prompt-lookup"]
+    assert main(["tune", *asked, *models(folder), *SHORT]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for words in ("T 0 ", "T 0.7", "★", "candidate", "why", "2 texts that the target wrote"):
+        assert words in out
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ("--prompt x --c nan --v 1", "c is nan."),
+        ("--prompt x --c inf --v 1", "c is inf."),
+        ("--prompt x --c -1 --v 1", "c is -1."),
+        ("--prompt x --c 1e400 --v 1", "c is inf."),
+        ("--prompt x --c 1e300 --v 1", "c is 1e+300."),
+        ("--prompt x --c 0.1 --v nan", "v(2) is nan."),
+        ("--prompt x --c 0.1 --v inf", "v(2) is inf."),
+        ("--prompt x --c 0.1 --v 0", "v(2) is 0."),
+        ("--prompt x --c cheap --v 1", "argument --c: invalid float value"),
+        ("--prompt x --c 0.1", "Costs of a machine are"),
+        ("--prompt x --v 1.1", "Costs of a machine are"),
+        ("--prompt x --verify-costs nowhere.json", "Costs of a machine are"),
+        ("--prompt x --c 0.1 --v 1 --verify-costs nowhere.json", "Costs of a machine are"),
+        ("--prompt x --c 0.1 --verify-costs nowhere.json", "nowhere.json"),
+        ("--prompt x --c 0.1 --verify-costs .", "."),
+        ("--prompt x --c 0.1 --v 1 --measure", "Costs of another machine are given"),
+        ("--prompt x --temperatures nan", "temperature is nan."),
+        ("--prompt x --temperatures 0,inf", "temperature is inf."),
+        ("--prompt x --temperatures -1", "temperature is -1.0."),
+        ("--prompt x --temperatures 101", "temperature is 101.0."),
+        ("--prompt x --temperatures hot", "--temperatures is 'hot'."),
+        (f"--prompt x --temperatures {','.join(f'0.{n}' for n in range(10, 27))}",
+         "The number of temperatures is 1"),
+        ("--prompt x --cells 2:0.7", "--cells goes with --measure."),
+        ("--prompt x --measure --cells 2", "--cells is '2'."),
+        ("--prompt x --measure --cells two:0.7", "--cells is 'two:0.7'."),
+        ("--prompt x --measure --cells 2:0.7:1", "--cells is '2:0.7:1'."),
+        ("--prompt x --measure --cells 17:0.7", "The surface has no cell 17:0.7."),
+        ("--prompt x --measure --cells 0:0.7", "The surface has no cell 0:0.7."),
+        ("--prompt x --measure --cells 2:0.3", "The surface has no cell 2:0.3."),
+        ("--prompt x --measure --cells 2:nan", "The surface has no cell 2:nan."),
+        ("--prompt x --measure --repeats 0", "The number of repeats is 0."),
+        ("--prompt x --measure --repeats 101", "The number of repeats is 101."),
+        ("--prompt x --budget nan", "--budget is nan."),
+        ("--prompt x --budget 3601", "--budget is 3601.0."),
+        ("--prompt x --gamma 99", "gamma is 99."),
+        ("--prompt x --stop END", "Expectations are of whole texts"),
+        ("--prompt x --fork 1:1:5=0.5", "Expectations are of whole texts"),
+        ("--prompt x --candidate rule=over-accept,epsilon=0.1", "Expectations are of the lossless"),
+        ("--prompt x --candidate speed=9", "A lane has no setting 'speed'."),
+        ("--prompt x --candidate gamma=8", "A candidate has its own gamma."),
+        ("--prompt x --candidate max-new-tokens=5", "A candidate has its own max_new_tokens."),
+        ("--prompt x --candidate drafter", "Lane 'drafter' is not key=value"),
+        ("--prompt x --candidate draft-body=huge", "'huge'"),
+        ("--prompt x --draft a --target b --pair c", "--pair comes with --draft or --target."),
+        ("--prompt x --target b", "--target has no --draft."),
+        (f"--prompt x {' '.join(f'--draft {n}' for n in range(9))} --target t",
+         "The number of candidates is 9."),
+        ("--prompt x --presets", "argument --presets: not allowed with argument --prompt"),
+        ("--prompt x --device tpu", "'tpu' is no device."),
+        ("--prompt x --dtype float8", "dtype is 'float8'."),
+        ("--suite nowhere.jsonl", "--suite: nowhere.jsonl"),
+        ("--suite .", "--suite: ."),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_in_a_line_before_any_model(
+    engine: FakeEngine, arguments: str, culprit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert culprit in complaint(["tune", *arguments.split()], capsys)
+    assert engine.asked == {}
+
+
+@pytest.mark.parametrize("prompt", ["", "\udcff"])
+def test_a_prompt_that_is_none_is_refused(
+    engine: FakeEngine, prompt: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complaint(["tune", "--prompt", prompt], capsys).startswith("The prompt is ")
+    assert engine.asked == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe", b"[]", b'{"2": "x"}', b'{"1": 1}', b"{" * 50_000, b" " * 100_001,
+     b'{"2": ' + b"9" * 400 + b"}", b'{"2": NaN}'],
+)  # fmt: skip
+def test_a_bad_file_of_costs_is_told_in_a_line(
+    engine: FakeEngine, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "costs.json"
+    file.write_bytes(content)
+    complaint(["tune", "--prompt", "x", "--c", "0.1", "--verify-costs", str(file)], capsys)
+    assert engine.asked == {}
+
+
+def test_a_draft_alone_is_a_further_candidate_for_the_usual_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So what is wrong with it is told by its name."""
+    missing = str(tmp_path / "no-draft")
+    asked = ["tune", *ONE, *GIVEN, "--threads", "1", *SHORT, "--draft", missing]
+    assert missing in complaint(asked, capsys)
+
+
+def test_a_prompt_longer_than_the_context_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["tune", "--prompt", "word " * 3000, *GIVEN, *models(folder), *SHORT]
+    assert "context holds" in complaint(asked, capsys)
