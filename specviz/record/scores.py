@@ -7,6 +7,7 @@ temperature, top-k and top-p, and of no other.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 from specviz.record.trace import Prompt, RunConfig
@@ -48,6 +49,22 @@ class TextScores:
     def impossible_at(self) -> int | None:
         """The first token that the target never writes under this law."""
         return next((at for at, prob in enumerate(self.text_probs) if prob == 0.0), None)
+
+    def as_written(self) -> TextScores:
+        """Of words that the target wrote under this law, none of which is impossible.
+
+        A pass over the whole text adds up in another order than steps do, so with few bits it may
+        choose otherwise at a near tie. A token that it forbids gets the smallest probability, and
+        odds of 1 if it is the draft's likeliest, as at temperature 0; else of 0.
+        """
+        if self.impossible_at is None:
+            return self
+        rows = list(zip(self.odds, self.text_probs, self.matches, strict=True))
+        return replace(
+            self,
+            odds=tuple(odds if prob else float(match) for odds, prob, match in rows),
+            text_probs=tuple(prob or sys.float_info.min for _, prob, _ in rows),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,8 @@ class TextStudy:
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
         method, scores = config.draft_method, None
         if method.needs_draft:
-            (scores,) = score_text(pair, prompt_ids, token_ids, [config])
+            (found,) = score_text(pair, prompt_ids, token_ids, [config])
+            scores = found.as_written() if self.text is None else found
         copied = (
             ()
             if method.needs_draft

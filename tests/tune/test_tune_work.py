@@ -14,6 +14,7 @@ import pytest
 
 from specviz.comparison.plan import Lane
 from specviz.engine import Pair, decode_plainly
+from specviz.engine.decoding import scoring
 from specviz.engine.decoding.scoring import copied_rounds, score_text
 from specviz.engine.model.chat import encode_prompt
 from specviz.errors import PairError, PromptError, SpecvizError
@@ -21,7 +22,7 @@ from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.measure.run_makers import InProcessMaker, Study
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
-from specviz.record.scores import ScoredText
+from specviz.record.scores import ScoredText, TextScores
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.tune import text_study
 from specviz.tune.given_costs import given_costs
@@ -237,6 +238,34 @@ def test_copied_rounds_are_those_of_the_text(folder: Path, pair: Pair) -> None:
     for text in candidate.texts:
         found = copied_rounds(pair, text.prompt.token_ids, text.token_ids, GAMMAS, ends=False)
         assert text.copied == found
+
+
+def test_a_near_tie_makes_no_text_of_the_targets_own_impossible(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where few bits let a pass over the text choose otherwise than the steps that wrote it."""
+
+    def tied(*asked: Any) -> tuple[TextScores, ...]:
+        (scores,) = score_text(*asked)
+        probs = (*scores.text_probs[:5], 0.0, 0.0, *scores.text_probs[7:])
+        matches = (*scores.matches[:5], True, False, *scores.matches[7:])
+        odds = (*scores.odds[:5], 0.0, 0.0, *scores.odds[7:])
+        return (replace(scores, text_probs=probs, matches=matches, odds=odds),)
+
+    usual = done(question(lane(folder)), wants_costs=False).answer
+    monkeypatch.setattr(scoring, "score_text", tied)
+    answer = done(question(lane(folder)), wants_costs=False).answer
+    assert answer.impossible == ()
+    assert all(cell.num_texts == 3 for cell in answer.candidates[0].surface.cells)
+    both = zip(answer.candidates[0].texts, usual.candidates[0].texts, strict=True)
+    for text, before in both:
+        assert text.scores is not None
+        assert before.scores is not None
+        assert text.scores.odds[5:7] == (1.0, 0.0)
+        assert text.scores.odds[7:] == before.scores.odds[7:]
+        assert 0.0 < max(text.scores.text_probs[5:7]) < 1e-300
+    assert given_text(folder).answer.candidates[0].texts[0].scores is not None
+    assert given_text(folder).answer.impossible  # of other words it stays as it is
 
 
 # Costs
