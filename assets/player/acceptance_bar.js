@@ -1,4 +1,4 @@
-// This file draws the chance of acceptance as a bar, with a mark on it where the random draw fell
+// This file draws the odds of acceptance as a bar, with a mark on it where the random draw fell
 // that decided the verdict. The mark can be dragged, to see what another draw would have done.
 
 import { make, makeButton } from "./elements.js";
@@ -104,7 +104,7 @@ function placeSideWords(accept, reject, odds, drawn) {
 /** @param {number} odds @param {string} told */
 function edgeWords(odds, told) {
   if (odds === 1) return "accepted whatever the draw";
-  return odds === 0 ? "rejected whatever the draw" : `accepted below ${told}`;
+  return odds === 0 ? "rejected whatever the draw" : `odds of acceptance ${told}`;
 }
 
 /** @param {Fate} fate @param {number|null} whatIf @param {string} told */

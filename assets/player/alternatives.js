@@ -2,7 +2,7 @@
 // of the target, and those of what the target had left over stand side by side, as bars on one
 // scale.
 
-import { make, makeButton, setTextOrHide } from "./elements.js";
+import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
 import { rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
@@ -14,6 +14,7 @@ import { forkAt, leftoverShare } from "./verdict_rule.js";
 /** @import { Subject } from "./verdict_subject.js" */
 
 const LISTED = 10;
+const LEFT_OVER = "left over (residual)";
 
 /** @typedef {{items: Alternative[], own: Alternative|null, under: string}} Listing */
 
@@ -27,7 +28,7 @@ export function makeAlternatives(store) {
   });
   /** Where the token of a row would be put instead. @type {Spot|null} */
   let asked = null;
-  const rest = makeColumn(["left over", make("span", "vd-formula", {}, [", (target − draft)₊"])], "rest");
+  const rest = makeColumn([LEFT_OVER], "rest");
   const columns = make("div", "vd-columns", {}, [draft.element, target.element, rest.element]);
   const element = make("div", "vd-alternatives", {}, [note, columns]);
   return {
@@ -46,6 +47,7 @@ export function makeAlternatives(store) {
       asked = forkPlace(subject);
       target.update(pending ? null : targetColumn(subject, insight), scale, asked ? saidThere(subject) : null);
       rest.update(left, scale);
+      rest.rename(isGreedy(subject) ? "target at temperature 0" : LEFT_OVER);
       columns.classList.toggle("vd-forks", asked !== null);
     },
   };
@@ -114,7 +116,7 @@ function targetColumn(subject, insight) {
 /** @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function restColumn(subject, insight) {
   const { round, run, fate, landed } = subject;
-  if (run.greedy && !run.lossy) return greedyColumn(subject, insight);
+  if (isGreedy(subject)) return greedyColumn(subject, insight);
   const fell = fate === "rejected" || fate === "recovered";
   const replaced = landed && fell ? round.extra : null;
   const held = replaced ? leftoverShare(round, run) : null;
@@ -122,18 +124,23 @@ function restColumn(subject, insight) {
   const own = replaced && held !== null && !run.greedy ? [replaced.text, held] : null;
   const listed = replaced && insight.residual_top.find(([text]) => text === replaced.text);
   const weight = 1 - (judgedAt(subject)?.expected ?? 1);
-  const under = run.greedy ? "" : `${likelihood(Math.max(0, weight))} of the target`;
+  const under = run.greedy ? "" : `(target\u00a0−\u00a0draft)₊ is ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
 }
 
-/** At temperature 0 all that can be left over is the target's likeliest token. @param {Subject} subject @param {Insight} insight @returns {Listing} */
+/** Whether the target's likeliest token alone counts. @param {Subject} subject */
+function isGreedy({ run }) {
+  return run.greedy && !run.lossy;
+}
+
+/** What decides at temperature 0: the target's likeliest token. @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function greedyColumn(subject, insight) {
   const { run, round } = subject;
   const fork = forkAt(run, subject.spot.round, subject.fate === "recovered" ? rejectedPlace(round) : subject.spot.place);
   const [likeliest] = fork ? [saidThere(subject) ?? undefined] : (insight.target_top[0] ?? []);
   /** @type {Alternative[]} */
-  const items = likeliest === undefined || likeliest === judgedAt(subject)?.text ? [] : [[likeliest, 1]];
-  return { items, own: items[0] ?? null, under: "at temperature 0" };
+  const items = likeliest === undefined ? [] : [[likeliest, 1]];
+  return { items, own: items[0] ?? null, under: "" };
 }
 
 const UNCERTAIN = "The entropy: how uncertain the model is, and among how many equally likely tokens it would be as uncertain.";
@@ -155,9 +162,14 @@ function makeColumn(title, kind, pick) {
     rows.map((row) => row.element),
   );
   const none = make("p", "vd-none");
-  const head = make("h4", "", {}, [...title, under]);
+  const name = make("span", "", {}, title);
+  const head = make("h4", "", {}, [name, under]);
   return {
     element: make("div", `vd-column vd-of-${kind}`, {}, [head, list, none]),
+    /** @param {string} words */
+    rename(words) {
+      setText(name, words);
+    },
     /**
      * @param {Listing|null} column @param {number} scale the probability of a full bar
      * @param {string|null} [said] what the run says there, where another can be put in its place

@@ -20,7 +20,7 @@ const KEY_HELP = [
 const STOP_KEYS = STOPS.filter((stop) => stop.key);
 
 const RUN_KEY_HELP = [
-  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until a rejection, an unlikely one, a bonus"],
+  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until the next rejection, one against low odds, a bonus"],
   ["P", "presenter mode, also left by Esc"],
 ];
 

@@ -37,6 +37,13 @@ function sayWhatOpens(link, place) {
   return "";
 }
 
+/** What the link opens, in words. @param {Moment} moment */
+function placeIn({ round, token = "" }) {
+  const [of, place] = token.split(".");
+  if (!place) return `round ${round}`;
+  return of === round ? `round ${round}, token ${place}` : `round ${round}, with the verdict on round ${of}, token ${place}`;
+}
+
 const AGAIN = "Sets the prompt and the settings; Run then makes the same run. The same device makes the same rounds; on another, numbers may differ in their last digits, and so may a token.";
 
 /** @param {RunLink} link */
@@ -84,7 +91,7 @@ class LinkBox {
     const [first = "", second = ""] = addressesOf(link, run.id, moment);
     this.field.hidden = !first;
     this.field.value = first;
-    setTextOrHide(this.what, first && `Copied. ${sayWhatOpens(link, `round ${moment.round}`)}`);
+    setTextOrHide(this.what, first && `Copied. ${sayWhatOpens(link, placeIn(moment))}`);
     setTextOrHide(this.who, sayWhoCannot(link));
     this.other.hidden = !second;
     this.again.value = second;

@@ -25,6 +25,12 @@ export function likelihood(value) {
   return `${(Math.floor(1000 * value) / 10).toFixed(1)} %`;
 }
 
+/** What is not 0 is not written as 0. @param {number} value @param {number} digits */
+function shareAbove0(value, digits) {
+  const told = share(value, digits);
+  return value > 0 && Number(told) === 0 ? `<\u00a0${share(10 ** -digits, digits)}` : told;
+}
+
 /**
  * Two numbers in [0, 1] with enough digits to be told apart from each other and from 1.
  * @param {number} one @param {number} other
@@ -38,12 +44,17 @@ export function toldApart(one, other) {
   };
   let digits = 2;
   while (digits < 8 && blurred(digits)) digits += 1;
-  return [share(one, digits), share(other, digits)];
+  return [shareAbove0(one, digits), shareAbove0(other, digits)];
 }
 
 /** The unit for all times of one clock. @param {number} longest seconds @returns {"s"|"ms"} */
 export function unitFor(longest) {
   return longest < 1 ? "ms" : "s";
+}
+
+/** The seconds as they are written, so that what is worked out of them agrees. @param {number} seconds @param {"s"|"ms"} unit */
+export function asWritten(seconds, unit) {
+  return parseFloat(timeIn(seconds, unit)) / (unit === "ms" ? 1000 : 1);
 }
 
 /** @param {number} seconds @param {"s"|"ms"} unit */

@@ -17,7 +17,7 @@ import {
   penFor,
   windowAround,
 } from "./lane_painting.js";
-import { timeIn, unitFor } from "./number_words.js";
+import { asWritten, timeIn, unitFor } from "./number_words.js";
 import { eventsOf } from "./round_events.js";
 import { themeOf } from "./theme.js";
 
@@ -213,7 +213,7 @@ class RunLanes {
     const unit = unitFor(this.total);
     const both = `speculative ${timeIn(fast, unit)}, target alone ${timeIn(plain, unit)}`;
     if (this.open) return `${both} (too close to call)`;
-    const apart = timeIn(Math.abs(plain - fast), unit);
+    const apart = timeIn(Math.abs(asWritten(plain, unit) - asWritten(fast, unit)), unit);
     return `${both}: ${plain > fast ? `${apart} sooner` : `${apart} later: no speedup`}`;
   }
 

@@ -47,10 +47,10 @@ export const STOPS = [
     key: "u",
     words: ["the next rejection with odds of acceptance under", ""],
     short: (limit) => `until odds under ${share(limit)}`,
-    limit: { words: "Odds", first: "0.3", min: "0", max: "1", step: "0.05" },
+    limit: { words: "Odds of acceptance", first: "0.3", min: "0", max: "1", step: "0.05" },
     meets: ({ fate, odds }, limit) => fate === "rejected" && odds !== null && odds < limit,
-    over: (limit) => `No other rejection with odds under ${share(limit)} comes in this run.`,
-    never: (limit) => `No rejection of this run had odds under ${share(limit)}.`,
+    over: (limit) => `No other rejection with odds of acceptance under ${share(limit)} comes in this run.`,
+    never: (limit) => `No rejection of this run had odds of acceptance under ${share(limit)}.`,
   },
   {
     name: "bonus",

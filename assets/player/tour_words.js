@@ -31,7 +31,7 @@ export function captionAt(round, step) {
 function landingCaption(round) {
   const { extra } = round;
   const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In place of the rejected token it puts its own:";
-  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quotedToken(extra?.text ?? ""), "."];
+  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quotedToken(extra?.text ?? "")];
 }
 
 /** @param {Candidate} candidate @returns {(Node|string)[]} */
@@ -43,18 +43,18 @@ export function questionWords(candidate) {
     make("b", "", {}, ["Accept or reject "]),
     quotedToken(candidate.text),
     make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}, so it stays with probability ${told}: a number between 0 and 1 is drawn, and below ${told} it stays.`,
+    ` The small model gave it ${draft}, the large one only ${target}, so its odds of acceptance are ${told}: a number between 0 and 1 is drawn, and below ${told} it stays.`,
   ];
 }
 
 /** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
-  const unlikely = odds > 0.5 ? " The odds were for it, but the draw was not." : " It had a chance, but a small one.";
   const [drawn] = toldApart(candidate.uniform, odds);
-  const reply = guess ? `Not this time.${unlikely}` : "You were right.";
+  const said = guess ? "You said accept, which is not what happened." : "You said reject, and that is what happened.";
+  const likely = odds > 0.5 ? "Acceptance was the likelier outcome." : "Rejection was the likelier outcome.";
   return [
     make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${reply} The tokens after it are discarded too, and the large model puts one of its own in their place.`,
+    `${said} ${likely} The tokens after it are discarded too, and the large model puts one of its own in their place.`,
   ];
 }

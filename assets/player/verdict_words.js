@@ -55,7 +55,7 @@ function tellPending({ round, candidate, passed }) {
     return ["The extra token of this round: it is drawn once all verdicts have fallen."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
-  const waiting = count > 1 ? `the ${count} of this round together` : "it";
+  const waiting = count > 1 ? `this round’s ${count} tokens` : "it";
   return [
     "The draft proposed ",
     tokenWord(candidate.text),
@@ -78,13 +78,14 @@ function tellDraw(candidate, run) {
   if (candidate.target >= candidate.draft)
     return [": the target likes it at least as much, so it is always ", fateWord("accepted"), "."];
   const added = run.lossy ? `; with ε = ${share(run.epsilon)} added, ` : ": ";
+  const made = run.lossy ? "(target + ε) / draft" : "target / draft";
   if (candidate.target + allowance(run) >= candidate.draft)
     return [added, "that is at least as much, so it is always ", fateWord("accepted"), "."];
   const [odds, drawn] = toldApart(oddsOf(candidate, run), candidate.uniform);
   return [
     ...[
       added,
-      "accept with probability ",
+      `the odds of acceptance, ${made}, are `,
       numberWord(odds),
       ". The draw was ",
       numberWord(drawn),
@@ -97,7 +98,7 @@ function tellDraw(candidate, run) {
 /** @param {Subject} subject @returns {Words} */
 function tellReplacement({ run, round, fate, landed }) {
   if (fate !== "rejected" || !round.extra || !landed) return [];
-  return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text), "."];
+  return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -180,11 +181,8 @@ function tellBonus({ run, round }) {
     allAccepted(round.candidates.length),
     ", so the target adds a token of its own: ",
     own,
-    ".",
   ];
-  return run.greedy
-    ? [...adds, " It is its likeliest."]
-    : [...adds, " The target gave it ", gave, "."];
+  return run.greedy ? [...adds, ", its likeliest."] : [...adds, ", which it gave ", gave, "."];
 }
 
 /** @param {number} count */

@@ -330,7 +330,7 @@ _INTERVALS = (
     ),
     Figure(
         id="alpha_interval_coins",
-        label="α, this run's coins",
+        label="α, by the luck of the draws",
         quantity=PROBABILITY,
         formula="where luck alone may put the observed α, given the odds at the tested positions",
         remark="None at temperature 0",

@@ -48,7 +48,7 @@ def coins_interval(trace: Trace) -> Interval | None:
     middle = float(chances.mean())
     half = 1.96 * math.sqrt(float((chances * (1 - chances)).sum())) / len(tested)
     return Interval(
-        low=max(0.0, middle - half), high=min(1.0, middle + half), label="this run's coins"
+        low=max(0.0, middle - half), high=min(1.0, middle + half), label="by the luck of the draws"
     )
 
 

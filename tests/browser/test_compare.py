@@ -25,6 +25,8 @@ RACE = """() => [...document.querySelectorAll('[data-testid="race-lane"]')]
   .map((each) => [each.textContent, each.querySelector('.time')?.dataset.seconds])"""
 RACER = '[data-testid="stMain"] .racer'
 
+STOP = "[class*=st-key-compare_cancel] button"
+
 
 def compare_url(server: Server, *lanes: str, repeats: int = 3) -> str:
     asked = [("lane", lane) for lane in lanes]
@@ -40,7 +42,7 @@ def table_of(page: Any, table: str) -> list[str]:
 
 def come_to_verdict(page: Any) -> str:
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.get_by_role("button", name="Cancel", exact=True).wait_for()
+    page.locator(STOP).wait_for()
     page.wait_for_selector(VERDICT, timeout=150_000)
     page.wait_for_selector('[data-testid="player"]')
     return page.locator(VERDICT).inner_text()
@@ -94,7 +96,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
 ) -> None:
     page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=4))
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.get_by_role("button", name="Cancel", exact=True).wait_for()
+    page.locator(STOP).wait_for()
     page.get_by_role("link", name="Runs").first.click()
     page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
     other = open_page(f"{server.url}/")
@@ -108,7 +110,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     assert page.inner_text(VERDICT) == other.inner_text(VERDICT)
     page.goto(compare_url(server, "gamma=1", "gamma=7", repeats=10))
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.get_by_role("button", name="Cancel", exact=True).wait_for()
+    page.locator(STOP).wait_for()
     other.goto(f"{server.url}/runs")
     other.locator(".st-key-work_line").get_by_role("button", name="Stop").click()
     other.locator(".st-key-work_line").wait_for(state="detached")
@@ -137,7 +139,7 @@ def test_by_kind_with_progress_cancel_and_chart_then_found_again(
     page.get_by_role("button", name="Compare by kind").click()
     progress = page.locator(".st-key-compare_progress_suite")
     progress.get_by_text(re.compile(r"^[1-9]\d* of \d+ runs")).wait_for(timeout=90_000)
-    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.locator(STOP).click()
     page.get_by_text(re.compile(r"Ended after \d+ of \d+ runs, which are kept")).wait_for()
     page.get_by_text("A file of mine").click()
     kinds = [("One day a cat", "story"), ("Tom had a ball", "list")]

@@ -101,7 +101,7 @@ def timed(speculative: float, target: float, *, is_open: bool) -> JsonObject:
             0.545,
             "speculative 782 ms, target alone 545 ms: 237 ms later: no speedup",
         ),
-        (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.96 s sooner"),
+        (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.95 s sooner"),
     ],
 )
 def test_the_lanes_tell_both_times_in_one_unit(

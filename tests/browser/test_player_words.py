@@ -287,6 +287,8 @@ def test_certainty_is_not_claimed(blank: Any) -> None:
         (0.5, 0.5, [".50", ".50"]),
         (0.3, 0.9951, [".300", ".995"]),
         (0.9951, 0.3, [".995", ".300"]),
+        (0.003, 0.5, ["<\u00a0.01", ".50"]),
+        (0, 0.5, [".00", ".50"]),
     ],
 )
 def test_two_numbers_are_told_apart(blank: Any, one: float, other: float, told: list[str]) -> None:

@@ -69,7 +69,7 @@ def test_round_one_is_told_and_the_question_comes_before_the_draw(
     assert page.inner_text(PLAY) == "Play"
     stood = page.input_value(SEEK)
     question, card = page.inner_text(TOUR), page.inner_text('[data-testid="verdict-card"]')
-    for words in ("·w11", "50\u00a0%", "25\u00a0%", "probability .50"):
+    for words in ("·w11", "50\u00a0%", "25\u00a0%", "odds of acceptance are .50"):
         assert words in question
     assert "·w11" in card
     for told_too_soon in (".75", "rejected", "has not checked"):
@@ -78,7 +78,9 @@ def test_round_one_is_told_and_the_question_comes_before_the_draw(
     assert page.input_value(SEEK) == stood
 
 
-@pytest.mark.parametrize(("choice", "reply"), [("Accept", "Not this time."), ("Reject", "right")])
+@pytest.mark.parametrize(
+    ("choice", "reply"), [("Accept", "not what happened. "), ("Reject", "that is what happened. ")]
+)
 def test_an_answer_is_answered(
     stand: Stand, open_page: Callable[..., Any], choice: str, reply: str
 ) -> None:

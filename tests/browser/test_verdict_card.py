@@ -101,9 +101,9 @@ def test_a_rejection_is_told_with_its_numbers(page: Any, trace: Trace) -> None:
         assert words(page, SAY) == (
             f"The draft gave {chip(failed.text)} {percent(failed.draft_prob)}, "
             f"the target {percent(failed.target_prob)}: "
-            f"accept with probability {two_digits(failed.odds)}. "
+            f"the odds of acceptance, target / draft, are {two_digits(failed.odds)}. "
             f"The draw was {two_digits(failed.uniform)}: rejected. "
-            f"Replaced from what the target had left over: {chip(entry.extra.text)}."
+            f"Replaced from what the target had left over: {chip(entry.extra.text)}"
         )
         shown = page.get_attribute(DRAW, "aria-valuenow")
         assert float(shown) == failed.uniform
@@ -159,7 +159,7 @@ def test_a_bonus_token_is_told(page: Any, trace: Trace) -> None:
     choose(page, trace, entry.index, entry.num_drafted)
     assert words(page, SAY) == (
         f"All {entry.num_drafted} candidates were accepted, so the target adds a token of its own: "
-        f"{chip(entry.extra.text)}. The target gave it {percent(entry.extra.target_prob)}."
+        f"{chip(entry.extra.text)}, which it gave {percent(entry.extra.target_prob)}."
     )
     assert page.is_hidden(DRAW)
 
@@ -174,6 +174,10 @@ def test_the_bars_are_the_traces(page: Any, trace: Trace) -> None:
         ".map(row => row.firstChild.textContent))",
     )
     assert insight is not None
+    heads = page.locator(f"{CARD} .vd-column h4").all_inner_texts()
+    assert heads[2].startswith("left over (residual)")
+    assert "(target − draft)₊ is " in heads[2].replace("\u00a0", " ")
+    assert heads[2].replace("\u00a0", " ").endswith("rescaled to 100 %")
     tops = (insight.draft_top, insight.target_top, insight.residual_top)
     for shown, top in zip(listed, tops, strict=True):
         assert shown[: len(top.texts)] == [chip(text) for text in top.texts]
@@ -318,10 +322,10 @@ def test_a_greedy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> No
         page.keyboard.press(key)
         assert drawn(page)[1] == "rejected"
     choose(page, greedy, 1, 2)
-    assert words(page, SAY).endswith("It is its likeliest.")
+    assert words(page, SAY).endswith(", its likeliest.")
 
 
-def test_at_temperature_0_the_likeliest_token_is_what_was_left_over(
+def test_at_temperature_0_the_third_column_is_the_likeliest_token(
     stand: Stand, open_page: Callable[..., Any], trace: Trace
 ) -> None:
     greedy = replace(trace, config=replace(trace.config, temperature=0.0))
@@ -335,6 +339,7 @@ def test_at_temperature_0_the_likeliest_token_is_what_was_left_over(
     likeliest = failed.insight.target_top.texts[0]
     assert likeliest != failed.text
     assert page.locator(rows).all_text_contents() == [chip(likeliest)]
+    assert page.inner_text(f"{CARD} .vd-of-rest h4").strip() == "target at temperature 0"
 
 
 def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
@@ -347,7 +352,7 @@ def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> Non
     choose(page, lossy, 0, 0)
     assert words(page, SAY) == (
         "The draft gave ·w10 50 %, the target 25 %; with ε = .20 added, "
-        "accept with probability .90. The draw was .75: accepted."
+        "the odds of acceptance, (target + ε) / draft, are .90. The draw was .75: accepted."
     )
     choose(page, lossy, 0, 1)
     assert "The draw was .94: rejected." in words(page, SAY)

@@ -126,7 +126,7 @@ def test_a_forecast_tells_where_it_comes_from() -> None:
 def test_intervals_carry_their_labels() -> None:
     text = drawn(make_trace(["aar", "aaa"] * 10))
     assert row(text, "α observed").endswith(", this prompt")
-    assert row(text, "α expected").endswith(", this run's coins")
+    assert row(text, "α expected").endswith(", by the luck of the draws")
     greedy = drawn(make_trace(SPELT, config=RunConfig(gamma=3, temperature=0.0)))
     assert row(greedy, "α expected").endswith("no coins at temperature 0")
 

@@ -23,7 +23,7 @@ def test_coins_by_hand(figures: Metrics) -> None:
     assert coins is not None
     half = 1.96 * math.sqrt(0.09 + 0.16 + 0.21 + 3 * 0.25 + 0.16 + 0.24) / 8
     assert (coins.low, coins.high) == (close(0.5625 - half), close(0.5625 + half))
-    assert coins.label == "this run's coins"
+    assert coins.label == "by the luck of the draws"
 
 
 def test_coins_stay_within_zero_and_one() -> None:

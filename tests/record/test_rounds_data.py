@@ -22,7 +22,7 @@ def figures() -> Metrics:
 def test_as_dict_is_json(figures: Metrics) -> None:
     record = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
     assert record["alpha_by_position"] == [0.75, 1.0, 0.5]
-    assert record["intervals"]["coins"]["label"] == "this run's coins"
+    assert record["intervals"]["coins"]["label"] == "by the luck of the draws"
     assert record["intervals"]["prompt"] is None
     assert record["speedup_low"] < record["speedup_observed"] < record["speedup_high"]
     assert record["speedup_pairs"] == 1

@@ -38,6 +38,7 @@ def test_it_opens_on_the_guide() -> None:
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
     assert "“breakthrough” is accepted with chance 0.50" in words(app)
+    assert ", ε 0.05)" in words(app)  # without it the three numbers do not agree
     assert "The distance between the models is 0.350" in words(app)
     assert "paused before it began" in words(app)
 

@@ -61,8 +61,8 @@ class KindReadings:
 
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Accepted / tested by place in the draft, over all runs of a lane."""
-    made = figure(x_title="place in the draft", y_title=CATALOGUE["alpha_observed"].axis)
+    """Accepted / tested by position, over all runs of a lane."""
+    made = figure(x_title="position", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
         places, shares, counts = _by_place(lane.rounds)
         made.add_scatter(

@@ -70,7 +70,7 @@ def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
     begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         if own is not None and own.name == name:
-            st.button("Cancel", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
+            st.button("Stop", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
         elif own is not None:
             st.caption("The other comparison is still under way. Only one runs at a time.")
         else:

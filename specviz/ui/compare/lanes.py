@@ -213,7 +213,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     temperature = _widget_key(card, "temperature", config.temperature)
     low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
-        "gamma": st.slider("Draft tokens a round, γ", low, max(high, config.gamma), key=gamma,
+        "gamma": st.slider("Candidates a round, γ", low, max(high, config.gamma), key=gamma,
                            disabled=busy),
         "temperature": _typed(st.slider("Temperature", *COMPARED["temperature"].ends, step=0.05,
                                         key=temperature, disabled=busy)),

@@ -190,7 +190,7 @@ def _show_charts(found: Findings, name: str) -> None:
         "Dotted: what the lane's step costs and acceptance would give at other γ.",
         "times": "Where the time of a token goes, in the lanes and in the target alone, which was "
         "timed on the same words.",
-        "places": "Share of tested candidates accepted, by place in the draft; all runs of a lane.",
+        "places": "Share of tested candidates accepted, by position; all runs of a lane.",
         "tokens": "How often a round gave so many tokens. Dashed: the mean, which is τ over all "
         "rounds of a lane; the table has the median over its runs.",
     }

@@ -186,4 +186,4 @@ def _show_progress(worker: Worker, status: PairStatus) -> None:
     if progress and progress.total_bytes:
         share = min(1.0, (progress.done_bytes or 0) / progress.total_bytes)
     st.progress(share, text=f":small[{as_text(text)}]")
-    st.button("Cancel", key="cancel_loading", type="tertiary", on_click=worker.cancel_loading)
+    st.button("Stop loading", key="cancel_loading", type="tertiary", on_click=worker.cancel_loading)

@@ -58,7 +58,8 @@ def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
     odds = areas.accepted[worst] / settings.draft[worst]
     return (
         f"Once drafted, “{labels[worst]}” is accepted with chance {odds:.2f} "
-        f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}). "
+        f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}"
+        f"{f', ε {settings.epsilon:g}' if settings.epsilon else ''}). "
         f"Over all tokens the chance is **{areas.accepted.sum():.3f}**."
     )
 

@@ -83,7 +83,7 @@ def show_clustering() -> None:
                 "random; at 1 a text stays all easy or all hard.",
             ),
         )  # fmt: skip
-        gamma = whole_slider("Candidates, γ", 1, 24, 5, key="misleading_gamma")
+        gamma = whole_slider("Candidates a round, γ", 1, 24, 5, key="misleading_gamma")
     exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
     formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
     st.markdown(
@@ -126,7 +126,9 @@ def show_tail() -> None:
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.85, step=0.01, key="misleading_alpha")
         c = slider("Draft cost, c", 0.0, 1.0, 0.1, step=0.01, key="misleading_c")
         v = slider("Verification cost, v", 1.0, 4.0, 1.0, step=0.05, key="misleading_v")
-        gamma = whole_slider("Candidates, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma")
+        gamma = whole_slider(
+            "Candidates a round, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma"
+        )
         length = whole_slider("Tokens to write", 8, 512, 128, key="misleading_length")
     laws = rounds_laws(alpha, _TAIL_GAMMAS, length)
     law = laws[gamma - 1]
@@ -174,7 +176,7 @@ def show_batch() -> None:
         )  # fmt: skip
         small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
-        gamma = whole_slider("Candidates, γ", 1, 16, 5, key="misleading_batch_gamma")
+        gamma = whole_slider("Candidates a round, γ", 1, 16, 5, key="misleading_batch_gamma")
     gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
     target, draft = sized(TARGET_8B, 1e9 * billions), sized(DRAFT_HALF_B, 1e9 * small)
     reads = f"A pass of the target reads **{SIZE.shown(target.weight_bytes)}** of weights."

@@ -76,7 +76,7 @@ def choose_setting() -> Setting:
             "set it to 1.",
         )  # fmt: skip
         gamma = whole_slider(
-            "Candidates, γ",
+            "Candidates a round, γ",
             0,
             MAX_GAMMA,
             5,
