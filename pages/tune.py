@@ -60,19 +60,18 @@ names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "
 every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
 answer = work.answer if work is not None and not work.going else None
 try:
-    for tab, show in ((drafts, show_candidates), (text, show_text), (engine, show_engines)):
+    for tab, show, what in (
+        (every, partial(show_surface, measured=shown_cells()), "every γ and temperature as a map"),
+        (drafts, show_candidates, "the candidates in their order"),
+        (text, show_text, "the text with the odds of each of its tokens"),
+        (engine, show_engines, "the best setting, as other engines write it"),
+    ):
         if tab.open:
             with tab:
                 if answer is not None:
                     show(answer)
                 else:
-                    st.caption("Press *Work it out*.")
-    if every.open:
-        with every:
-            if answer is not None:
-                show_surface(answer, shown_cells())
-            else:
-                st.caption("Press *Work it out*: the map of every γ and temperature stands here.")
+                    st.caption(f"Here you will see {what}. Press *Work it out*.")
     if run.open:
         with run:
             show_run_findings()

@@ -233,8 +233,8 @@ def _places(before: Round | None, entry: Round) -> list[Place]:
 
 
 def sentences(report: AuditReport) -> tuple[str, ...]:
-    """The verdict first, then what it rests on."""
-    parts = (_verdict(report), _power(report), _counts(report), _greedy(report), _bug(report))
+    """The verdict first, then whether the loop is broken on purpose, then what it rests on."""
+    parts = (_verdict(report), _bug(report), _power(report), _counts(report), _greedy(report))
     return tuple(part for part in parts if part)
 
 
@@ -254,9 +254,13 @@ def _surprise(report: AuditReport) -> str:
     if report.p_value == 0.0:
         return "The target cannot have written one of the tokens."
     return (
-        f"If it had, evidence so strong would come up in at most {report.p_value:.2g} of all "
-        "audits, however long they go on."
+        f"If it had, evidence so strong would come up in at most {_rare(report.p_value)} audits, "
+        "however long they go on."
     )
+
+
+def _rare(share: float) -> str:
+    return "one of a billion" if share < 1e-9 else f"one of {int(1 / share):,}"
 
 
 def _power(report: AuditReport) -> str:
@@ -308,4 +312,4 @@ def _bug(report: AuditReport) -> str:
     if report.broken is None:
         return ""
     known = BREAKS[report.broken]
-    return f"The loop is broken on purpose ({known.name}): {known.does} {known.why}"
+    return f"The loop is broken on purpose ({known.name}). {known.does}"

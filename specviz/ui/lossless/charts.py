@@ -32,7 +32,7 @@ def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
             name=each.label,
             mode="lines",
             line={"color": SERIES[place % len(SERIES)], "shape": "hv"},
-            hovertemplate="run %{x}: %{y:.1f}<extra>" + each.label + "</extra>",
+            hovertemplate=f"run %{{x}}: %{{y:.1f}}<extra>{each.label}</extra>",
         )
     alarm = -math.log10(level)
     made.add_hline(

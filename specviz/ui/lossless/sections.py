@@ -40,9 +40,13 @@ def show_report(report: AuditReport, *, over: bool) -> None:
     with st.container(border=True, key="audit_report", gap="small"):
         first, _, rest = told[0].partition(". ")
         st.markdown(f"##### {_badge(report)} {as_text(first.removesuffix('.'))}.")
+        grounds = told[1:]
+        if report.broken is not None:  # before anything else, so that nobody is alarmed
+            st.markdown(as_text(grounds[0]))
+            grounds = grounds[1:]
         if rest:
             st.markdown(as_text(rest))
-        for each in told[1:]:
+        for each in grounds:
             st.markdown(as_text(each))
         if over and report.greedy is None:
             st.caption("It ended before the check at temperature 0.")
@@ -53,6 +57,8 @@ def show_report(report: AuditReport, *, over: bool) -> None:
 
 
 def _badge(report: AuditReport) -> str:
+    if report.broken is not None:
+        return ":orange-badge[broken on purpose]"
     return ":green-badge[✓]" if report.passes else ":red-badge[✕]"
 
 

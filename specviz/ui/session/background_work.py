@@ -24,10 +24,12 @@ from specviz.worker.parent.work_queue import WorkQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
-# The pages of works; all others are comparisons.
-_SHOWN_ON = {CLAIMS: CLAIMS, "audit": "lossless"} | dict.fromkeys(
-    ("tune", "tune-cells", "tune-race"), "tune"
-)
+# By their pages; all other works are comparisons.
+_WORKS_OF = {
+    CLAIMS: (CLAIMS,),
+    "lossless": ("audit",),
+    "tune": ("tune", "tune-cells", "tune-race"),
+}
 WORK_LINK = "work"  # in the link to a work's page: its id
 _TICK = 1.0  # seconds
 
@@ -107,7 +109,7 @@ def _show_works(going: tuple[Work, ...]) -> None:
     more = f" · {waiting} more in line" if waiting else ""
     with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(work.label)}{more}", width="content")
-        page = _SHOWN_ON.get(work.name, "compare")
+        page = next((page for page, names in _WORKS_OF.items() if work.name in names), "compare")
         query = None if page == CLAIMS else {WORK_LINK: work.id}
         st.page_link(f"pages/{page}.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))

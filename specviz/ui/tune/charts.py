@@ -168,10 +168,17 @@ def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoi
     if own:
         _add_points(made, own)
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    _scale_over_gamma(made, gammas)
+    return made
+
+
+def _scale_over_gamma(made: go.Figure, gammas: Sequence[int]) -> None:
+    """Each γ has its tick, and there is none beyond them."""
     made.update_yaxes(rangemode="tozero")
     made.update_xaxes(dtick=1)
+    if gammas:
+        made.update_xaxes(range=[min(gammas) - 0.5, max(gammas) + 0.5])
     made.update_layout(showlegend=True)
-    return made
 
 
 def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
@@ -207,35 +214,37 @@ def candidates_chart(
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
-    made.update_yaxes(rangemode="tozero")
-    made.update_xaxes(dtick=1)
-    made.update_layout(showlegend=True)
+    _scale_over_gamma(made, [gamma for each in surfaces for gamma in each.gammas])
     return made
 
 
 def waterfall_chart(found: Waterfall) -> go.Figure:
-    """From the textbook's speedup to the observed one; a bar for each cause, negative ones down."""
-    made = figure(x_title="", y_title=TIMES_THE_TARGET, height=380)
+    """From the textbook's speedup down to the observed one; a bar for each cause, its name beside
+    it, so that it can be read on a phone too."""
+    made = figure(x_title=TIMES_THE_TARGET, y_title="", height=400)
     steps, last = found.steps, len(found.steps) - 1
     made.add_waterfall(
-        x=[_wrapped(each.name) for each in steps],
-        y=[each.speedup if each.is_level else each.change for each in steps],
+        orientation="h",
+        y=[_wrapped(each.name) for each in steps],
+        x=[each.speedup if each.is_level else each.change for each in steps],
         measure=["absolute", *["relative"] * (last - 1), "total"],
         text=[
-            RATIO.shown(each.speedup) if each.is_level else f"{each.change:+.2f}" for each in steps
+            RATIO.shown(each.speedup) if each.is_level else _signed(each.change) for each in steps
         ],
         textposition="outside",
         textfont={"size": TEXT_SIZE},
         customdata=[MILLISECONDS_A_TOKEN.shown(each.ms_a_token) for each in steps],
-        hovertemplate="%{x}: %{text}<br>then %{customdata} a token<extra></extra>",
+        hovertemplate="%{y}: %{text}<br>then %{customdata} a token<extra></extra>",
         connector={"line": {"color": COLOURS.muted, "width": 1}},
         increasing={"marker": {"color": COLOURS.accepted}},
         decreasing={"marker": {"color": COLOURS.rejected}},
         totals={"marker": {"color": COLOURS.target}},
         cliponaxis=False,
     )
-    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
-    made.update_xaxes(tickangle=0, automargin=True)
+    made.add_vline(x=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    ends = [each.speedup for each in steps]
+    made.update_xaxes(range=[min(0.0, *ends), 1.22 * max(ends)])  # with room for a number
+    made.update_yaxes(autorange="reversed", showgrid=False)
     return made
 
 
@@ -243,7 +252,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
     """Mean odds by the kind of token."""
     made = figure(x_title="", y_title="odds of acceptance", height=300)
     made.add_scatter(
-        x=[f"{each.kind} ({each.count})" for each in kinds],
+        x=[f"{_wrapped(each.kind, 1)}<br>{each.count:,}" for each in kinds],
         y=[each.odds for each in kinds],
         mode="markers",
         marker={"size": 12, "color": COLOURS.exact},
@@ -259,14 +268,18 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
         hovertemplate=f"%{{x}}: {PROBABILITY.hover()}<extra></extra>",
     )  # fmt: skip
     made.update_yaxes(range=[0, 1.05])
+    made.update_xaxes(tickangle=0)
+    made.update_layout(margin_b=66, margin_t=12)
     return made
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
     """Every kept run that has both: on the line, this page can be trusted here."""
-    made = figure(x_title="expected along its words", y_title="observed", height=380)
+    made = figure(x_title="expected along its words", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
-    top = 1.1 * max(values, default=1.0)
+    highest = max(values, default=1.0)
+    ends = [each.high for each in points if each.high is not None]
+    top = 1.1 * min(2 * highest, max([highest, *ends]))  # an interval may reach far beyond
     made.add_scatter(
         x=[0, top], y=[0, top], mode="lines", name="as expected", hoverinfo="skip",
         line={"color": COLOURS.ink, "dash": "dot", "width": 1},
@@ -286,8 +299,8 @@ def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
         hovertemplate=f"%{{text}}<br>expected {RATIO.hover('x')}, observed {RATIO.hover()}"
         "<extra></extra>",
     )  # fmt: skip
-    made.update_xaxes(range=[0, top])
-    made.update_yaxes(range=[0, top])
+    made.update_xaxes(range=[0, top], constrain="domain", constraintoward="left")
+    made.update_yaxes(range=[0, top], constrain="domain", scaleanchor="x")
     made.update_layout(showlegend=True)
     return made
 
@@ -311,7 +324,11 @@ def _plain(label: str) -> str:
     return label.replace("<", "‹")
 
 
-def _wrapped(name: str) -> str:
-    """At most two words a line."""
+def _signed(change: float) -> str:
+    return f"{'−' if change < 0 else '+'}{RATIO.bare(abs(change))}"
+
+
+def _wrapped(name: str, most: int = 2) -> str:
+    """At most so many words a line."""
     words = name.split()
-    return "<br>".join(" ".join(words[at : at + 2]) for at in range(0, len(words), 2))
+    return "<br>".join(" ".join(words[at : at + most]) for at in range(0, len(words), most))

@@ -92,7 +92,7 @@ def follow(work: Work, draw: Callable[[], object] = lambda: None) -> None:
 
 def _show_progress(work: Work) -> None:
     done, planned = work.progress
-    words = f"{done} of {planned}: {as_text(work.doing)}"
+    words = f"{done:,} of {planned:,}: {as_text(work.doing)}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"progress_{work.name}"):
         st.progress(min(1.0, done / max(1, planned)), text=f":small[{words}]")
         st.button("Stop", key=f"stop_{work.name}", type="tertiary", on_click=stop, args=(work,))

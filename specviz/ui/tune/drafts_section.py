@@ -21,20 +21,17 @@ def show_candidates(answer: Answer) -> None:
     if not rows:
         st.caption("No candidate has a speedup yet.")
         return
-    frame = pd.DataFrame(
-        [
-            {
-                "candidate": as_text(each.label),
-                "best γ": str(cell.gamma),
-                "expected": cell_words(cell),
-                "memory": memory_words(each),
-                "why": as_text(reason(each, cell)),
-            }
-            for each, cell in rows
-        ]
-    ).set_index("candidate")
+    frame = pd.DataFrame.from_dict(
+        {
+            "candidate": [as_text(each.label) for each, _ in rows],
+            "best γ": [str(cell.gamma) for _, cell in rows],
+            "expected": [as_text(cell_words(cell)) for _, cell in rows],
+            "memory": [as_text(memory_words(each)) for each, _ in rows],
+            "why": [as_text(reason(each, cell)) for each, cell in rows],
+        }
+    )
     with st.container(key="tune_ranking"):
-        st.table(frame, border="horizontal")
+        st.table(frame, border="horizontal", hide_index=True)
     st.caption(
         f"At temperature {answer.temperature:g}, {LIKE_THESE}. Whoever is chosen as the best of "
         "several was also the luckiest, so look at the intervals, and confirm."

@@ -26,7 +26,7 @@ def show_engines(answer: Answer) -> None:
     )
     engine = st.segmented_control(
         "Engine", [each.engine for each in found], default=found[0].engine, key="tune_engine",
-        label_visibility="collapsed", required=True,
+        label_visibility="collapsed", required=True, format_func=as_text,
     )  # fmt: skip
     settings = next(each for each in found if each.engine == engine)
     for snippet in settings.snippets:

@@ -11,10 +11,10 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.record.engine_figures import HOW_ENGINES_DIFFER, EngineFigure, engine_figures
 from specviz.record.metrics import metrics
-from specviz.record.numbers import PROBABILITY
+from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, UNKNOWN
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import Trace
-from specviz.record.waterfall import waterfall, why_no_waterfall
+from specviz.record.waterfall import WaterfallStep, waterfall, why_no_waterfall
 from specviz.store import Query, RunRow
 from specviz.tune.ledger import ledger_sentence
 from specviz.ui.runs.table import title_of
@@ -49,14 +49,16 @@ def show_run_findings() -> None:
 
 def _named(row: RunRow) -> str:
     summary = row.summary
-    return f"{title_of(row)} · γ {summary.gamma}, T {summary.temperature:g} · {summary.created}"
+    when = summary.created.replace("T", " ")[:16]
+    setting = f"{summary.drafter}, γ {summary.gamma}, T {summary.temperature:g}"
+    return f"{title_of(row)} · {setting} · {when}"
 
 
 def _show_waterfall(trace: Trace) -> None:
     figures = metrics(trace, intervals=False)
     found = waterfall(trace, figures)
     if found is None:
-        st.info(why_no_waterfall(trace, figures))
+        st.info(as_text(why_no_waterfall(trace, figures)))
         return
     show_chart(
         waterfall_chart(found),
@@ -67,8 +69,14 @@ def _show_waterfall(trace: Trace) -> None:
     )  # fmt: skip
     with st.expander("In words", key="tune_waterfall_words"):
         for each in found.steps:
-            change = "" if each.is_level else f" ({each.change:+.2f}×, {each.change_ms:+.2f} ms)"
+            change = "" if each.is_level else f" ({_change_words(each)})"
             st.markdown(f"**{as_text(each.name.capitalize())}**{change}: {as_text(each.words)}")
+
+
+def _change_words(step: WaterfallStep) -> str:
+    faster, longer = ("−" if each < 0 else "+" for each in (step.change, step.change_ms))
+    speedup = RATIO.shown(abs(step.change))
+    return f"{faster}{speedup}, {longer}{MILLISECONDS_A_TOKEN.shown(abs(step.change_ms))} a token"
 
 
 def _show_run_text(trace: Trace) -> None:
@@ -83,7 +91,16 @@ def _show_run_text(trace: Trace) -> None:
         trace.prompt.text, pieces[:count], odds[:count], key="tune_run_text", ends=_ends(trace)
     )
     if not trace.odds:
-        st.caption("This run was kept before its words were scored, so only its rounds are shown.")
+        st.caption(_why_no_odds(trace))
+
+
+def _why_no_odds(trace: Trace) -> str:
+    if not trace.config.draft_method.needs_draft:
+        return (
+            "Prompt lookup copies words and has no law of its own, so tokens have no odds: only "
+            "the run's rounds are shown."
+        )
+    return "This run was kept before its words were scored, so only its rounds are shown."
 
 
 def _ends(trace: Trace) -> dict[int, str]:
@@ -99,32 +116,34 @@ def _ends(trace: Trace) -> dict[int, str]:
 def _show_definitions(trace: Trace) -> None:
     st.markdown("#### The same run in other engines' figures")
     st.caption(as_text(HOW_ENGINES_DIFFER))
-    frame = pd.DataFrame(
-        [
-            {
-                "engine": each.engine,
-                "figure": as_text(each.name),
-                "value": _value(each),
-                "definition": as_text(each.definition),
-            }
-            for each in engine_figures(trace)
-        ]
-    ).set_index("engine")
+    found = engine_figures(trace)
+    engine = st.segmented_control(
+        "Whose figures", list(dict.fromkeys(each.engine for each in found)),
+        default=found[0].engine, key="tune_figures_of", label_visibility="collapsed",
+        required=True, format_func=as_text,
+    )  # fmt: skip
+    own = [each for each in found if each.engine == engine]
+    frame = pd.DataFrame.from_dict(
+        {
+            "figure": [as_text(each.name) for each in own],
+            "value": [as_text(_value(each)) for each in own],
+            "definition": [as_text(each.definition) for each in own],
+        }
+    )
     with st.container(key="tune_definitions"):
-        st.table(frame, border="horizontal")
+        st.table(frame, border="horizontal", hide_index=True)
 
 
 def _value(figure: EngineFigure) -> str:
     value = figure.value
     if value is None:
-        return "–"
-    if isinstance(value, tuple):
-        return " ".join(_number(each) for each in value)
-    return _number(value)
+        return UNKNOWN
+    return " ".join(map(_number, value)) if isinstance(value, tuple) else _number(value)
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() and value >= 1 else PROBABILITY.bare(value)
+    """Counts are whole; a rate keeps its digits, even where it is 1."""
+    return str(value) if isinstance(value, int) else PROBABILITY.bare(value)
 
 
 # The ledger
@@ -147,10 +166,13 @@ def show_ledger() -> None:
             "expected along its words."
         )
         return
-    st.markdown(as_text(ledger_sentence([(each.expected, each.observed) for each in points])))
+    st.markdown(
+        f"**{as_text(ledger_sentence([(each.expected, each.observed) for each in points]))}**"
+    )
     show_chart(
         ledger_chart(points),
-        "Every kept run: what its odds and the step costs promise along its own words, and what "
-        "was observed, with the interval of its timing.",
+        "Every kept run: the speedup that its odds and the step costs promise along its own words, "
+        "and the one that was observed, with the interval of its timing. On the line, what this "
+        "page expects can be trusted here.",
         "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
     )  # fmt: skip

@@ -28,6 +28,8 @@ _MAP, _GO = "tune_map", "tune go to watch"
 
 def show_advice(work: TuneWork) -> None:
     answer = work.answer
+    if answer.best is None and (work.error is not None or work.was_stopped):
+        return  # why there is none is told below
     with st.container(border=True, key="tune_advice", gap="small"):
         first, _, rest = advice(answer).partition(". ")
         st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
@@ -57,12 +59,14 @@ def _basis(answer: Answer) -> str:
 
 def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
     candidate = _choose_candidate(answer)
-    if candidate is None or not candidate.surface.cells:
+    if candidate is None:
+        st.caption("Nothing has been scored that a map could be made of.")
         return
     runs = [*run_points(measured, candidate.label), *session_points(candidate)]
     chosen = chosen_cells(candidate)
-    left, right = st.columns([8, 5], gap="medium")
-    with left:
+    with st.container(key="tune_maps"):
+        left, right = st.columns([9, 5], gap="medium")
+    with left, st.container(key="tune_map_box"):
         show_chart(
             surface_map(candidate.surface, runs, chosen, ink=_ink()),
             "Expected speedup. Green is faster than the target alone, orange slower; press a cell "
@@ -175,18 +179,17 @@ def show_measured() -> None:
 def measured_table(cells: Sequence[MeasuredCell]) -> None:
     if not cells:
         return
-    rows = [
+    frame = pd.DataFrame.from_dict(
         {
-            "setting": f"γ {each.gamma}, T {each.temperature:g}",
-            "candidate": as_text(each.label),
-            "expected": RATIO.shown(each.expected),
-            "measured": RATIO.spread(each.speedup, each.low, each.high),
-            "off by": PERCENT.shown(each.error),
-            "runs": str(each.count),
+            "setting": [f"γ {each.gamma}, T {each.temperature:g}" for each in cells],
+            "candidate": [as_text(each.label) for each in cells],
+            "expected": [RATIO.shown(each.expected) for each in cells],
+            "measured": [RATIO.spread(each.speedup, each.low, each.high) for each in cells],
+            "off by": [PERCENT.shown(each.error) for each in cells],
+            "runs": [str(each.count) for each in cells],
         }
-        for each in cells
-    ]
-    st.table(pd.DataFrame(rows).set_index("setting"), border="horizontal")
+    )
+    st.table(frame, border="horizontal", hide_index=True)
     st.caption(
         ":green-badge[measured] Runs of these settings on the same prompts; the interval is over "
         "prompts, or over seeds of one prompt. The expectation was there before."

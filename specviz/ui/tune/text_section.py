@@ -46,15 +46,12 @@ def show_text(answer: Answer) -> None:
         "the target wrote it, how likely it was an accepted candidate."
         + ("" if text.own else f" {NOT_ITS_OWN}")
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
-        show_chart(
-            kinds_chart(by_token_kind(pieces, scores.odds)),
-            "By kind of token, with the number of tokens.", "exact", key="tune_token_kinds",
-            alt="Mean odds of acceptance by kind of token",
-        )  # fmt: skip
-    with right:
-        _show_kinds_of_prompt(texts)
+    show_chart(
+        kinds_chart(by_token_kind(pieces, scores.odds)),
+        "Mean odds by kind of token, with 95 % intervals where a kind is frequent enough.",
+        "exact", key="tune_token_kinds", alt="Mean odds of acceptance by kind of token",
+    )  # fmt: skip
+    _show_kinds_of_prompt(texts)
 
 
 def _text_head(text: ScoredText) -> str:
