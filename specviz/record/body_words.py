@@ -21,6 +21,7 @@ from specviz.record.trace import PairInfo, Trace
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
 FLATTERED = "The target alone is slower here than it could be, so this speedup looks too good."
 EARLY_RUN = "This run is without a body, because the body of the target was not ready yet."
+WITHOUT = "without a body"
 UNTIL_GROWN = "until the body of the target is ready, Run works without it"
 _MEANING = (
     "The body sets the cost; the acceptance is the small pair's. A really larger target usually "
@@ -105,6 +106,12 @@ def grown_words(pair: PairInfo) -> str:
     """The bodies of a pair in few words, such as "target of 88 M"; empty without any."""
     told = [f"{role} of {COUNT.shown(body.parameters)}" for role, body in _bodies(pair)]
     return ", ".join(told)
+
+
+def bodies_title(pair: PairInfo) -> str:
+    """Such as "target body 122 M", or that there is none."""
+    told = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in _bodies(pair)]
+    return ", ".join(told) or WITHOUT
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repea
 _TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "drafter", "rule", "finish",
           "id", "name", "note")  # fmt: skip
 _NUMBERS = ("gamma", "temperature", "tokens", "trace_bytes")
-_MAYBE_TEXTS = ("kind", "comparison", "fork")
+_MAYBE_TEXTS = ("kind", "comparison", "fork", "bodies")
 # Each sort key's column is written here, so that no text of a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -49,6 +49,7 @@ def where_clause(query: Query) -> Condition:
     parts = [_deleted(query), *_searched(query), *_tagged(query)]
     parts += _among("pair", query.pairs) + _among("rule", query.rules)
     parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
+    parts += _among("bodies", query.bodies)
     parts += _among("gamma", query.gammas) + _among("temperature", query.temperatures)
     parts += _of_kinds(query.kinds)
     if query.comparison is not None:
@@ -104,6 +105,7 @@ def facet_values(db: sqlite3.Connection) -> Facets:
         rules=_distinct(db, "rule"),
         finishes=_distinct(db, "finish"),
         drafters=_distinct(db, "drafter"),
+        bodies=tuple(each for each in _distinct(db, "bodies") if each is not None),
         gammas=_distinct(db, "gamma"),
         temperatures=_distinct(db, "temperature"),
     )

@@ -38,6 +38,7 @@ class RunSummary:
     # Along its own words, from their odds and the step costs; None for a run that lacks either.
     speedup_expected: float | None = None
     fork: str | None = None  # where the run left another, in words
+    bodies: str | None = None  # in words; None for a run that was kept before they were
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class Query:
     rules: tuple[str, ...] = ()
     finishes: tuple[str, ...] = ()
     drafters: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
     comparison: str | None = None
@@ -90,6 +92,7 @@ class Facets:
     rules: tuple[str, ...] = ()
     finishes: tuple[str, ...] = ()
     drafters: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.record.body_words import bodies_title
 from specviz.record.expectation import expected_speedup
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Trace
@@ -28,6 +29,7 @@ def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
         rule=config.rule,
         finish=trace.finish,
         fork=config.forks[-1].words if config.forks else None,
+        bodies=bodies_title(trace.pair)[:_LABEL],
         tokens=len(trace.token_ids),
         alpha_observed=figures.alpha_observed,
         alpha_expected=figures.alpha_expected,

@@ -88,12 +88,17 @@ _EXPECTED_SPEEDUP = """
 ALTER TABLE runs ADD COLUMN speedup_expected REAL
 """
 
+_BODIES = """
+ALTER TABLE runs ADD COLUMN bodies TEXT
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
     _INTERVALS,
     _OBSERVED_ALPHA,
     _EXPECTED_SPEEDUP,
+    _BODIES,
 )  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import StoreError
+from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.frames import rounds_frame
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
@@ -24,7 +25,7 @@ from specviz.ui.runs.actions import lane_of
 from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
-from tests.traces import full_trace, make_trace
+from tests.traces import full_trace, make_trace, with_bodies
 from tests.ui.paging import ROOT, opened, sent, sound
 from tests.ui.theory_pages import median_ms
 
@@ -419,7 +420,21 @@ def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> No
     assert cells["Run"] == f"{settings}, prompt lookup, over-accept"
     forked = replace(row.summary, fork="round 7, token 2")
     forks = [_cells(replace(row, name=name, summary=forked))["Run"] for name in ("mine", "")]
-    assert forks == [f"{each}, forked at round 7, token 2" for each in ("mine", settings)]
+    assert forks == [f"forked at round 7, token 2, {each}" for each in ("mine", settings)]
+
+
+def test_runs_with_bodies_are_told_apart_and_found(library: Library) -> None:
+    body = BodyInfo(
+        name="90M", shape=Shape(width=768, feed_forward=2048, layers=12), parameters=88_099_584,
+        own_parameters=6_099_648, step_bytes=352_398_336,
+    )  # fmt: skip
+    own = save_run(library, full_trace())
+    grown = save_run(library, with_bodies(full_trace(), target=body))
+    assert library.facets().bodies == ("target body 88 M", "without a body")
+    assert [row.id for row in library.find(Query(bodies=("without a body",)))] == [own]
+    cells = _cells(library.row(grown))
+    assert cells["Bodies"] == "target body 88 M"
+    assert str(cells["Run"]).startswith("target body 88 M, ")
 
 
 def test_a_run_without_a_speedup_says_why(library: Library) -> None:

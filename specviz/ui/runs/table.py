@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
+from specviz.record.body_words import WITHOUT
 from specviz.record.figures import CATALOGUE, titled
 from specviz.record.speedup_words import shown_speedup
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
@@ -19,7 +20,7 @@ PAGE_ROWS = 50
 COMPARISON = "comparison"  # in the link: the key of a comparison
 OWN_WORDS = "own words"
 _PAGE, _ASKED = "runs page", "runs asked"
-_ROW_PIXELS, _VISIBLE_ROWS = 35, 12
+_ROW_PIXELS, _VISIBLE_ROWS = 35, 20
 # Ids in the catalogue, and widths.
 FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
 _SPEEDUP = "speedup_observed"  # a text, with its interval
@@ -44,6 +45,7 @@ _FILTERS = {
     "tags": "Tags, all of them",
     "rules": "Rule",
     "drafters": "Drafter",
+    "bodies": "Bodies",
     "finishes": "How it ended",
     "gammas": "γ",
     "temperatures": "Temperature",
@@ -95,6 +97,7 @@ def _filters(facets: Facets) -> dict[str, Any]:
         "tags": _pick("tags", facets.tags, fewest=1),
         "rules": _pick("rules", facets.rules),
         "drafters": _pick("drafters", facets.drafters),
+        "bodies": _pick("bodies", facets.bodies),
         "finishes": _pick("finishes", facets.finishes),
         "gammas": _pick("gammas", facets.gammas),
         "temperatures": _pick("temperatures", facets.temperatures),
@@ -158,6 +161,8 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             selection_mode="multi-row",
             alt="The kept runs, one in each row",
         )
+    if (below := len(rows) - _VISIBLE_ROWS) > 0:
+        st.caption(f"{below} more of these rows: scroll in the table.")
     chosen = answer["selection"]["rows"]
     return [rows[place] for place in chosen if place < len(rows)]
 
@@ -174,10 +179,12 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """The run's name; where that would repeat the prompt beside it, its settings. And its fork."""
-    called = row.name if row.name != head_of(row) else ""
-    fork = row.summary.fork
-    return f"{called or _settings(row.summary)}{f', forked at {fork}' if fork else ''}"
+    """Its fork and its bodies; then the run's name or, where that would repeat the prompt beside
+    it, its settings. What a narrow column cuts is the end."""
+    called, summary = row.name if row.name != head_of(row) else "", row.summary
+    told = [f"forked at {summary.fork}"] if summary.fork else []
+    told += [summary.bodies] if summary.bodies not in (None, WITHOUT) else []
+    return ", ".join([*told, called or _settings(summary)])
 
 
 def _settings(summary: RunSummary) -> str:
@@ -204,6 +211,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Pair": summary.pair,
+        "Bodies": summary.bodies,
         "Kind": summary.kind or OWN_WORDS,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
@@ -226,7 +234,7 @@ def _speedup(summary: RunSummary) -> str:
 def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
-        "Run": column.TextColumn(width=150, pinned=True),
+        "Run": column.TextColumn(width=200, pinned=True),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width=150),
         "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
@@ -246,6 +254,11 @@ def _columns() -> dict[str, Any]:
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Pair": column.TextColumn(width=95),
+        "Bodies": column.TextColumn(
+            help="What the models cost: as larger ones, or as they are. Empty: the run was kept "
+            "before this was.",
+            width=130,
+        ),
         "Kind": column.TextColumn(width=75),
         "Tokens": column.NumberColumn(width=65),
         "Tags": column.ListColumn(width="small"),
