@@ -43,6 +43,11 @@ def _question(options: argparse.Namespace) -> Question:
     check_pair(options, needs_draft=True)
     config = config_from(options)
     text = None
+    if options.text_file is not None and options.chat:
+        raise ConfigError(
+            "--chat is for prompts, and --text-file gives the text as it is.",
+            remedy="Leave one of the two out.",
+        )
     if options.text_file is not None:
         text = read_text(options.text_file, "--text-file", MAX_PROMPT)
         if not text.strip():

@@ -28,7 +28,8 @@ from specviz.theory.student import t_quantile
 
 CONFIDENCE = 0.95
 _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches of them
-_STRETCH = 16  # tokens
+_STRETCH = 32  # tokens: with 16, intervals of single texts cover a tenth too seldom
+_FEWEST, _SHORTEST = 4, 16  # stretches of a short text, and tokens of the shortest one
 CostsAt = Callable[[float], StepCosts | None]  # by temperature
 OddsOf = Callable[[ScoredText], Sequence[float]]
 
@@ -156,7 +157,8 @@ def _speedup(
 
 def _stretches(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
     """Seconds of both lanes in each stretch of a text, by the rounds that begin in it."""
-    count = max(1, round(len(text.begins) / _STRETCH))
+    length = len(text.begins)
+    count = max(1, round(length / _STRETCH), min(_FEWEST, length // _SHORTEST))
     parts = np.array_split(text.begins, count)
     total = float(text.begins.sum())
     return [

@@ -54,7 +54,7 @@ class TuneWork(Work):
         self.given = given
         self._wants_costs = wants_costs and given is None
         self._found = [_Growing(lane) for lane in question.lanes]
-        self._answer: tuple[int, bool, Answer] | None = None
+        self._answer: tuple[int, str, Answer] | None = None
         self._lock = RLock()
 
     @property
@@ -72,7 +72,7 @@ class TuneWork(Work):
     def answer(self) -> Answer:
         """Of what is known by now; worked out once for it."""
         with self._lock:
-            known = self.count, not self.going
+            known = self.count, self._state
             if self._answer is None or self._answer[:2] != known:
                 self._answer = (*known, self._answered())
             return self._answer[2]
@@ -83,7 +83,7 @@ class TuneWork(Work):
         return Answer(
             question=self.question,
             candidates=tuple(each.candidate(label, gammas) for each, label in found if each.pair),
-            complete=not self.going,
+            complete=self._state == "done",
         )
 
     def _work(self) -> None:
