@@ -18,7 +18,7 @@ import { RoundCounts, wilson } from "./round_counts.js";
 /** @import { PlaceCounts } from "./round_counts.js" */
 
 const PLACES_CAPTION =
-  "Bars: accepted / drafted at this place. Dots: accepted / tested, with a 95 % interval. Dashed: α over all places.";
+  "Bars: accepted / drafted at this position. Dots: accepted / tested, with a 95 % interval. Dashed: α over all positions.";
 
 export class PositionsChart {
   /** @param {Store} store */

@@ -23,6 +23,7 @@ import { emittedBy } from "./round_events.js";
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 
 const NAME_LIFT = 12; // from a curve to the middle of its name
+const CLOSE = 36; // between two lines that share a name
 const LEAST_APART = 0.03; // smaller differences of the target alone get no second line
 const LETTER = 0.4; // about the width of a letter / the reader's text size
 
@@ -182,18 +183,26 @@ export class ThroughputChart {
   /** The names of the curves, where there is most room. @param {Throughput} shown */
   paintNames(shown) {
     const { gammas, points } = shown;
-    const lines = namedLines(shown);
+    const lines = namedLines(shown, this.isClose(shown));
     const curves = lines.map(({ rates }) =>
       rates.map((rate, i) => ({ x: this.x(gammas[i]), y: this.y(rate) })),
     );
     const taken = [...curves.flat(), ...points.flatMap((each) => this.spotsOf(each))];
-    reuseChildren(this.names, "text", lines.length).forEach((text, i) => {
+    const named = lines.map((_, i) => i).filter((i) => lines[i].name);
+    reuseChildren(this.names, "text", named.length).forEach((text, order) => {
+      const i = named[order];
       const half = (LETTER * readersTextSize() * lines[i].name.length) / 2;
       const { x, y } = roomiest(curves[i], taken, half, this.frame.box);
       taken.push(...[-1, -0.5, 0, 0.5, 1].map((part) => ({ x: x + part * half, y })));
       setAttributes(text, { x, y: y + 4, "text-anchor": "middle" });
       setText(text, lines[i].name);
     });
+  }
+
+  /** Whether no name has room between the two lines of the target alone. @param {Throughput} shown */
+  isClose(shown) {
+    const measured = measuredApart(shown);
+    return measured !== null && Math.abs(this.y(measured) - this.y(shown.target)) < CLOSE;
   }
 
   /** A point, and the name beside it. @param {RunPoint} point @returns {Place[]} */
@@ -296,20 +305,25 @@ function gammaTicks(gammas) {
   return ticks.map((at) => ({ at, text: at === gammas[0] ? `γ ${at}` : String(at) }));
 }
 
-/** @param {Throughput} shown */
-function namedLines(shown) {
+/**
+ * The curves with their names; two lines of the target alone that are close share that of the lower.
+ * @param {Throughput} shown @param {boolean} close
+ */
+function namedLines(shown, close) {
   const { gammas, ideal, forecast, target, extrapolated } = shown;
   const measured = measuredApart(shown);
-  const alone = `target alone${measured === null ? "" : ", step costs"} ${shortNumber(target)}`;
-  const lines = [
-    { name: "ideal", rates: ideal },
-    { name: alone, rates: gammas.map(() => target) },
-  ];
-  if (measured !== null)
-    lines.push({
-      name: `target alone, measured ${shortNumber(measured)}`,
-      rates: gammas.map(() => measured),
-    });
+  const lines = [{ name: "ideal", rates: ideal }];
+  /** @param {string} name @param {number} rate */
+  const addFlat = (name, rate) => lines.push({ name, rates: gammas.map(() => rate) });
+  if (measured === null) addFlat(`target alone ${shortNumber(target)}`, target);
+  else if (close) {
+    const both = `target alone: step costs ${shortNumber(target)}, measured ${shortNumber(measured)}`;
+    addFlat(target < measured ? both : "", target);
+    addFlat(target < measured ? "" : both, measured);
+  } else {
+    addFlat(`target alone, step costs ${shortNumber(target)}`, target);
+    addFlat(`target alone, measured ${shortNumber(measured)}`, measured);
+  }
   if (forecast) lines.push({ name: extrapolated ? "extrapolated" : "forecast", rates: forecast });
   return lines;
 }

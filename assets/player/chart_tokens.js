@@ -126,8 +126,8 @@ function tokensCaption({ alpha, gamma, foretold }) {
   const bars = "Bars: share of whole rounds that gave so many tokens; violet: every candidate accepted.";
   const of = alpha === null ? "" : ` of ${share(alpha)}`;
   const law = foretold
-    ? `the expected α${of} at every place would give at γ ${gamma}, which was not run (geometric law, extrapolated).`
-    : `the same α${of} at every place would give (the geometric law).`;
+    ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric law, extrapolated).`
+    : `the same α${of} at every position would give (the geometric law).`;
   return `${bars} Short lines: what ${law}`;
 }
 

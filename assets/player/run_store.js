@@ -7,6 +7,7 @@ import { nextOutcome } from "./stops.js";
 
 /** @import { SeekBar } from "./base_store.js" */
 /** @import { Recording } from "./recording.js" */
+/** @import { Spot } from "./round_events.js" */
 /** @import { Outcome, Wish } from "./stops.js" */
 
 const SPEEDS = ["0.25", "0.5", "1", "2", "readable", "4", "true", "instant"];
@@ -25,6 +26,8 @@ export class RunStore extends BaseStore {
     this.goal = null;
     /** What was asked for and is not there, and where that was. @type {{wish: Wish, cursor: number}|null} */
     this.missed = null;
+    /** Whether a stop chose the token that the card is of: it is let go when the run moves on. */
+    this.chosenByStop = false;
     this.wait = 0; // milliseconds from the last event to the next
     /** Whether a run that was shown while it was made has not been shown to its end yet. */
     this.trailing = false;
@@ -156,6 +159,23 @@ export class RunStore extends BaseStore {
     this.playing = this.live = false;
     this.cursor = event;
     this.open(spot, "rounds");
+    this.chosenByStop = true;
+  }
+
+  /** @param {Spot|null} spot */
+  select(spot) {
+    this.chosenByStop = false;
+    super.select(spot);
+  }
+
+  /** The run moves on: only a token that the reader pressed stays chosen. */
+  letGo() {
+    if (this.chosenByStop) this.select(null);
+  }
+
+  play() {
+    this.letGo();
+    super.play();
   }
 
   forgetStop() {
@@ -171,6 +191,7 @@ export class RunStore extends BaseStore {
   seek(cursor) {
     if (this.until) this.forgetStop();
     this.opens = 0;
+    this.letGo();
     super.seek(cursor);
   }
 

@@ -17,9 +17,15 @@ export class ScrollFollower {
     });
   }
 
-  scrolled() {
+  /** Also where there is too little to scroll, as after going back. */
+  isAtEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.pane;
-    if (scrollHeight - clientHeight - scrollTop < 12) this.following = true;
+    return scrollHeight - clientHeight - scrollTop < 12;
+  }
+
+  scrolled() {
+    const { scrollTop } = this.pane;
+    if (this.isAtEnd()) this.following = true;
     else if (scrollTop < this.top - 1) this.following = false;
     this.top = scrollTop;
     this.back.hidden = this.following;
@@ -28,7 +34,8 @@ export class ScrollFollower {
 
   /** Call after the pane's content has changed. */
   settle() {
-    if (!this.following) return;
+    if (!this.following && !this.isAtEnd()) return;
+    this.following = this.back.hidden = true;
     this.pane.scrollTop = this.pane.scrollHeight;
     this.top = this.pane.scrollTop;
   }

@@ -149,8 +149,9 @@ _FIGURES = (
     _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
     _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
     _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),
-    _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c),
-    _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v),
+    # Of one table of step costs, and v of other numbers of tokens: none is better than another.
+    _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c, compared=False),
+    _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v, compared=False),
     _Shown(figure=CATALOGUE["wasted_share"], of=lambda lane: lane.wasted_share),
     _Shown(
         figure=CATALOGUE["ttft_ms"],

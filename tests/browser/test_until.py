@@ -282,3 +282,24 @@ def test_a_race_does_not_offer_it(open_file: Opener) -> None:
     page.keyboard.press("n")
     next_frame(page)
     assert page.locator(CARD).count() == 0
+
+
+def test_the_card_lets_go_of_what_a_stop_chose_but_not_of_a_press(page: Any) -> None:
+    choose(page, "rejection")
+    page.wait_for_selector(CARD)
+    page.get_by_test_id("step-token").click()
+    next_frame(page)
+    assert page.locator(CARD).count() == page.locator(".rounds .chip.selected").count() == 0
+    page.click(f"{ROUND} [data-place='0'] >> nth=0")
+    page.get_by_test_id("step-token").click()
+    next_frame(page)
+    assert page.locator(".rounds .chip.selected").count() == 1
+
+
+def test_nothing_is_newer_once_the_run_is_back_at_its_start(page: Any) -> None:
+    seek(page, int(page.get_attribute(SEEK, "max")))
+    page.hover(".rounds .scroll")
+    page.mouse.wheel(0, -300)
+    page.wait_for_selector(".rounds .to-newest")
+    seek(page, 4)
+    assert page.is_hidden(".rounds .to-newest")

@@ -211,7 +211,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Pair": summary.pair,
-        "Bodies": summary.bodies,
+        "Bodies": summary.bodies or "",
         "Kind": summary.kind or OWN_WORDS,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
@@ -234,7 +234,7 @@ def _speedup(summary: RunSummary) -> str:
 def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
-        "Run": column.TextColumn(width=200, pinned=True),
+        "Run": column.TextColumn(width=190, pinned=True),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width=150),
         "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
@@ -257,7 +257,7 @@ def _columns() -> dict[str, Any]:
         "Bodies": column.TextColumn(
             help="What the models cost: as larger ones, or as they are. Empty: the run was kept "
             "before this was.",
-            width=130,
+            width=115,
         ),
         "Kind": column.TextColumn(width=75),
         "Tokens": column.NumberColumn(width=65),
