@@ -25,7 +25,7 @@ require_shell()
 
 this_tab()
 if goes_to_watch():
-    st.switch_page("pages/watch.py")
+    st.switch_page("pages/watch.py", query_params={})  # without them it refuses bound ones
 worker = the_worker()
 status = worker.status()
 spec = shown_pair() or active_spec(status)

@@ -15,15 +15,21 @@ _FAIR = 0.05
 def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
     """``pairs``: expected and observed speedups of runs; at least one."""
     errors = [abs(observed / expected - 1) for expected, observed in pairs]
-    count = f"{len(pairs)} run{'s' * (len(pairs) != 1)}"
-    told = f"Over {count}, half were within {PERCENT.shown(median(errors))} of what was expected."
+    if len(pairs) == 1:
+        return f"One run, {PERCENT.shown(errors[0])} off from what was expected."
+    near = PERCENT.shown(median(errors))
+    told = f"Of {len(pairs)} runs, half were within {near} of what was expected."
     if len(pairs) < _ENOUGH:
         return told
     shift = math.exp(fmean(math.log(observed / expected) for expected, observed in pairs)) - 1
     if abs(shift) < _FAIR:
-        return f"{told} They lie on both sides: in the mean {shift:+.1%}."
+        return f"{told} They lie on both sides: in the mean {_signed(shift)}."
     side = "faster" if shift > 0 else "slower"
     return (
-        f"{told} In the mean runs were {abs(shift):.1%} {side} than expected: the step costs may "
-        "be of another moment of this machine. Measure them again under The pair."
+        f"{told} In the mean runs were {PERCENT.shown(abs(shift))} {side} than expected: the step "
+        "costs may be of another moment of this machine. Measure them again under The pair."
     )
+
+
+def _signed(share: float) -> str:
+    return f"{'−' if share < 0 else '+'}{PERCENT.shown(abs(share))}"

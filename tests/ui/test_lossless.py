@@ -1,0 +1,223 @@
+"""The page Lossless without a browser: audits that are started, watched and stopped."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.errors import SpecvizError
+from specviz.record.breaks import BREAKS
+from specviz.theory.evalues import Detectable
+from specviz.tune.audit import AuditReport
+from specviz.tune.greedy import GreedyCheck, GreedyDivergence
+from specviz.ui.session.background_work import the_work_queue
+from tests.ui.paging import sound
+from tests.ui.theory_pages import charts
+from tests.ui.tune_works import AuditingMaker, page_of, put_maker, told
+
+GREEDY = GreedyCheck(prompts=5, tokens=240, divergence=None)
+REPORT = AuditReport(
+    runs=25, planned=50, first_tokens=200, accepted=100, recovered=40, bonus=10, alpha=0.7,
+    e_value=0.5, p_value=0.6, level=0.01, alarm_at=None,
+    detectable=Detectable(bias=0.05, tokens="the target's likeliest tokens"), temperature=1.0,
+    broken=None, greedy=None,
+)  # fmt: skip
+LAST = replace(REPORT, runs=50, e_value=0.9, p_value=0.4, greedy=GREEDY)
+ALARM = replace(
+    LAST, broken="recovered-from-target", alarm_at=43, e_value=math.log(20_000), p_value=1 / 20_000
+)
+CERTAIN = replace(ALARM, e_value=math.inf, p_value=0.0)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    yield
+    the_work_queue().close()
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AuditingMaker]:
+    def put(*reports: AuditReport, held: bool = False) -> AuditingMaker:
+        maker = AuditingMaker(*reports, held=held)
+        put_maker(monkeypatch, maker)
+        return maker
+
+    return put
+
+
+def audited(app: AppTest, button: str = "audit_start") -> Any:
+    """Press the button, and wait for the end of the audit."""
+    sound(app.button(key=button).click().run())
+    work: Any = the_work_queue().newest("audit")
+    assert work.wait(30)
+    sound(app.run())
+    return work
+
+
+def test_before_an_audit_the_page_says_what_it_does() -> None:
+    app = page_of("lossless")
+    assert "Press *Audit*" in told(app)
+    assert not charts(app)
+    assert [each.key for each in app.button if str(each.key).startswith("break_")]
+    assert {f"**{each}**" for each in BREAKS} <= {
+        part.replace("\\", "").split(" :")[0] for part in (each.value for each in app.markdown)
+    }
+
+
+def test_the_controls_are_the_audit(use: Callable[..., AuditingMaker]) -> None:
+    maker = use(LAST)
+    app = page_of("lossless", audit_temperature="0.6", audit_gamma="3", audit_runs="70")
+    audited(app)
+    (audit,) = maker.audits
+    assert (audit.config.temperature, audit.config.gamma) == (0.6, 3)
+    assert (audit.runs, audit.broken) == (70, None)
+
+
+def test_an_audit_without_an_alarm(use: Callable[..., AuditingMaker]) -> None:
+    use(REPORT, LAST)
+    app = page_of("lossless")
+    audited(app)
+    said = told(app)
+    assert ":green-badge[✓] No deviation found in 200 tokens (p = 0.4)." in said
+    assert "50 of 50 runs" in said
+    assert "At temperature 0 all 240 tokens of 5 texts" in said
+    assert "It ended before the check" not in said
+    (line,) = charts(app)["audit_evidence"]["data"]
+    assert line["x"] == [0, 25, 50]
+    assert line["name"] == "the true rule"
+
+
+def test_a_bug_that_was_put_in_is_said_before_the_alarm_is_explained(
+    use: Callable[..., AuditingMaker],
+) -> None:
+    maker = use(ALARM)
+    app = page_of("lossless")
+    audited(app, "break_recovered-from-target")
+    assert maker.audits[0].broken == "recovered-from-target"
+    said = told(app)
+    head = said.index("Alarm at run 43")
+    purpose = said.index("The loop is broken on purpose (recovered-from-target)")
+    assert head < purpose < said.index("at most one of 20,000 audits")
+    assert ":orange-badge[broken on purpose] Alarm" in said
+    assert ":red-badge[found] at run 43." in said
+
+
+def test_an_alarm_of_the_true_rule_is_red(use: Callable[..., AuditingMaker]) -> None:
+    use(replace(ALARM, broken=None))
+    app = page_of("lossless")
+    audited(app)
+    assert ":red-badge[✕] Alarm at run 43" in told(app)
+    assert "on purpose" not in told(app)
+
+
+def test_certainty_is_drawn_and_told(use: Callable[..., AuditingMaker]) -> None:
+    use(CERTAIN)
+    app = page_of("lossless")
+    audited(app, "break_recovered-from-target")
+    assert "The target cannot have written one of the tokens." in told(app)
+    assert charts(app)["audit_evidence"]["data"][0]["y"][-1] == 12.0
+
+
+def test_cards_say_what_their_audit_found(use: Callable[..., AuditingMaker]) -> None:
+    app = page_of("lossless")
+    use(replace(LAST, broken="match"))
+    audited(app, "break_match")
+    assert ":green-badge[no alarm] in 200 tokens, as it must be" in told(app)
+    use(replace(LAST, broken="reused-uniform"))
+    audited(app, "break_reused-uniform")
+    assert ":gray-badge[not found yet] in 200 tokens." in told(app)
+    use(LAST)
+    audited(app)
+    names = [each["name"] for each in charts(app)["audit_evidence"]["data"]]
+    assert names == ["match", "reused-uniform", "the true rule"]
+    use(replace(LAST, broken="match", first_tokens=999))  # again: the newer one stands
+    audited(app, "break_match")
+    assert "in 999 tokens, as it must be" in told(app)
+    assert len(charts(app)["audit_evidence"]["data"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "words"), [(1.0, "that is a bug"), (0.0, "that is a near tie")]
+)
+def test_a_divergence_at_temperature_0(
+    use: Callable[..., AuditingMaker], shortfall: float, words: str
+) -> None:
+    found = GreedyDivergence(
+        prompt=0, place=6, token_id=1, token=" *x*<b>", expected_id=2, expected=" y", margin=0.5,
+        shortfall=shortfall, limit=0.1,
+    )  # fmt: skip
+    use(replace(LAST, greedy=replace(GREEDY, divergence=found)))
+    app = page_of("lossless")
+    audited(app)
+    said = told(app)
+    assert words in said
+    assert "At temperature 0 token 7 is ' *x*<b>'" in said
+    drawn = next(each.value for each in app.markdown if "token 7" in each.value)
+    assert "<b>" not in drawn  # escaped, as every token
+    assert (":red-badge[✕] A bug: at temperature 0" in said) == (words == "that is a bug")
+
+
+def test_it_can_be_stopped_and_the_bugs_wait_meanwhile(
+    use: Callable[..., AuditingMaker],
+) -> None:
+    maker = use(REPORT, held=True)
+    app = page_of("lossless")
+    sound(app.button(key="audit_start").click().run())
+    work: Any = the_work_queue().newest("audit")
+    deadline = time.monotonic() + 20
+    while not work.reports:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    sound(app.run())
+    assert "No deviation found in 200 tokens" in told(app)
+    assert "It ended before the check" not in told(app)  # it has not ended
+    assert all(app.button(key=f"break_{each}").disabled for each in BREAKS)
+    sound(app.button(key="stop_audit").click().run())
+    assert work.wait(10)
+    assert maker.stopped
+    sound(app.run())
+    assert "It was stopped." in told(app)
+    assert "It ended before the check at temperature 0." in told(app)
+    assert not any(app.button(key=f"break_{each}").disabled for each in BREAKS)
+
+
+def test_an_error_is_told(
+    use: Callable[..., AuditingMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = use()
+
+    def broken(*_: object) -> Iterator[AuditReport]:
+        raise SpecvizError("The worker *ended*.", remedy="Start again.")
+
+    monkeypatch.setattr(maker, "find", broken)
+    app = page_of("lossless")
+    audited(app)
+    assert "The worker *ended*. Start again." in told(app)
+    assert not charts(app)
+
+
+def test_another_pair_has_its_own_audits(use: Callable[..., AuditingMaker]) -> None:
+    use(LAST)
+    audited(page_of("lossless"))
+    other = page_of("lossless", pair="Local", target_folder="one", draft_folder="two")
+    assert "Press *Audit*" in told(other)
+    assert not charts(other)
+
+
+def test_the_line_of_work_leads_here(use: Callable[..., AuditingMaker]) -> None:
+    maker = use(REPORT, held=True)
+    app = page_of("lossless")
+    sound(app.button(key="audit_start").click().run())
+    left = sound(app.switch_page("pages/runs.py").run())
+    assert any("Audit of the true rule" in each.value for each in left.caption)
+    links = [each.proto for each in left.get("page_link")]
+    assert any("lossless" in each.page for each in links)
+    maker.go_on.set()

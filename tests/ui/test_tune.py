@@ -1,0 +1,513 @@
+"""The page Tune without a browser: what is asked, and what is made of the answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.errors import SpecvizError
+from specviz.record.trace import RunConfig, Trace
+from specviz.store import Library, Query
+from specviz.store.saving import save_run
+from specviz.tune.engine_finding import settings_for
+from specviz.tune.question import Question
+from specviz.ui.session.background_work import the_work_queue
+from tests.traces import full_trace, make_trace
+from tests.ui.paging import sound
+from tests.ui.theory_pages import charts
+from tests.ui.tune_works import ScoringMaker, page_of, put_maker, told
+
+TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A library of its own for each test."""
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    yield
+    the_work_queue().close()
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScoringMaker], ScoringMaker]:
+    def put(maker: ScoringMaker) -> ScoringMaker:
+        put_maker(monkeypatch, maker)
+        return maker
+
+    return put
+
+
+def tune_page(**link: str) -> AppTest:
+    return page_of("tune", **link)
+
+
+def ask(app: AppTest) -> Any:
+    """Press the button, and wait for the end of the work."""
+    sound(app.button(key="tune_ask").click().run())
+    work: Any = the_work_queue().newest("tune")
+    assert work is not None, told(app)
+    assert work.wait(60)
+    sound(app.run())
+    return work
+
+
+def asked(app: AppTest) -> Question:
+    return ask(app).question
+
+
+def at(app: AppTest, tab: str) -> AppTest:
+    app.session_state["tune_tab"] = tab
+    return sound(app.run())
+
+
+# -- the question
+
+
+@pytest.mark.usefixtures("use")
+def test_before_anything_is_asked_every_tab_says_what_to_do() -> None:
+    for tab in TABS:
+        app = tune_page(tune_tab=tab)
+        assert any(word in told(app) for word in ("Press *Work it out*", "No kept run", "No run"))
+        assert not charts(app)
+
+
+def test_the_controls_are_the_question(use: Callable[..., ScoringMaker]) -> None:
+    maker = use(ScoringMaker())
+    app = tune_page(tune_length="64", tune_top_k="20", tune_top_p="0.9", tune_seed="7")
+    question = asked(app)
+    config = question.config
+    assert (config.max_new_tokens, config.top_k, config.top_p, config.seed) == (64, 20, 0.9, 7)
+    assert config.temperature == 0.7
+    assert config.ignore_eos
+    assert question.temperatures == (0.0, 0.4, 0.7, 1.0)
+    assert question.gammas == tuple(range(1, 17))
+    assert question.labels == ("draft model", "prompt lookup")
+    assert [each.config.drafter for each in maker.studies] == ["model", "prompt-lookup"]
+    assert len(question.items) == 1
+    assert question.items[0].prompt == app.text_area(key="tune_prompt").value
+    assert question.text is None
+
+
+def test_a_temperature_that_is_asked_about_joins_the_map(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_temperature="1.3")
+    assert asked(app).temperatures == (0.0, 0.4, 0.7, 1.0, 1.3)
+    assert "1.3" in charts(app)["tune_map"]["layout"]["yaxis"]["ticktext"]
+    assert "At temperature 1.3" in told(app)
+
+
+def refused(app: AppTest, words: str) -> None:
+    sound(app.button(key="tune_ask").click().run())
+    assert words in told(app)
+    assert the_work_queue().newest("tune") is None
+
+
+def test_an_empty_prompt_is_refused(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page()
+    sound(app.text_area(key="tune_prompt").set_value("  ").run())
+    refused(app, "The prompt is empty.")
+
+
+def test_pasted_text_is_scored_as_it_is(use: Callable[..., ScoringMaker]) -> None:
+    maker = use(ScoringMaker())
+    app = tune_page(tune_source="Pasted text")
+    refused(app, "There is no text.")
+    sound(app.text_area(key="tune_text").set_value("One day a cat sat down.").run())
+    question = asked(app)
+    assert question.text == "One day a cat sat down."
+    assert [each.text for each in maker.studies] == [question.text]
+    assert question.labels == ("draft model",) or len(question.lanes) == 1  # nothing to copy from
+    assert "not the target's words under this law" in told(app)
+    keys = {each.key for each in app.button}
+    assert not keys & {"tune_watch", "tune_measure"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"prompt": "a"}\n{"kind": "b"}', "prompt"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"no json", "line 1"),
+    ],
+)
+def test_a_file_that_is_no_suite_is_refused(
+    use: Callable[..., ScoringMaker], content: bytes, words: str
+) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_source="A file of mine")
+    refused(app, "There are no texts.")
+    app.file_uploader(key="tune_suite").set_value(("m_*x*.jsonl", content, "text/plain"))
+    sound(app.run())
+    refused(app, words)
+
+
+def test_a_file_of_prompts_is_asked_about_by_kind(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_source="A file of mine", tune_lookup="false")
+    lines = '{"prompt": "One day", "kind": "<b>x</b>"}\n{"prompt": "Tom", "kind": "list"}\n'
+    app.file_uploader(key="tune_suite").set_value(("m.jsonl", lines.encode(), "text/plain"))
+    sound(app.run())
+    assert [each.kind for each in asked(app).items] == ["<b>x</b>", "list"]
+    at(app, "Along the text")
+    assert "<b>" not in str(app.table[-1].value)
+    assert [each.split(" ")[0] for each in app.selectbox(key="tune_text_shown").options] == [
+        "<b>x</b>", "list"
+    ]  # fmt: skip
+
+
+def test_the_presets_are_a_source(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    assert len(asked(tune_page(tune_source="The presets")).items) > 5
+
+
+def test_further_drafts_are_candidates_of_the_same_target(
+    use: Callable[..., ScoringMaker],
+) -> None:
+    use(ScoringMaker())
+    app = tune_page()
+    sound(app.text_area(key="tune_further").set_value(" some/draft \n\nsome/draft\nmy").run())
+    lanes = asked(app).lanes
+    assert [each.spec.draft for each in lanes[1:3]] == ["some/draft", "my"]
+    assert lanes[1].spec.target == lanes[2].spec.target == lanes[0].spec.target_place
+    assert [each.config.drafter for each in lanes] == ["model", "model", "model", "prompt-lookup"]
+
+
+def test_costs_of_another_machine_are_taken(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker(has_costs=False))
+    app = tune_page(tune_given="true", tune_c="0.01", tune_v="1.0", tune_lookup="false")
+    work = ask(app)
+    assert work.given is not None
+    ratio = work.answer.best[1].speedup / work.answer.best[1].tau
+    assert ratio == pytest.approx(1 / (1 + 0.01 * work.answer.best[1].gamma), rel=0.01)
+    sound(app.number_input(key="tune_c").set_value(0.02).run())
+    assert "The settings have changed since" in told(app)
+
+
+# -- the answer
+
+
+def test_the_answer_is_drawn_in_every_tab(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_lookup="false")
+    work = ask(app)
+    best = work.answer.best[1]
+    drawn = charts(app)
+    numbers = drawn["tune_map"]["data"][1]
+    assert len(numbers["text"]) == 16 * 4
+    assert f"{best.speedup:.2f}" in numbers["text"]
+    assert f"with γ {best.gamma}:" in told(app)
+    assert set(drawn) == {"tune_map", "tune_gammas"}
+    drafts = at(app, "Which draft?")
+    assert "tune_candidates" in charts(drafts)
+    assert drafts.table[0].value["best γ"].iloc[0] == str(best.gamma)
+    text = at(app, "Along the text")
+    assert "tune_token_kinds" in charts(text)
+    assert odds_text(text)["texts"][:2] == [" w0", " w1"]
+    assert odds_text(text)["odds"][:2] == [0.5, 0.9]
+    engine = at(app, "Your engine")
+    for wanted in settings_for(*work.answer.best):
+        sound(engine.segmented_control(key="tune_engine").set_value(wanted.engine).run())
+        assert f"Names as in the sources of {wanted.engine}" in told(engine)
+        assert [each.value for each in engine.code] == [each.text for each in wanted.snippets]
+
+
+def odds_text(app: AppTest) -> dict[str, Any]:
+    """What was sent to the browser."""
+    return json.loads(app.get("bidi_component")[0].proto.json)
+
+
+def test_changed_settings_are_told(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page()
+    ask(app)
+    assert "have changed since" not in told(app)
+    sound(app.slider(key="tune_length").set_value(64).run())
+    assert "The settings have changed since" in told(app)
+    assert charts(app)  # what stands there stays
+    sound(app.slider(key="tune_length").set_value(128).run())
+    assert "have changed since" not in told(app)
+
+
+def choose(app: AppTest, *cells: tuple[int, float]) -> AppTest:
+    """Press cells, as the browser would."""
+    points = [{"customdata": [gamma, temperature]} for gamma, temperature in cells]
+    app.session_state["tune_map"] = {"selection": {"points": points}}
+    return sound(app.run())
+
+
+def test_a_cell_is_chosen(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page()
+    best = ask(app).answer.best[1]
+    assert f"**γ {best.gamma}, temperature {best.temperature:g}:**" in told(app)
+    assert app.button(key="tune_measure").label == "Measure the best of each temperature"
+    choose(app, (9, 0.4))
+    assert "**γ 9, temperature 0.4:**" in told(app)
+    assert app.button(key="tune_measure").label == "Measure it"
+    marked = [each for each in charts(app)["tune_map"]["data"] if each.get("name") == "chosen"]
+    assert [(each["x"], each["y"]) for each in marked] == [([8], [1])]
+    choose(app, (9, 0.4), (3, 1.0))
+    assert app.button(key="tune_measure").label == "Measure these 2"
+    choose(app, (99, 0.4))  # of a map that is gone
+    assert f"**γ {best.gamma}," in told(app)
+
+
+def test_a_chosen_cell_is_taken_to_watch(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_length="64", tune_top_k="11")
+    sound(app.text_area(key="tune_prompt").set_value("One *day*").run())
+    ask(app)
+    sound(app.segmented_control(key="tune_candidate").set_value("prompt lookup").run())
+    choose(app, (9, 0.4))
+    sound(app.button(key="tune_watch").click().run())
+    assert app.slider(key="gamma").value == 9
+    assert app.slider(key="temperature").value == 0.4
+    assert app.slider(key="length").value == 64
+    assert app.number_input(key="top_k").value == 11
+    assert app.selectbox(key="drafter").value == "prompt-lookup"
+    assert app.text_area(key="prompt").value == "One *day*"
+
+
+def test_chosen_cells_are_measured(use: Callable[..., ScoringMaker]) -> None:
+    maker = use(ScoringMaker())
+    app = tune_page()
+    ask(app)
+    choose(app, (2, 0.4), (3, 1.0))
+    sound(app.button(key="tune_measure").click().run())
+    work: Any = the_work_queue().newest("tune-cells")
+    assert work.wait(60)
+    sound(app.run())
+    assert {(each.config.gamma, each.config.temperature) for each in maker.orders} == {
+        (2, 0.4), (3, 1.0)
+    }  # fmt: skip
+    rows = app.table[0].value
+    assert list(rows["setting"]) == ["γ 2, T 0.4", "γ 3, T 1"]
+    assert [each.split("×")[0] for each in rows["measured"]] == ["1.50", "1.50"]
+    assert list(rows["runs"]) == ["3", "3"]  # seeds of the one prompt
+    marked = [each for each in charts(app)["tune_map"]["data"] if each.get("name") == "measured"]
+    assert [each["x"] for each in marked] == [[1, 2]]
+
+
+def test_candidates_race(use: Callable[..., ScoringMaker]) -> None:
+    def speed(order: Any) -> float:
+        return 1.2 if order.config.drafter == "model" else 1.8
+
+    use(ScoringMaker(speed=speed))
+    app = tune_page(tune_tab="Which draft?")
+    ask(app)
+    sound(app.button(key="tune_confirm").click().run())
+    work: Any = the_work_queue().newest("tune-race")
+    assert work.wait(60)
+    sound(app.run())
+    assert work.error is None
+    assert "Fastest when measured: prompt lookup with γ" in told(app)
+    assert app.table[-1].value["candidate"].iloc[0] == "prompt lookup"
+
+
+def test_an_impossible_text_is_told(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker(impossible=2))
+    app = tune_page(tune_source="Pasted text")
+    sound(app.text_area(key="tune_text").set_value("One day").run())
+    ask(app)
+    assert "This text is impossible under this law" in told(app)
+    assert not charts(app)
+    assert "the target never writes its token 3" in told(at(app, "Along the text"))
+    assert "no speedup" in told(at(app, "Which draft?")) or "No candidate" in told(app)
+    assert "As soon as there is advice" in told(at(app, "Your engine"))
+
+
+def test_without_step_costs_there_is_no_speedup(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker(has_costs=False))
+    app = tune_page()
+    ask(app)
+    assert "the step costs, and so the speedups, are still missing" in told(app)
+    for tab in TABS:
+        at(app, tab)
+
+
+def test_tokens_that_look_like_markup_stay_text(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker(words="<b>*x*</b>"))
+    app = tune_page(tune_tab="Along the text")
+    ask(app)
+    assert odds_text(app)["texts"][0] == "<b>*x*</b>0"
+
+
+def test_another_question_has_other_candidates(use: Callable[..., ScoringMaker]) -> None:
+    """The one that was chosen may be gone."""
+    use(ScoringMaker())
+    app = tune_page()
+    ask(app)
+    sound(app.segmented_control(key="tune_candidate").set_value("prompt lookup").run())
+    sound(app.toggle(key="tune_lookup").set_value(False).run())
+    sound(app.text_area(key="tune_further").set_value("some/draft").run())
+    ask(app)
+    assert app.segmented_control(key="tune_candidate").value in (
+        app.segmented_control(key="tune_candidate").options
+    )
+    assert charts(app)["tune_map"]
+
+
+# -- works that end otherwise
+
+
+def test_an_error_is_told_and_asking_again_works(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker(error=SpecvizError("The worker *ended*.", remedy="Start again.")))
+    app = tune_page()
+    ask(app)
+    assert "The worker *ended*. Start again." in told(app)
+    assert "too short" not in told(app)
+    assert "No text is long enough" not in told(app)
+    use(ScoringMaker())
+    ask(app)
+    assert "ended" not in told(app)
+    assert charts(app)
+
+
+def test_it_can_be_stopped_from_its_page(use: Callable[..., ScoringMaker]) -> None:
+    maker = use(ScoringMaker(held=True))
+    app = tune_page()
+    sound(app.button(key="tune_ask").click().run())
+    work: Any = the_work_queue().newest("tune")
+    wait_until(lambda: bool(maker.studies))
+    sound(app.run())
+    assert "0 of 8" in str([each.proto.text for each in app.get("progress")])
+    assert "Press *Work it out*" in told(app)
+    sound(app.button(key="stop_tune").click().run())
+    assert work.wait(10)
+    sound(app.run())
+    assert "It was stopped." in told(app)
+    assert "No text is long enough" not in told(app)
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_goes_on_when_its_page_is_left_and_the_line_leads_back(
+    use: Callable[..., ScoringMaker],
+) -> None:
+    maker = use(ScoringMaker(held=True))
+    app = tune_page()
+    sound(app.button(key="tune_ask").click().run())
+    left = sound(app.switch_page("pages/runs.py").run())
+    assert any("Tune: draft model against prompt lookup" in each.value for each in left.caption)
+    maker.go_on.set()
+    work: Any = the_work_queue().newest("tune")
+    assert work.wait(30)
+    assert charts(page_of("tune", work=work.id))["tune_map"]
+
+
+# -- kept runs
+
+
+def keep(trace: Trace, **fields: Any) -> str:
+    return save_run(Library(), trace, **fields)
+
+
+def test_a_run_is_chosen_and_looked_into() -> None:
+    keep(full_trace(), name="first")
+    keep(replace(full_trace(), config=replace(full_trace().config, gamma=7)), name="*second*")
+    app = tune_page(tune_tab="A run")
+    box = app.selectbox(key="tune_run")
+    assert [each.split(" · ")[0] for each in box.options] == ["*second*", "first"]
+    assert "γ 7" in box.options[0]
+    sound(box.select_index(1).run())
+    assert "tune_waterfall" in charts(app)
+    said = told(app)
+    assert "**Textbook**" in said
+    assert "**Observed**" in said
+    assert "Acceptance along its text" in said
+    names = list(app.table[0].value["figure"])
+    assert "mean\\_acceptance\\_length" in names
+    sound(app.segmented_control(key="tune_figures_of").set_value("TensorRT-LLM").run())
+    assert list(app.table[0].value["figure"]) == ["avg\\_decoded\\_tokens\\_per\\_iter"]
+
+
+def test_figures_of_an_engine_that_a_run_lacks() -> None:
+    """SGLang has none of a drafter that does not fill its rounds."""
+    lookup = replace(full_trace().config, drafter="prompt-lookup")
+    keep(replace(full_trace(), config=lookup), name="copied")
+    keep(full_trace(), name="drafted")
+    app = tune_page(tune_tab="A run")
+    sound(app.segmented_control(key="tune_figures_of").set_value("SGLang").run())
+    sound(app.selectbox(key="tune_run").select_index(1).run())
+    assert app.segmented_control(key="tune_figures_of").value != "SGLang"
+    assert len(app.table[0].value) > 3
+    assert "does not fill its rounds" in told(app)
+    assert "Prompt lookup copies words" in told(app)
+
+
+def test_a_lossy_run_is_not_offered() -> None:
+    lossy = replace(full_trace().config, rule="over-accept", epsilon=0.1)
+    keep(replace(full_trace(), config=lossy))
+    assert "No run with a measured speedup is kept yet" in told(tune_page(tune_tab="A run"))
+    assert "No kept run has both yet" in told(tune_page(tune_tab="Ledger"))
+
+
+def test_a_run_that_was_not_timed_is_not_offered() -> None:
+    keep(make_trace(["ar", "aa"], config=RunConfig(gamma=2)))
+    assert "No run with a measured speedup" in told(tune_page(tune_tab="A run"))
+
+
+def test_a_run_without_odds_shows_its_rounds() -> None:
+    trace = replace(full_trace(), odds=())
+    keep(trace)
+    app = tune_page(tune_tab="A run")
+    assert "was kept before its words were scored" in told(app)
+    sent = odds_text(app)
+    assert set(sent["odds"]) == {None}
+    ends = list(sent["ends"].values())
+    assert len(ends) == sum(entry.extra is not None for entry in trace.rounds)
+    assert set(ends) <= {"recovered", "bonus"}
+
+
+def test_a_run_with_odds_shows_them() -> None:
+    trace = full_trace()
+    odds = tuple(0.25 for _ in trace.token_ids)
+    keep(replace(trace, odds=odds))
+    app = tune_page(tune_tab="A run")
+    assert "kept before its words were scored" not in told(app)
+    assert set(odds_text(app)["odds"]) == {0.25}
+
+
+def test_a_run_that_is_gone_is_told() -> None:
+    run_id = keep(full_trace())
+    app = tune_page(tune_tab="A run")
+    Library().delete([run_id])
+    sound(app.run())
+    assert "No run with a measured speedup" in told(app)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "One run,"), (3, "Of 3 runs"), (6, "Of 6 runs")])
+def test_the_ledger_of_kept_runs(count: int, words: str) -> None:
+    trace = replace(full_trace(), odds=tuple(0.8 for _ in full_trace().token_ids))
+    for number in range(count):
+        keep(trace, name=f"<b>{number}</b>")
+    rows = Library().find(Query())
+    assert all(each.summary.speedup_expected for each in rows)
+    app = tune_page(tune_tab="Ledger")
+    assert words in told(app)
+    runs = charts(app)["tune_ledger"]["data"][1]
+    assert len(runs["x"]) == count
+    assert "<b>" not in str(runs["text"])
+
+
+def test_an_error_of_the_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(full_trace())
+
+    def broken(*_: object) -> None:
+        raise SpecvizError("The library is *broken*.", remedy="Mend it.")
+
+    monkeypatch.setattr(Library, "open", broken)
+    assert "The library is *broken*." in told(tune_page(tune_tab="A run"))
