@@ -87,7 +87,7 @@ def test_run_while_the_target_grows_goes_without_a_body(
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # it has grown
     click_run(page)
     expect(page.locator(STATUS)).to_contain_text("target of 31 M", timeout=60_000)
-    expect(page.locator(".sum-bodies")).to_contain_text("at the cost of one of 31 M")
+    expect(page.locator(".sum-bodies")).to_contain_text("as much as that of a model of 31 M")
     expect(page.get_by_text(EARLY_RUN)).to_have_count(0)
     assert "target_body=30M" in page.url
 

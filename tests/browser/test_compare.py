@@ -36,7 +36,8 @@ def compare_url(server: Server, *lanes: str, repeats: int = 3) -> str:
 
 def table_of(page: Any, table: str) -> list[str]:
     """The cells below the head, as they are read."""
-    texts = page.locator(f"{table} tbody td").all_inner_texts()
+    cells = page.locator(f"{table} tbody td").all_inner_texts()
+    texts = [text.replace("\u2060", "") for text in cells]  # holds an interval together
     return ["" if text.strip() == "–" else text.strip() for text in texts]
 
 
