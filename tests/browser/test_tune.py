@@ -1,0 +1,175 @@
+"""The page Tune in a browser: from a click to a map, a cell to Watch, and what breaks off."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_pair
+from tests.browser.test_access import serious_violations
+from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_text_size import assert_readable
+from tests.browser.test_theory_pages import at_rest, cut_off
+
+pytestmark = pytest.mark.timeout(240)
+
+ANSWER_SECONDS = 3.0
+NUMBERS = ".st-key-tune_map .textpoint text"
+PROGRESS = ".st-key-progress_tune"
+HOSTILE = "<img src=x onerror=window.broken=1><script>window.broken=1</script> <b>bold</b>"
+TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
+
+
+@pytest.fixture(scope="module")
+def tuning(serve: Callable[..., Server]) -> Server:
+    """A server of its own: its question is the only one, and its worker is killed."""
+    return serve()
+
+
+def tune_url(server: Server, **link: str) -> str:
+    return f"{server.url}/tune?{urlencode(link)}"
+
+
+def ask(page: Any) -> None:
+    page.get_by_role("button", name="Work it out").click()
+
+
+def answered(page: Any) -> None:
+    """Until an answer is drawn; one that stood before is gone as soon as another is worked out."""
+    page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
+    page.locator(PROGRESS).wait_for(state="detached")
+
+
+@pytest.mark.alone
+def test_from_click_to_map_to_watch(tuning: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(tuning.url)
+    wait_for_pair(page)
+    page.goto(tune_url(tuning))
+    at_rest(page)
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        ask(page)
+        answered(page)
+        took.append(time.perf_counter() - began)
+        if took[-1] < 2 * ANSWER_SECONDS:
+            break
+        page.goto(tune_url(tuning, tune_seed=str(len(took))))
+        at_rest(page)
+    told = ", ".join(f"{each:.2f}" for each in took)
+    print(f"from click to map in {told} s (bound {ANSWER_SECONDS})")
+    assert min(took) < 2 * ANSWER_SECONDS
+    at_rest(page)
+    page.get_by_text("draft model", exact=True).first.click()
+    at_rest(page)
+    press(page, gamma=6, temperature=1.0)
+    page.get_by_text("γ 6, temperature 1:").wait_for()
+    page.get_by_role("button", name="Watch this setting").click()
+    page.wait_for_selector(".st-key-run button")
+    page.wait_for_function(
+        "() => ['gamma', 'temperature'].map((key) => Number("
+        "document.querySelector(`.st-key-${key} input[type=range]`)?.value)).join() === '6,1'"
+    )
+
+
+def press(page: Any, *, gamma: int, temperature: float) -> None:
+    """In the middle of a cell, as a person would."""
+    row = (0.0, 0.4, 0.7, 1.0).index(temperature)
+    box = page.locator(NUMBERS).nth(16 * row + gamma - 1).bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def test_every_tab_on_a_phone(tuning: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(tune_url(tuning, tune_length="64"), width=420, height=860, scheme="dark")
+    at_rest(page)
+    ask(page)
+    answered(page)
+    for tab in TABS:
+        page.get_by_role("tab", name=tab).click()
+        at_rest(page)
+        assert_readable(page)
+        assert [each for each in cut_off(page) if "tune_map" not in each] == [], tab
+    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    assert serious_violations(page) == []
+
+
+def test_words_of_a_text_are_drawn_as_text(tuning: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(tune_url(tuning, tune_source="Pasted text", tune_tab="Along the text"))
+    page.locator(".st-key-tune_text textarea").fill(f"Once {HOSTILE} upon")
+    page.keyboard.press("Control+Enter")
+    at_rest(page)
+    ask(page)
+    text = page.get_by_test_id("odds-text")
+    text.get_by_text("upon").wait_for(timeout=60_000)
+    at_rest(page)
+    assert HOSTILE in text.locator(".words").evaluate("each => each.textContent")
+    assert text.locator("img, script, b").count() == 0
+    assert page.evaluate("window.broken") is None
+    assert serious_violations(page) == []
+
+
+LONG = {"tune_length": "400"}
+
+
+def under_way(page: Any) -> None:
+    page.locator(PROGRESS).get_by_text(re.compile(r"^[1-9]\d* of \d+")).wait_for(timeout=60_000)
+
+
+def test_the_keyboard_asks_and_the_pair_is_unloaded_meanwhile(
+    tuning: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(tune_url(tuning, **LONG))
+    at_rest(page)
+    tab_to(page, "Work it out")
+    page.keyboard.press("Enter")
+    under_way(page)
+    page.locator(".st-key-tune_pair_panel summary").click()
+    page.get_by_role("button", name="Unload").click()
+    answered(page)  # what is under way comes first
+    assert page.locator('[data-testid="stAlert"], [data-testid="stException"]').count() == 0
+    again(tuning, page)
+
+
+def again(server: Server, page: Any) -> None:
+    page.goto(tune_url(server, tune_length="32"))
+    at_rest(page)
+    ask(page)
+    answered(page)
+
+
+def test_a_killed_worker_is_told_and_asking_again_works(
+    tuning: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(tune_url(tuning, **LONG))
+    at_rest(page)
+    ask(page)
+    under_way(page)
+    (pid,) = tuning.worker_pids()
+    os.kill(pid, signal.SIGKILL)
+    told(page, re.compile("signal 9"))
+    assert page.locator('[data-testid="stException"]').count() == 0
+    again(tuning, page)
+    assert tuning.worker_pids() != [pid]
+
+
+def told(page: Any, words: re.Pattern[str]) -> None:
+    page.locator('[data-testid="stMain"] [data-testid="stAlert"]').get_by_text(
+        words
+    ).first.wait_for(timeout=30_000)
+
+
+def tab_to(page: Any, name: str) -> None:
+    """With the Tab key alone, from the head of the page."""
+    page.locator("body").focus()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == name:
+            return
+    raise AssertionError(f"Tab does not reach {name!r}")
