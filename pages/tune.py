@@ -59,9 +59,16 @@ if work is not None:
 names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
 answer = work.answer if work is not None and not work.going else None
+waiting = "It is being worked out." if work is not None and work.going else "Press *Work it out*."
+given = work is not None and work.given is not None
+show_every = partial(show_surface, measured=shown_cells(), given=given)
 try:
     for tab, show, what in (
-        (every, partial(show_surface, measured=shown_cells()), "every γ and temperature as a map"),
+        (
+            every,
+            partial(show_surface, measured=shown_cells(), given=given),
+            "every γ and temperature as a map",
+        ),
         (drafts, show_candidates, "the candidates in their order"),
         (text, show_text, "the text with the odds of each of its tokens"),
         (engine, show_engines, "the best setting, as other engines write it"),
@@ -71,7 +78,7 @@ try:
                 if answer is not None:
                     show(answer)
                 else:
-                    st.caption(f"Here you will see {what}. Press *Work it out*.")
+                    st.caption(f"Here you will see {what}. {waiting}")
     if run.open:
         with run:
             show_run_findings()

@@ -17,14 +17,14 @@ from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite, read_suite
 from specviz.errors import ConfigError
-from specviz.record.numbers import PERCENT, RATIO
+from specviz.record.numbers import RATIO
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import advice, cell_words, memory_words, reason
 from specviz.tune.answer import Answer
 from specviz.tune.given_costs import given_costs, read_verify_costs
-from specviz.tune.measuring import Choice, MeasuredCell, best_cells
+from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
 from specviz.tune.question import Question, with_draft
 from specviz.tune.to_json import answer_to_json
 
@@ -49,7 +49,11 @@ def command(options: argparse.Namespace) -> int:
     if options.json:
         print(to_json(answer_to_json(answer, measured)))
     else:
-        print(render_tune(painter_for(sys.stdout, os.environ), answer, measured))
+        print(
+            render_tune(
+                painter_for(sys.stdout, os.environ), answer, measured, given=given is not None
+            )
+        )
     return 0
 
 
@@ -196,18 +200,25 @@ def _say(line: str) -> None:
 # In the terminal
 
 
-def render_tune(painter: Painter, answer: Answer, measured: Sequence[MeasuredCell] = ()) -> str:
+def render_tune(
+    painter: Painter, answer: Answer, measured: Sequence[MeasuredCell] = (), *, given: bool = False
+) -> str:
     blocks = [paragraph(painter, advice(answer)), *_surface(painter, answer)]
     if len(answer.candidates) > 1:
         blocks.append(_ranking(painter, answer))
     if measured:
         blocks.append(_measurements(painter, measured))
-    texts = sum(len(each.texts) for each in answer.candidates[:1])
-    basis = (
-        f"Expected from {texts} text{'s' * (texts != 1)} that the target wrote, and from the costs "
-        "of steps; in brackets 95 % intervals over the texts and the costs."
+    return "\n\n".join([*blocks, paragraph(painter, _basis(answer, given=given))])
+
+
+def _basis(answer: Answer, *, given: bool) -> str:
+    texts = len(answer.question.items)
+    costs = "the costs that were given" if given else "the costs of steps, measured here"
+    return (
+        f"Times the speed of the target alone, expected along {texts} text{'s' * (texts != 1)} "
+        f"that the target wrote at each temperature, with {costs}. ★: the best of all. Ends of an "
+        f"interval are of 95 %, over the texts{'' if given else ' and the costs'}."
     )
-    return "\n\n".join([*blocks, paragraph(painter, basis)])
 
 
 def _surface(painter: Painter, answer: Answer) -> list[str]:
@@ -250,6 +261,6 @@ def _measurements(painter: Painter, measured: Sequence[MeasuredCell]) -> str:
             ["runs", *(str(each.count) for each in measured)],
             ["speedup", *(RATIO.spread(e.speedup, e.low, e.high) for e in measured)],
             ["expected", *(RATIO.shown(each.expected) for each in measured)],
-            ["off by", *(PERCENT.shown(each.error) for each in measured)],
+            ["off by", *(off_by(each) for each in measured)],
         ],
     )

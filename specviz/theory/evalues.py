@@ -63,7 +63,7 @@ def first_numbers(target: Floats, draft: Floats) -> Marks:
 
 # Each set in words, and its tokens [num_tokens, vocabulary] from the laws of target and draft.
 SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
-    "tokens that the target likes better than the draft": preferred,
+    "the tokens that the target likes better than the draft": preferred,
     "the target's likeliest tokens": likeliest,
     "the tokens with the lowest numbers": first_numbers,
 }

@@ -7,7 +7,7 @@ from specviz.record.speedup_words import is_open
 from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
 from specviz.tune.surface import Cell
 
-LIKE_THESE = "on texts like these"
+LIKE_THESE, ALONG_THIS = "on texts like these", "along this text alone"
 NOT_ITS_OWN = (
     "These are not the target's words under this law: odds are of this text, not of a run."
 )
@@ -43,11 +43,12 @@ def cell_words(cell: Cell) -> str:
 def _nothing_yet(answer: Answer) -> str:
     if answer.impossible:
         return "This text is impossible under this law: the target never writes it."
+    planned = answer.question.num_texts
+    if any(len(each.texts) < planned for each in answer.candidates) or not answer.candidates:
+        return "The texts are being written and scored."
     if any(each.surface.cells for each in answer.candidates):
         return "The acceptance is known; the step costs, and so the speedups, are still missing."
-    if answer.complete:
-        return "No text is long enough for a whole round."
-    return "The first text is being written and scored."
+    return "No text is long enough for a whole round."
 
 
 def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
@@ -56,22 +57,26 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     span = RATIO.bare(low) if low == high else f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     what = _named(answer, candidate)
     at = f"at temperature {cell.temperature:g}"
+    where = LIKE_THESE if answer.question.text is None else ALONG_THIS
     if high < 1:
         return (
             f"Do not speculate {at}: even the best setting, {what} with γ {cell.gamma}, gives only "
-            f"{span} times the speed of the target alone {LIKE_THESE}."
+            f"{span} times the speed of the target alone {where}."
         )
     if is_open(low, high):
         return (
             f"Whether speculation pays {at} is too close to call: the best setting, {what} with "
-            f"γ {cell.gamma}, gives {span} times the speed of the target alone {LIKE_THESE}."
+            f"γ {cell.gamma}, gives {span} times the speed of the target alone {where}."
         )
     if low <= 1:
         return (
             f"Speculation makes no difference {at}: the best setting, {what} with γ {cell.gamma}, "
-            f"gives {span} times the speed of the target alone {LIKE_THESE}."
+            f"gives {span} times the speed of the target alone {where}."
         )
-    return f"Use {what} with γ {cell.gamma}: {span} times {LIKE_THESE}, {at}."
+    fast = f"{span} times the target's speed {where}, {at}."
+    if answer.question.text is not None:
+        return f"Expected of {what} with γ {cell.gamma}: {fast}"
+    return f"Use {what} with γ {cell.gamma}: {fast}"
 
 
 def _named(answer: Answer, candidate: Candidate) -> str:

@@ -271,10 +271,9 @@ def _power(report: AuditReport) -> str:
     if report.detectable is None:
         return "So few tokens would not have shown any bias but a token that the target forbids."
     return (
-        "By now an alarm was to be expected if one of "
-        f"{report.detectable.tokens} were written too often or too seldom by "
-        f"{100 * report.detectable.bias:.1f} percentage points everywhere; a smaller bias may have "
-        "gone unseen."
+        f"By now an alarm was to be expected if {report.detectable.tokens}, taken together, were "
+        f"written too often or too seldom by {100 * report.detectable.bias:.1f} percentage points "
+        "everywhere; a smaller bias may have gone unseen."
     )
 
 

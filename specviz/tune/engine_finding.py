@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specviz.tune.answer import Candidate
 from specviz.tune.engine_settings import (
     AcceptanceRule,
@@ -13,14 +15,23 @@ from specviz.tune.surface import Cell
 
 
 def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
-    """Each engine's with the γ that is best by its own rule."""
+    """Each snippet with the γ that is best by the rule that it runs by."""
     matching = candidate.matching.best_at(cell.temperature) or cell
     own = engine_settings(finding_of(candidate, cell))
-    others = engine_settings(finding_of(candidate, matching))
-    return [
-        other if any(each.rule == "match" for each in other.snippets) else first
-        for first, other in zip(own, others, strict=True)
-    ]
+    others = engine_settings(finding_of(candidate, _here(candidate, matching)))
+    return [_merged(first, other) for first, other in zip(own, others, strict=True)]
+
+
+def _here(candidate: Candidate, matching: Cell) -> Cell:
+    """The same γ under the lossless rule, which is what is run here."""
+    return candidate.surface.cell(matching.gamma, matching.temperature) or matching
+
+
+def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
+    if not any(each.rule == "match" for each in other.snippets):
+        return own
+    drawn = {each.label: each for each in own.snippets if each.rule == "lossless"}
+    return replace(other, snippets=tuple(drawn.get(each.label, each) for each in other.snippets))
 
 
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from specviz.comparison.lane_results import LaneRun, lane_result
 from specviz.comparison.plan import Lane, Plan
+from specviz.record.numbers import UNKNOWN
 from specviz.record.prompts import SuiteItem
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.surface import Cell
@@ -36,6 +37,11 @@ class MeasuredCell:
         if self.expected is None or self.speedup is None:
             return None
         return self.speedup / self.expected - 1.0
+
+
+def off_by(cell: MeasuredCell) -> str:
+    """The error with its sign."""
+    return UNKNOWN if cell.error is None else f"{100 * cell.error:+.1f} %".replace("-", "−")
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:

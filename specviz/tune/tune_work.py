@@ -87,12 +87,22 @@ class TuneWork(Work):
         )
 
     def _work(self) -> None:
+        self._check_others()
         self._state = "running"
         for growing in self._found:
             self._check_stop()
             study = self._study(growing.lane)
             for value in self._maker.find(growing.lane.spec, study):
                 self._take(growing, value)
+
+    def _check_others(self) -> None:
+        """Refuse candidates that cannot work before the first is scored."""
+        prompts, chat = [each.prompt for each in self.question.items], self.question.config.chat
+        first, *others = dict.fromkeys(each.lane.spec for each in self._found)
+        for spec in others:
+            self._check_stop()
+            if spec.as_it_is != first.as_it_is:
+                self._maker.check(spec, [each for each in prompts if each], chat=chat)
 
     def _study(self, lane: Lane) -> TextStudy:
         question = self.question

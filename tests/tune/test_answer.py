@@ -190,8 +190,8 @@ def with_ends(speedup: float, low: float | None, high: float | None) -> Answer:
 @pytest.mark.parametrize(
     ("speedup", "low", "high", "said"),
     [
-        (1.5, 1.3, 1.7, "Use this draft with γ 3: 1.30 to 1.70 times on texts like these"),
-        (1.5, None, None, "Use this draft with γ 3: 1.50 times on texts like these"),
+        (1.5, 1.3, 1.7, "Use this draft with γ 3: 1.30 to 1.70 times the target's speed on"),
+        (1.5, None, None, "Use this draft with γ 3: 1.50 times the target's speed on texts"),
         (0.8, 0.7, 0.9, "Do not speculate at temperature 0.7: even the best setting, this draft "
          "with γ 3, gives only 0.70 to 0.90 times the speed of the target alone"),
         (0.8, None, None, "Do not speculate at temperature 0.7: even the best setting, this draft "
@@ -225,7 +225,7 @@ def test_a_drafter_that_is_no_model_is_named_and_has_no_worths() -> None:
 
 def test_what_is_still_missing_is_said() -> None:
     nothing, short = replace(drafting("x", EASY), texts=()), drafting("x", [0.5])
-    assert advice(answer(nothing, complete=False)).startswith("The first text is being")
+    assert advice(answer(nothing, complete=False)).startswith("The texts are being")
     assert advice(answer(short)) == "No text is long enough for a whole round."
     assert "step costs" in advice(answer(drafting("x", EASY, costs={})))
     scores = scores_of(EASY, text_probs=(0.0,) * 40)

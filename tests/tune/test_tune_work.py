@@ -393,14 +393,15 @@ def test_a_work_that_waits_is_stopped_at_once(folder: Path) -> None:
     assert (work.state, maker.studies, work.count) == ("stopped", [], 0)
 
 
-def test_an_error_is_kept_beside_what_was_found_before_it(folder: Path, tmp_path: Path) -> None:
+def test_a_candidate_that_is_not_there_is_refused_before_the_first_is_scored(
+    folder: Path, tmp_path: Path
+) -> None:
     missing = Lane(spec=replace(spec_of(folder), draft=str(tmp_path / "none")), config=CONFIG)
     work = done(question(lane(folder), missing))
-    assert (work.state, work.progress) == ("failed", (6, 12))
+    assert (work.state, work.progress) == ("failed", (0, 12))
     assert isinstance(work.error, PairError)
     assert str(tmp_path / "none") in str(work.error)
-    (candidate,) = work.answer.candidates
-    assert candidate.surface.best is not None
+    assert not work.answer.candidates
 
 
 @dataclass

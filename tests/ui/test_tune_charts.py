@@ -50,7 +50,7 @@ MAP = surface_of({0.0: [1.4, 0.9, 0.5], 0.7: [1.2, 1.3, 0.8]})
 
 
 def test_every_cell_has_its_number_and_can_be_told_apart() -> None:
-    numbers = DRAW.surface_map(MAP, [], [], ink=INK).data[1]
+    numbers = DRAW.surface_map(MAP, [], ink=INK).data[1]
     assert list(numbers.text) == ["1.40", "0.90", "0.50", "1.20", "1.30", "0.80"]
     assert [tuple(each) for each in numbers.customdata] == [
         (1, 0.0), (2, 0.0), (3, 0.0), (1, 0.7), (2, 0.7), (3, 0.7)
@@ -62,15 +62,15 @@ def test_every_cell_has_its_number_and_can_be_told_apart() -> None:
 
 def test_a_cell_without_a_speedup_stays_empty() -> None:
     found = surface_of({0.0: [1.4, None], 0.7: [1.2, 1.1]})
-    drawn = DRAW.surface_map(found, [], [], ink=INK)
+    drawn = DRAW.surface_map(found, [], ink=INK)
     assert drawn.data[0].z[0][1] is None
     assert len(drawn.data[1].text) == 3
     alone = Surface(cells=found.cells[:1] + found.cells[2:])  # not there at all
-    assert DRAW.surface_map(alone, [], [], ink=INK).data[0].z[0][1] is None
+    assert DRAW.surface_map(alone, [], ink=INK).data[0].z[0][1] is None
 
 
 def test_twice_as_fast_and_half_as_fast_are_equally_deep() -> None:
-    shades = DRAW.surface_map(surface_of({0.0: [2.0, 1.0, 0.5]}), [], [], ink=INK).data[0]
+    shades = DRAW.surface_map(surface_of({0.0: [2.0, 1.0, 0.5]}), [], ink=INK).data[0]
     first, none, last = shades.z[0]
     assert (first, none) == (pytest.approx(-last), 0.0)
     assert shades.zmin == -shades.zmax
@@ -78,7 +78,7 @@ def test_twice_as_fast_and_half_as_fast_are_equally_deep() -> None:
 
 def test_break_even_runs_along_the_edges() -> None:
     """By hand: at temperature 0 it parts γ 1 from 2, at 0.7 γ 2 from 3, between the rows γ 2."""
-    edge = named(DRAW.surface_map(MAP, [], [], ink=INK), "break-even")
+    edge = named(DRAW.surface_map(MAP, [], ink=INK), "break-even")
     parts = list(zip(edge.x, edge.y, strict=True))
     assert parts == [
         (0.5, -0.5), (0.5, 0.5), (None, None),
@@ -88,23 +88,22 @@ def test_break_even_runs_along_the_edges() -> None:
 
 
 def test_there_is_no_break_even_where_all_is_faster() -> None:
-    edge = named(DRAW.surface_map(surface_of({0.0: [1.4, 1.2]}), [], [], ink=INK), "break-even")
+    edge = named(DRAW.surface_map(surface_of({0.0: [1.4, 1.2]}), [], ink=INK), "break-even")
     assert not edge.x
 
 
-def test_the_best_the_chosen_and_the_measured_are_marked() -> None:
-    chosen = [cell for cell in MAP.cells if cell.gamma == 3]
+def test_the_best_and_the_measured_are_marked_and_a_press_shows() -> None:
     elsewhere = point(gamma=9)  # no cell of this map
-    drawn = DRAW.surface_map(MAP, [point(), elsewhere], chosen, ink=INK)
+    drawn = DRAW.surface_map(MAP, [point(), elsewhere], ink=INK)
     assert [tuple(each) for each in (named(drawn, "best of all").x,)] == [(0,)]
-    assert list(named(drawn, "chosen").x) == [2, 2]
+    assert drawn.data[1].selected.marker.color != drawn.data[1].marker.color
     assert (list(named(drawn, "measured").x), list(named(drawn, "measured").y)) == ([1], [1])
-    names = {each.name for each in DRAW.surface_map(MAP, [], [], ink=INK).data}
-    assert not names & {"chosen", "measured"}
+    names = {each.name for each in DRAW.surface_map(MAP, [], ink=INK).data}
+    assert "measured" not in names
 
 
 def test_an_unknown_surface_has_no_best() -> None:
-    drawn = DRAW.surface_map(surface_of({0.0: [None, None]}), [], [], ink=INK)
+    drawn = DRAW.surface_map(surface_of({0.0: [None, None]}), [], ink=INK)
     assert "best of all" not in {each.name for each in drawn.data}
 
 

@@ -20,7 +20,7 @@ from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.comparison.work import RunsWork
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, PromptError, SpecvizError
-from specviz.measure.run_makers import MadeRun, RunOrder
+from specviz.measure.run_makers import MadeRun, RunOrder, Study
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
@@ -309,6 +309,9 @@ class Checker:
         return PairCheck(
             target=model, draft=model, vocabulary=10, memory_needed=4 * 10**9, memory_free=self.free
         )
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        raise AssertionError("nothing is studied")
 
     def make(self, order: RunOrder) -> MadeRun:
         raise AssertionError(order)

@@ -53,10 +53,9 @@ class LedgerPoint:
     high: float | None
 
 
-def surface_map(
-    found: Surface, runs: Sequence[RunPoint], chosen: Sequence[Cell], *, ink: str
-) -> go.Figure:
-    """γ across, temperatures upwards; the number in a cell is its speedup. Cells can be pressed.
+def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Figure:
+    """γ across, temperatures upwards; the number in a cell is its speedup. Cells can be pressed:
+    the browser marks them itself, since another figure would make it forget which they are.
 
     ``ink``: the colour of the numbers, which must be read on every shade.
     """
@@ -75,7 +74,10 @@ def surface_map(
         hovertemplate="%{hovertext}<extra></extra>",
         textfont={"size": TEXT_SIZE, "color": ink},
         marker={"size": 30, "symbol": "square", "color": "rgba(0, 0, 0, 0)"},
-        selected={"marker": {"opacity": 1}, "textfont": {"color": ink}},
+        selected={
+            "marker": {"opacity": 1, "color": see_through(COLOURS.exact, 0.45)},
+            "textfont": {"color": ink},
+        },
         unselected={"marker": {"opacity": 1}, "textfont": {"color": ink}},
         showlegend=False,
     )  # fmt: skip
@@ -83,16 +85,14 @@ def surface_map(
         **grid.break_even(), mode="lines", name="break-even",
         line={"color": ink, "width": 2}, hoverinfo="skip",
     )  # fmt: skip
-    best = [] if found.best is None else [found.best]
-    for marked, name, colour in (
-        (best, "best of all", COLOURS.measured),
-        (chosen, "chosen", COLOURS.exact),
-    ):
-        if marked:
-            made.add_scatter(
-                **grid.places(marked), name=name, mode="markers", hoverinfo="skip",
-                marker={"symbol": "square-open", "size": 34, "color": colour, "line": {"width": 3}},
-            )  # fmt: skip
+    if found.best is not None:
+        made.add_scatter(
+            **grid.places([found.best]), name="best of all", mode="markers", hoverinfo="skip",
+            marker={
+                "symbol": "square-open", "size": 34, "color": COLOURS.measured,
+                "line": {"width": 3},
+            },
+        )  # fmt: skip
     there = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]
     if there:
         made.add_scatter(

@@ -8,18 +8,20 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from specviz.record.numbers import PERCENT, RATIO
+from specviz.record.numbers import RATIO
+from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import RunConfig
 from specviz.tune.advice import NOT_ITS_OWN, advice, cell_words
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.confirming import CellsWork
-from specviz.tune.measuring import Choice, MeasuredCell, best_cells
+from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
 from specviz.tune.surface import Cell
 from specviz.tune.tune_work import TuneWork
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, shown
 from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.pair_boxes import put_bodies
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
@@ -35,11 +37,22 @@ def show_advice(work: TuneWork) -> None:
         st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
         if rest:
             st.markdown(as_text(rest))
-        st.caption(_basis(answer))
+        st.caption(_basis(answer, given=work.given is not None))
+        if work.given is None and (warning := _costs_warning(answer)):
+            st.caption(f"▲ {warning}")
 
 
-def _basis(answer: Answer) -> str:
-    if not answer.candidates:
+def _costs_warning(answer: Answer) -> str:
+    """Where the step costs at the temperature asked about are not to be trusted."""
+    tables = [each.costs.get(answer.temperature) for each in answer.candidates]
+    warning = next((said for each in tables if (said := step_cost_warning(each))), "")
+    if not warning:
+        return ""
+    return as_text(f"{warning} Measure them again at rest: The pair, Measure step costs again.")
+
+
+def _basis(answer: Answer, *, given: bool) -> str:
+    if not answer.candidates or not answer.candidates[0].texts:
         return ""
     texts = answer.candidates[0].texts
     count = len([each for each in texts if each.law.temperature == answer.temperature])
@@ -47,17 +60,19 @@ def _basis(answer: Answer) -> str:
     what = "text that the target wrote" if own else "text that was given"
     if count != 1:
         what = what.replace("text that", "texts that")
-    told = f":blue-badge[exact] rounds along {count} {what}, :green-badge[measured] step costs. "
+    costs = "and the costs that were given. " if given else ":green-badge[measured] step costs. "
+    told = f":blue-badge[exact] rounds along {count} {what}, {costs}"
     if not own:
         return told + NOT_ITS_OWN
     over = "over the texts" if count >= 5 else "over stretches of the text"
-    return f"{told}95 % intervals {over} and of the costs."
+    return f"{told}95 % intervals {over}{'' if given else ' and of the costs'}."
 
 
 # Every γ
 
 
-def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
+def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: bool) -> None:
+    """``given``: by costs that are not this machine's, so that nothing can be measured here."""
     candidate = _choose_candidate(answer)
     if candidate is None:
         st.caption("Nothing has been scored that a map could be made of.")
@@ -68,7 +83,7 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
         left, right = st.columns([9, 5], gap="medium")
     with left, st.container(key="tune_map_box"):
         show_chart(
-            surface_map(candidate.surface, runs, chosen, ink=_ink()),
+            surface_map(candidate.surface, runs, ink=_ink()),
             "Expected speedup. Green is faster than the target alone, orange slower; press a cell "
             "to choose it, with Shift further ones.",
             "exact", "measured", key=_MAP, on_select="rerun", selection_mode="points",
@@ -81,7 +96,7 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell]) -> None:
             "exact", "measured", key="tune_gammas",
             alt="Expected speedup over γ at the temperature asked about",
         )  # fmt: skip
-    _show_chosen(answer, candidate, chosen)
+    _show_chosen(answer, candidate, chosen, given=given)
 
 
 def _ink() -> str:
@@ -115,7 +130,9 @@ def chosen_cells(candidate: Candidate) -> list[Cell]:
     return found
 
 
-def _show_chosen(answer: Answer, candidate: Candidate, chosen: Sequence[Cell]) -> None:
+def _show_chosen(
+    answer: Answer, candidate: Candidate, chosen: Sequence[Cell], *, given: bool
+) -> None:
     best = answer.best
     cells = list(chosen) or ([best[1]] if best and best[0] is candidate else [])
     if not cells:
@@ -127,7 +144,7 @@ def _show_chosen(answer: Answer, candidate: Candidate, chosen: Sequence[Cell]) -
             width="content",
         )
         _offer_watch(answer, candidate, first)
-        if answer.question.text is None:
+        if answer.question.text is None and not given:
             _offer_measuring(answer, candidate, cells if chosen else [])
     show_measured()
 
@@ -147,6 +164,8 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
 
 
 def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
+    spec = candidate.lane.spec
+    put_bodies(spec.target_body, spec.draft_body)  # Watch would choose one at its first visit
     take_over(prompt, _config(candidate, cell))
     st.session_state[_GO] = True
 
@@ -185,7 +204,7 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
             "candidate": [as_text(each.label) for each in cells],
             "expected": [RATIO.shown(each.expected) for each in cells],
             "measured": [RATIO.spread(each.speedup, each.low, each.high) for each in cells],
-            "off by": [PERCENT.shown(each.error) for each in cells],
+            "off by": [off_by(each) for each in cells],
             "runs": [str(each.count) for each in cells],
         }
     )
