@@ -93,7 +93,9 @@ def why_no_waterfall(trace: Trace, figures: Metrics) -> str | None:
     if not trace.config.lossless:
         return "The run's rule is not lossless, and the textbook's formula is of the lossless one."
     if not method.fills_rounds:
-        return f"A {method.words} does not fill its rounds, so no formula for one γ holds."
+        return (
+            f"Drafting by {method.words} does not fill its rounds, so no formula for one γ holds."
+        )
     if figures.num_whole_rounds == 0:
         return "No round is whole."
     if figures.alpha_observed is None:
