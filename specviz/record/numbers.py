@@ -47,6 +47,12 @@ class Quantity:
     def shown(self, value: float | None) -> str:
         return UNKNOWN if value is None else f"{self.bare(value)}{self.unit}"
 
+    def signed(self, value: float | None) -> str:
+        """A difference, with its sign."""
+        if value is None:
+            return UNKNOWN
+        return f"{self.factor * value:+.{self.digits}f}{self.unit}".replace("-", "−")
+
     def span(self, low: float, high: float) -> str:
         """A range, without its unit."""
         return f"{self._end(low)}–{self._end(high)}"

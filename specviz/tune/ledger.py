@@ -23,13 +23,9 @@ def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
         return told
     shift = math.exp(fmean(math.log(observed / expected) for expected, observed in pairs)) - 1
     if abs(shift) < _FAIR:
-        return f"{told} They lie on both sides: in the mean {_signed(shift)}."
+        return f"{told} They lie on both sides: in the mean {PERCENT.signed(shift)}."
     side = "faster" if shift > 0 else "slower"
     return (
         f"{told} In the mean runs were {PERCENT.shown(abs(shift))} {side} than expected: the step "
         "costs may be of another moment of this machine. Measure them again under The pair."
     )
-
-
-def _signed(share: float) -> str:
-    return f"{'−' if share < 0 else '+'}{PERCENT.shown(abs(share))}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from specviz.comparison.lane_results import LaneRun, lane_result
 from specviz.comparison.plan import Lane, Plan
-from specviz.record.numbers import UNKNOWN
+from specviz.record.numbers import PERCENT
 from specviz.record.prompts import SuiteItem
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.surface import Cell
@@ -41,7 +41,7 @@ class MeasuredCell:
 
 def off_by(cell: MeasuredCell) -> str:
     """The error with its sign."""
-    return UNKNOWN if cell.error is None else f"{100 * cell.error:+.1f} %".replace("-", "−")
+    return PERCENT.signed(cell.error)
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
