@@ -54,7 +54,7 @@ export class BaseStore {
     this.frame = 0;
     this.rested = 0; // while playing fast, nothing is drawn before this moment
     this.due = 0; // milliseconds: to the next event of a run, or saved up by a race
-    /** Says something to the page's script. @type {((name: string, value: object) => void)|null} */
+    /** Says something to the page's script; the number under which. @type {((name: string, value: object) => number)|null} */
     this.ask = null;
   }
 

@@ -13,6 +13,7 @@ import { RunStore } from "./run_store.js";
 
 const REPLAY_BUTTON = ".st-key-download_replay button";
 const LOOK_EVERY = 200; // milliseconds
+const LONGEST_WAIT = 5000; // for the page to hear of the moment
 
 /** The addresses that open the moment: of the kept run, and of the settings that make it again. @param {RunLink} link @param {string} run @param {Moment} moment */
 function addressesOf(link, run, moment) {
@@ -65,6 +66,8 @@ class LinkBox {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
+    /** The number of the last wish for a moment. @type {number|null} */
+    this.asked = null;
     this.field = makeField("The link");
     this.what = make("p", "link-what");
     this.who = make("p", "link-who");
@@ -96,17 +99,18 @@ class LinkBox {
     this.other.hidden = !second;
     this.again.value = second;
     this.replay.hidden = !link.local || !document.querySelector(REPLAY_BUTTON);
-    if (!this.replay.hidden) store.ask?.("moment", { run: run.id, at: moment });
+    if (!this.replay.hidden) this.asked = store.ask?.("moment", { run: run.id, at: moment }) ?? null;
     if (first) copy(this.field);
     this.drop.place(); // its height is known now
   }
 
-  /** The page's own button, once the run is over and the file behind it is of this moment. */
-  download() {
+  /** The page's own button, once the run is over and the file behind it is of this moment. @param {number} [until] */
+  download(until = Date.now() + LONGEST_WAIT) {
     onceAtRest(() => {
       const button = document.querySelector(REPLAY_BUTTON);
       if (!(button instanceof HTMLButtonElement) || !this.drop.isOpen) return;
-      if (button.disabled) setTimeout(() => this.download(), LOOK_EVERY);
+      const isHeard = this.store.data.link?.heard === this.asked || Date.now() > until;
+      if (button.disabled || !isHeard) setTimeout(() => this.download(until), LOOK_EVERY);
       else button.click();
     });
   }

@@ -47,6 +47,8 @@ export interface RunLink {
   settings: string | null;
   /** The server listens on this machine alone. */
   local: boolean;
+  /** The number of the last wish for a moment that the page has heeded. */
+  heard?: number | null;
   /** The player is in a replay file. */
   file?: boolean;
 }

@@ -86,9 +86,11 @@ export class Player {
     if (key !== this.opened && goTo(store, moment)) this.opened = key;
   }
 
-  /** @param {string} name @param {object} value */
+  /** Says it under a number, which it returns. @param {string} name @param {object} value */
   ask(name, value) {
-    onceAtRest(() => this.send?.(name, { ...value, number: Date.now() }));
+    const number = Date.now();
+    onceAtRest(() => this.send?.(name, { ...value, number }));
+    return number;
   }
 
   /** @param {SentRace} sent */

@@ -56,6 +56,7 @@ class RunLink:
     kept: bool  # the run is in the library, so that its id finds it
     settings: str | None  # the query that makes the same run again
     local: bool  # the server listens on this machine alone
+    heard: int | None = None  # the number of the last wish for a moment that was heeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

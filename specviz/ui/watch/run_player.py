@@ -104,7 +104,7 @@ def _player_data(
         tour=tour if run is None else "never",
         own_speedup=shown.own_speedup,
         forked=shown.forked,
-        link=link_of(shown, run),
+        link=link_of(shown, run, history),
         moment=linked_moment(),
     )
 

@@ -58,7 +58,7 @@ def show_share(prompt: str) -> None:
         st.code(_link(prompt if with_prompt else None), language=None, wrap_lines=True)
 
 
-def link_of(shown: ShownRun, run: Run | None) -> RunLink | None:
+def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | None:
     """What a link to the shown run is made of; the recorded one needs none."""
     if shown.id == RECORDED:
         return None
@@ -67,6 +67,7 @@ def link_of(shown: ShownRun, run: Run | None) -> RunLink | None:
         kept=kept and the_run_saver().failure is None,
         settings=_settings_of(shown.trace),
         local=st.get_option("server.address") in _ON_THIS_MACHINE,
+        heard=history.heard.get("moment"),
     )
 
 
