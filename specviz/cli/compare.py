@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
-from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
@@ -28,13 +28,10 @@ from specviz.comparison.plan import (
     check_compared,
     parse_lane,
     preset_suite,
-    read_suite,
 )
 from specviz.comparison.regression import RegressionLimit, check_regression
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.numbers import RATE
-from specviz.record.prompts import MAX_SUITE_BYTES
-from specviz.store.text_files import read_text
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, LaneRun
@@ -96,11 +93,9 @@ def plan_from(options: argparse.Namespace) -> Plan:
 
 
 def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
-    if options.suite is not None:
-        text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
-        return read_suite(text, str(options.suite))
-    if options.prompt is not None:
-        return (SuiteItem(prompt=prompt_from(options.prompt)),)
+    named = items_from(options)
+    if named:
+        return named
     if options.presets:
         return preset_suite()
     raise ConfigError("There is no prompt.", remedy="Give --prompt, --suite or --presets.")

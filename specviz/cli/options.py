@@ -20,7 +20,9 @@ from specviz.record.breaks import BREAKS
 from specviz.record.forks import parse_forks
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
 from specviz.record.pairs import PairSpec
+from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, read_suite
 from specviz.record.trace import RunConfig
+from specviz.store.text_files import read_text
 
 BENCH_BODY = "90M"
 _USUAL_METHOD = {
@@ -310,6 +312,16 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         target_body=options.target_body,
         draft_body=options.draft_body,
     )
+
+
+def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
+    """The prompts of --suite or --prompt; none where neither is given."""
+    if options.suite is not None:
+        text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
+        return read_suite(text, str(options.suite))
+    if options.prompt is not None:
+        return (SuiteItem(prompt=prompt_from(options.prompt)),)
+    return ()
 
 
 def prompt_from(argument: str) -> str:

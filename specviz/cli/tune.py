@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import Never
 
 from specviz.cli.compare_table import paragraph, table
-from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, one_line, painter_for
-from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite, read_suite
+from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
 from specviz.errors import ConfigError
 from specviz.record.numbers import RATIO
-from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import advice, cell_words, memory_words, reason
@@ -64,7 +63,7 @@ def _question(options: argparse.Namespace) -> Question:
     config = config_from(options)
     return Question(
         lanes=_candidates(options, config),
-        items=_items(options),
+        items=items_from(options) or preset_suite(),
         temperatures=_temperatures(options.temperatures, config.temperature),
     )
 
@@ -84,15 +83,6 @@ def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, .
     specs = [default.spec, *(with_draft(default.spec, each, target) for each in further)]
     lanes = [replace(default, spec=spec) for spec in specs]
     return (*lanes, *(parse_lane(text, default) for text in options.candidate))
-
-
-def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
-    if options.suite is not None:
-        text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
-        return read_suite(text, str(options.suite))
-    if options.prompt is not None:
-        return (SuiteItem(prompt=prompt_from(options.prompt)),)
-    return preset_suite()
 
 
 def _temperatures(typed: str, asked: float) -> tuple[float, ...]:
