@@ -221,7 +221,7 @@ def test_the_interval_of_a_median_holds() -> None:
     for _ in range(1000):
         times = 0.01 * np.exp(draws.normal(0, 0.2, 24)) * np.where(draws.random(24) < 0.1, 5, 1)
         cell = _Cell(counted=times.tolist())
-        held += abs(cell.seconds - 0.010283) <= cell.error * cell.seconds
+        held += abs(cell.seconds() - 0.010283) <= cell.error * cell.seconds()
     assert 0.90 <= held / 1000 <= 0.995
     assert _Cell(counted=[0.01] * 5).error == 1.0
     assert _Cell(counted=[0.01] * 6).error == 0.0

@@ -62,7 +62,7 @@ _OF_TEXTS = {"join", "lower", "upper", "capitalize", "strip", "removeprefix", "r
 _MADE_OF = {"fromkeys", "from_dict"}
 _CHOICES = {"pills", "segmented_control", "selectbox", "multiselect", "radio"}
 _NUMBER_BOXES = {"slider", "number_input"}
-_WRITERS = {"bare", "shown", "span", "between", "spread"}  # of a Quantity: they write numbers
+_WRITERS = {"bare", "shown", "signed", "span", "between", "spread"}  # of a Quantity: numbers
 _ARITHMETIC = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 
 

@@ -1,10 +1,11 @@
 """Step costs: what each kind of step takes, measured before any run is judged.
 
-The steps are timed as a run makes them: draft phases and verifications take turns, so that each
-starts from the processor's caches as the other left them. Rows of plain target steps come in
-between, since c and v are quotients whose parts should be measured at the same time. A step
-includes its processors, its draw and the host's wait, as in the loop; a draft phase draws the
-uniforms of its whole round.
+The steps are timed as a run makes them: draft phases of one kind and verifications of one number
+take turns, so that each starts from the processor's caches as the other left them. Rows of plain
+target steps come in between, and a row is counted in the plain steps around it: c and v are
+quotients, and a machine that gets slower for a second slows both parts. A step includes its
+processors, its draw and the host's wait, as in the loop; a draft phase draws the uniforms of its
+whole round.
 
 The time is limited, and the limit is checked before every step, also while the contexts are read.
 So the table is filled breadth first, every kind of step once and then row by row at every context,
@@ -40,6 +41,7 @@ _LATER_STEPS = 3  # draft steps after the first, in the phases that tell what a 
 _PHASES = ((1, 1), (2, 1), (1, 1 + _LATER_STEPS))  # tokens fed first, candidates drafted
 _PARTS = 4  # of the plain steps, to see whether the machine held still
 _ROWS = (1, 3, 4)  # how often in a row a number is verified; the last is repeated
+_USUAL = 9  # tokens; verifying more leaves less in the caches of what drafting needs
 _PLAIN_ROW = 2  # plain steps that count after a row
 _WARM_UP = 0.01  # seconds of plain steps before them; the first at any rate
 _FIRST_CHUNK = 32  # tokens of a context, read at once; twice as many after a quick one
@@ -132,26 +134,24 @@ class _Pace:
 
 @dataclass(slots=True)
 class _Cell:
-    """Times of one kind of step. An uncounted time stands in until one counts."""
+    """Times of one kind of step, in seconds or in plain steps beside it.
+
+    Uncounted seconds stand in until a time counts.
+    """
 
     counted: list[float] = field(default_factory=list)
     stand_in: float | None = None
-
-    def add(self, seconds: float, *, counts: bool) -> None:
-        if counts:
-            self.counted.append(seconds)
-        else:
-            self.stand_in = seconds
 
     @property
     def known(self) -> bool:
         return bool(self.counted) or self.stand_in is not None
 
-    @property
-    def seconds(self) -> float:
-        found = median(self.counted) if self.counted else self.stand_in
-        assert found is not None
-        return found
+    def seconds(self, unit: float = 1.0) -> float:
+        """``unit``: how many seconds that is which the counted times are in."""
+        if self.counted:
+            return median(self.counted) * unit
+        assert self.stand_in is not None
+        return self.stand_in
 
     @property
     def error(self) -> float:
@@ -164,7 +164,7 @@ class _Cell:
         if count < ENOUGH_SAMPLES:
             return 1.0
         outside = max(0, math.floor(count / 2 - 0.98 * math.sqrt(count)))
-        return (ranked[-1 - outside] - ranked[outside]) / 2 / self.seconds
+        return (ranked[-1 - outside] - ranked[outside]) / 2 / median(ranked)
 
 
 class _Column:
@@ -180,7 +180,7 @@ class _Column:
         self._pace = pace
         self._ids: list[int] = ids.tolist()
         self._device = pair.device
-        self._turns = 0
+        self._rows = 0
         self._drawn = Uniforms(0)
         capacity = context + MAX_TOKENS + 1
         sampler = Sampler(config)
@@ -200,22 +200,36 @@ class _Column:
         steps = (self._pass.step, self._draft_step)
         for step in [each for each in steps if each is not None]:
             self._read(lambda ids, step=step: step.feed(torch.tensor(ids, device=step.device), 0))
-        self._plain_row(0)
-        for tokens in order:
-            self._turn(tokens, counts=False)
+        self._pace.step()
+        self.plain.stand_in = self._plain_step()
+        for index, tokens in enumerate(order):
+            kind = index % len(_PHASES)
+            self.phases[kind].stand_in, self.verifications[tokens].stand_in = self._turn(
+                kind, tokens
+            )
 
     def row(self, tokens: int, turns: int) -> None:
-        """Draft phases, of one kind after another, and verifications in turn; then plain steps.
+        """Draft phases of one kind and verifications in turn; then plain steps.
 
-        A run verifies the same number again and again, and so does a row. Its first turn does
-        not count: the processor's caches still hold what verifying another number left there.
+        A run drafts and verifies the same numbers again and again, and so does a row. Its first
+        turn does not count: the processor's caches still hold what another row left there.
         For the same reason plain steps count only after some others: weights that fit in the
         caches come back into them within about ten steps, and a run of the target alone goes on
         from there.
         """
-        for turn in range(turns + 1):
-            self._turn(tokens, counts=turn > 0)
-        self._plain_row(_PLAIN_ROW)
+        kind = self._rows % len(_PHASES)
+        self._rows += 1
+        before = max(0, len(self.plain.counted) - _PLAIN_ROW)
+        found: list[tuple[float, float]] = []
+        try:
+            self._turn(kind, tokens)
+            found.extend(self._turn(kind, tokens) for _ in range(turns))
+            self.plain.counted += self._plain_row()
+        finally:
+            here = median(self.plain.counted[before:] or [self.plain.seconds()])
+            if tokens <= _USUAL or not self.phases[kind].counted:
+                self.phases[kind].counted += [drafting / here for drafting, _ in found]
+            self.verifications[tokens].counted += [checking / here for _, checking in found]
 
     @property
     def cells(self) -> list[_Cell]:
@@ -238,7 +252,7 @@ class _Column:
         """First steps of one and of two tokens, and later ones; none without a draft model."""
         if self._drafter is None:
             return []
-        one, two, longer = (cell.seconds for cell in self.phases)
+        one, two, longer = (cell.seconds(self.plain.seconds()) for cell in self.phases)
         return [one, two, max(1e-9, (longer - one) / _LATER_STEPS)]
 
     @property
@@ -254,8 +268,9 @@ class _Column:
 
     @property
     def target_costs(self) -> list[float]:
-        known = {n: cell.seconds for n, cell in self.verifications.items() if cell.known}
-        return [self.plain.seconds, *(_between(known, tokens) for tokens in self.verifications)]
+        plain = self.plain.seconds()
+        known = {n: cell.seconds(plain) for n, cell in self.verifications.items() if cell.known}
+        return [plain, *(_between(known, tokens) for tokens in self.verifications)]
 
     def _read(self, feed: Callable[[list[int]], object]) -> None:
         """Read the context in pieces, since the limit of time holds here too."""
@@ -267,29 +282,29 @@ class _Column:
             at += size
             size *= 2 if seconds < _QUICK else 1
 
-    def _turn(self, tokens: int, *, counts: bool) -> None:
-        kind = self._turns % len(_PHASES)
-        self._turns += 1
+    def _turn(self, kind: int, tokens: int) -> tuple[float, float]:
+        """Seconds of drafting and of verifying."""
         self._pace.step()
         drafting = self._draft_phase(*_PHASES[kind])
-        self.phases[kind].add(drafting, counts=counts)
         self._pace.step()
-        self.verifications[tokens].add(self._verification(tokens), counts=counts)
+        return drafting, self._verification(tokens)
 
-    def _plain_row(self, steps: int) -> None:
+    def _plain_row(self) -> list[float]:
+        """Seconds of plain steps, after some that bring the weights into the caches."""
         self._pace.step()
-        warming = self._plain_step(counts=False)
-        while steps and warming < _WARM_UP:
+        warming = self._plain_step()
+        while warming < _WARM_UP:
             self._pace.look()
-            warming += self._plain_step(counts=False)
-        for _ in range(steps):
+            warming += self._plain_step()
+        found: list[float] = []
+        for _ in range(_PLAIN_ROW):
             self._pace.step()
-            self._plain_step(counts=True)
+            found.append(self._plain_step())
+        return found
 
-    def _plain_step(self, *, counts: bool) -> float:
+    def _plain_step(self) -> float:
         seconds = self._time(lambda: self._lane.step(self._ids[self.context], 0))
         self._lane.forget(1)
-        self.plain.add(seconds, counts=counts)
         return seconds
 
     def _draft_phase(self, tokens: int, count: int) -> float:
