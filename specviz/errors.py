@@ -54,6 +54,10 @@ class TrainingError(SpecvizError):
     """A training run that cannot start or go on."""
 
 
+class ServerError(SpecvizError):
+    """A serving engine that cannot be reached, or does not answer as it should."""
+
+
 def shortened(text: str) -> str:
     """The text without its middle, if it is too long: its end often says what is wrong."""
     half = _LONGEST // 2

@@ -1,0 +1,24 @@
+"""Serving engines at an address: what they tell of speculation, as the same values for all.
+
+``find_server`` recognises an engine, ``ask`` has it answer a prompt, ``read_counters`` reads what
+it counts of everything it serves. A key comes from the environment alone.
+"""
+
+from specviz.servers.asking import Answer, ask
+from specviz.servers.connection import BASELINE_KEY, SERVER_KEY, is_local
+from specviz.servers.counters import Rates, counters_of_dump, counters_of_log, rates, read_counters
+from specviz.servers.finding import find_server
+
+__all__ = [
+    "BASELINE_KEY",
+    "SERVER_KEY",
+    "Answer",
+    "Rates",
+    "ask",
+    "counters_of_dump",
+    "counters_of_log",
+    "find_server",
+    "is_local",
+    "rates",
+    "read_counters",
+]
