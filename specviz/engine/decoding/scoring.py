@@ -6,7 +6,7 @@ so few rows that the laws of a large vocabulary fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -38,7 +38,8 @@ def score_text(
     samplers = [Sampler(law) for law in laws]
     found: list[list[Values]] = [[] for _ in laws]
     with memory_errors(pair.device):
-        for draft, target, own in _chunks(pair, (*prompt_ids, *text_ids), len(prompt_ids)):
+        both = (pair.draft_step, pair.target_step)
+        for (draft, target), own in _windows(both, pair, (*prompt_ids, *text_ids), len(prompt_ids)):
             likeliest = draft.argmax(-1), target.argmax(-1)
             for values, sampler in zip(found, samplers, strict=True):
                 values.append([
@@ -47,6 +48,19 @@ def score_text(
                     likeliest[0] == likeliest[1],
                 ])  # fmt: skip
     return tuple(_scores(values) for values in found)
+
+
+@torch.inference_mode()
+def laws_along(
+    pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int]
+) -> Iterator[torch.Tensor]:
+    """The target's log-probabilities [rows, vocabulary] of every token of the text, in windows: at
+    temperature 1 without filters."""
+    ids = (*prompt_ids, *text_ids)
+    check_room(pair.max_context, len(ids) - 1)
+    with memory_errors(pair.device):
+        for logits, _ in _windows([pair.target_step], pair, ids, len(prompt_ids)):
+            yield logits[0].log_softmax(-1).cpu()
 
 
 def copied_rounds(
@@ -90,12 +104,12 @@ def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> Co
     return CopiedRounds(gamma=gamma, starts=starts, drafted=drafts, emitted=emitted)
 
 
-def _chunks(
-    pair: Pair, ids: Sequence[int], num_prompt: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Logits [rows, vocabulary] of draft and target, and the tokens [rows] that follow."""
+def _windows(
+    makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
+) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
+    """Logits [rows, vocabulary] of each model, and the tokens [rows] that follow."""
     text = torch.tensor(ids)
-    steps = [make(len(text) + 1) for make in (pair.draft_step, pair.target_step)]
+    steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1
     if first:
         for step in steps:
@@ -103,8 +117,8 @@ def _chunks(
     rows = max(1, min(_MOST_ROWS, _MOST_ENTRIES // pair.vocabulary))
     for begin in range(first, len(text) - 1, rows):
         end = min(begin + rows, len(text) - 1)
-        draft, target = (_logits(step, text[begin:end], pair.device) for step in steps)
-        yield draft, target, text[begin + 1 : end + 1].to(pair.device)
+        logits = [_logits(step, text[begin:end], pair.device) for step in steps]
+        yield logits, text[begin + 1 : end + 1].to(pair.device)
 
 
 def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor:
