@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import RLock
 
 from specviz.comparison.kept_runs import KeptRuns, Reuse
 from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan
-from specviz.comparison.plan_runner import plan_that_fits, run_plan
+from specviz.comparison.plan_runner import Kept, plan_that_fits, run_blocks, run_plan
 from specviz.comparison.results import Comparison, compare
 from specviz.comparison.work import Work
 from specviz.errors import SpecvizError, StoreError
-from specviz.measure.run_makers import RunMaker
+from specviz.measure.run_makers import BlockMaker, RunMaker
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.store import Library
 
@@ -61,6 +61,8 @@ class ComparisonWork(Work):
                 return "looking at the pairs and the prompts"
             case "opening":
                 return "opening the kept runs"
+            case "running" if isinstance(self._maker, BlockMaker):
+                return self._maker.doing or "beginning"
             case _:
                 return super().doing
 
@@ -101,6 +103,8 @@ class ComparisonWork(Work):
     def make_missing(self) -> Iterator[LaneRun]:
         """Make the missing runs and yield each once it is kept; raises what breaks it off."""
         done = {job.key for job in self._measured}
+        if isinstance(self._maker, BlockMaker):
+            return run_blocks(self.plan, self._make_blocks(self._maker), self._keep_together, done)
         return run_plan(self.plan, self._make, self._keep, done)
 
     def _work(self) -> None:
@@ -134,13 +138,16 @@ class ComparisonWork(Work):
         self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
 
     def _keep(self, made: LaneRun, run_id: str | None) -> None:
+        self._keep_together([(made, run_id)])
+
+    def _keep_together(self, made: Sequence[Kept]) -> None:
         if self._kept is not None:
             try:
-                self._kept.keep(made, run_id=run_id)
+                self._kept.keep_together(made)
             except StoreError as error:
                 self._cannot_keep(error)
         with self._lock:
-            self._measured[made.job] = made
+            self._measured.update({run.job: run for run, _ in made})
 
     def _cannot_keep(self, error: StoreError) -> None:
         if self._must_keep:

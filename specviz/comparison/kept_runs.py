@@ -8,16 +8,16 @@ as it is and another is begun: old runs are never mixed with new ones.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from specviz.comparison import LaneRun, is_whole
 from specviz.comparison.plan import Job, Plan, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
-from specviz.record.trace import Environment, PairInfo, Trace
-from specviz.store import Library
-from specviz.store.saving import save_run
+from specviz.record.trace import Environment, PairInfo
+from specviz.store import Library, NewRun
+from specviz.store.saving import summary_of
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """Whether the newest generation is continued: always ("any"); only if runs are missing
@@ -80,7 +80,11 @@ class KeptRuns:
 
     def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
         """Write a run to the library; raises SpecvizError if it does not fit the others."""
-        if not self._fits(run):
+        self.keep_together([(run, run_id)])
+
+    def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
+        """All of them or none, each with its id in the library if it is there already."""
+        if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models, or the machine, have changed since its first runs were kept.",
                 remedy="Compare again: all lanes are then measured anew.",
@@ -88,17 +92,19 @@ class KeptRuns:
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
             self._begun = True
-        save_run(
-            self._library,
-            run.trace,
+        self._library.add_together([self._new(run, run_id) for run, run_id in made])
+        self.runs.extend(run for run, _ in made)
+
+    def _new(self, run: LaneRun, run_id: str | None) -> NewRun:
+        return NewRun(
+            trace=run.trace,
+            summary=summary_of(run.trace, run.figures),
             run_id=run_id,
             name=self._plan.labels[run.job.lane],
             comparison=self.key,
             job=run.job.key,
             memory_bytes=run.memory_bytes,
-            figures=run.figures,
         )
-        self.runs.append(run)
 
     def _continue(self, newest: int, reuse: Reuse) -> None:
         """Continue the newest generation, if ``reuse`` allows it."""
@@ -122,16 +128,22 @@ class KeptRuns:
         return (
             now.target_sha256 in (None, pair.target.weights_sha256)
             and now.draft_sha256 in (None, draft)
-            and _machine(now.environment) == _machine(run.trace.environment)
+            and _machine(run.trace.environment) in _machines(now)
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        own = _made_with(run.trace)
-        return self._made_with.setdefault(run.job.lane, own) == own
+        """Made with the weights of the lane's first run, on a machine of its kind or, of several
+        machines that share out the runs, on one of these."""
+        pair, machine = run.trace.pair, _machine(run.trace.environment)
+        first = self._made_with.setdefault(run.job.lane, (pair, machine))
+        now = self._present[run.job.lane]
+        return pair == first[0] and (
+            machine == first[1] or (bool(now.others) and machine in _machines(now))
+        )
 
 
-def _made_with(trace: Trace) -> tuple[PairInfo, Machine]:
-    return trace.pair, _machine(trace.environment)
+def _machines(now: Presence) -> set[Machine]:
+    return {_machine(each) for each in (now.environment, *now.others)}
 
 
 def _machine(environment: Environment) -> Machine:

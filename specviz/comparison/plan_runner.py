@@ -1,19 +1,22 @@
-"""The one program that runs a plan: one run after the other, never two at once.
+"""The one program that runs a plan, wherever its runs are made.
 
-Before a lane's first run a short one on the same prompt is made and thrown away, to warm up. A run
-is kept before it is reported, so what was reported is never lost. What is done already is not made
-again.
+On one machine that is one run after the other, never two at once. Before a lane's first run a short
+one on the same prompt is made and thrown away, to warm up. A run is kept before it is reported, so
+what was reported is never lost. What is done already is not made again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from specviz.comparison.lane_results import LaneRun
 from specviz.comparison.plan import Job, Plan, order_that_fits
-from specviz.measure.run_makers import MadeRun, RunOrder
+from specviz.measure.run_makers import Block, BlockRun, MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
+
+Kept = tuple[LaneRun, str | None]  # a run, and its id in the library if it is there already
 
 WARM_UP_TOKENS = 24
 
@@ -36,22 +39,75 @@ def run_plan(
     keep: Callable[[LaneRun, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
 ) -> Iterator[LaneRun]:
-    """Make the runs of all jobs that are not ``done``, in the plan's order.
+    """Make the runs of all jobs that are not ``done``, one after the other in the plan's order.
 
     ``keep`` gets every run but the warm-ups, with its id in the library if it is there already.
     """
-    warm: set[int] = set()
-    for job in plan.jobs():
-        if job.key in done:
-            continue
-        order = order_of(plan, job)
-        if job.lane not in warm:
-            warm.add(job.lane)
-            make(_warm_up(plan, job, order))
-        made = make(order)
-        measured = LaneRun(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
-        keep(measured, made.run_id)
-        yield measured
+    return run_blocks(plan, in_turn(make), lambda made: [keep(*each) for each in made], done)
+
+
+def run_blocks(
+    plan: Plan,
+    make: Callable[[Sequence[Block]], Iterator[tuple[int, Sequence[MadeRun]]]],
+    keep: Callable[[Sequence[Kept]], object],
+    done: Collection[tuple[int, int, int]] = (),
+) -> Iterator[LaneRun]:
+    """The same, made in whatever order and wherever ``make`` likes.
+
+    What it gives together, some runs of a block from the first on, is kept together.
+    """
+    planned = blocks_of(plan, done)
+    made_of = [0] * len(planned)
+    for place, found in make([_block(plan, jobs) for jobs in planned]):
+        jobs = planned[place][made_of[place] :]
+        made_of[place] += len(found)
+        runs = [
+            LaneRun(job=job, trace=made.trace, memory_bytes=made.memory_bytes)
+            for job, made in zip(jobs, found, strict=False)
+        ]
+        keep([(run, made.run_id) for run, made in zip(runs, found, strict=True)])
+        yield from runs
+
+
+def blocks_of(plan: Plan, done: Collection[tuple[int, int, int]] = ()) -> list[tuple[Job, ...]]:
+    """The jobs that are not done: together those that are compared with each other.
+
+    They are all lanes of a prompt and repeat, or those of one pair where the pairs take turns. A
+    plan without the target alone compares no times, so each of its runs goes by itself.
+    """
+
+    def block(job: Job) -> object:
+        pair = plan.lanes[job.lane].spec if plan.order == "blocks" else None
+        return (pair, job.repeat, job.item) if plan.baseline else job
+
+    missing = (job for job in plan.jobs() if job.key not in done)
+    return [tuple(jobs) for _, jobs in groupby(missing, block)]
+
+
+def in_turn(
+    make: Callable[[RunOrder], MadeRun],
+) -> Callable[[Sequence[Block]], Iterator[tuple[int, Sequence[MadeRun]]]]:
+    """Makes blocks a run at a time, each given when it is finished."""
+
+    def made(blocks: Sequence[Block]) -> Iterator[tuple[int, Sequence[MadeRun]]]:
+        warm: set[str] = set()
+        for place, block in enumerate(blocks):
+            for run in block.runs:
+                if run.warm_up.label not in warm:
+                    warm.add(run.warm_up.label)
+                    make(run.warm_up)
+                yield place, [make(run.order)]
+
+    return made
+
+
+def _block(plan: Plan, jobs: Sequence[Job]) -> Block:
+    orders = [(job, order_of(plan, job)) for job in jobs]
+    return Block(
+        runs=tuple(
+            BlockRun(order=order, warm_up=_warm_up(plan, job, order)) for job, order in orders
+        )
+    )
 
 
 def order_of(plan: Plan, job: Job) -> RunOrder:

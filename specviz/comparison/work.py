@@ -9,14 +9,15 @@ import logging
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import Literal
 
 from specviz.errors import SpecvizError
-from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError
+from specviz.measure.run_makers import Block, BlockMaker, MadeRun, RunMaker, RunOrder, StoppedError
 from specviz.record.trace import Trace
 
+_BlocksMade = Callable[[Sequence[Block]], Iterator[tuple[int, tuple[MadeRun, ...]]]]
 WorkState = Literal["waiting", "checking", "opening", "running", "done", "failed", "stopped"]
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,19 @@ class Work:
         made = self._maker.make(order)
         if not order.warm_up:
             self._seconds.append(time.monotonic() - began)
+        return made
+
+    def _make_blocks(self, maker: BlockMaker) -> _BlocksMade:
+        """As the maker does it, with an eye on the time."""
+
+        def made(blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+            self._check_stop()
+            began, count = time.monotonic(), 0
+            for place, runs in maker.make_blocks(blocks):
+                count += len(runs)
+                self._seconds = [(time.monotonic() - began) / count]  # several at a time
+                yield place, runs
+
         return made
 
     def _end(self, state: WorkState) -> None:

@@ -100,14 +100,14 @@ class MeasuredRun(Iterator[Round]):
             self._timing = timing
             yield timing
 
-    def complete(self, tell: Tell | None = None) -> None:
-        """What else belongs to a run that was not stopped: the odds along its words, and step
-        costs if none are stored. ``tell`` hears of it."""
+    def complete(self, tell: Tell | None = None, *, costs: bool = True) -> None:
+        """What else belongs to a run that was not stopped: the odds along its words and, with
+        ``costs``, step costs if none are stored. ``tell`` hears of it."""
         if self._run.finish == "stopped":
             return
         if not self._odds and self._rounds:
             self._odds = self._scored()
-        if self._costs is None:
+        if self._costs is None and costs:
             self._costs = step_costs(self._pair, self._config, tell=tell)
 
     def _scored(self) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
@@ -40,6 +40,25 @@ class MadeRun:
     trace: Trace
     memory_bytes: int | None
     run_id: str | None = None  # in the run library, if the maker has kept it already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRun:
+    """A run of a block; ``warm_up`` goes before the first of its kind in a process."""
+
+    order: RunOrder
+    warm_up: RunOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Runs that are compared with each other: one device makes them all, in this order."""
+
+    runs: tuple[BlockRun, ...]
+
+    @property
+    def label(self) -> str:
+        return self.runs[0].order.label
 
 
 class StoppedError(Exception):
@@ -80,17 +99,30 @@ class RunMaker(Protocol):
     def stop(self) -> None: ...
 
 
+@runtime_checkable
+class BlockMaker(RunMaker, Protocol):
+    """Makes blocks too, as many at a time as it has devices."""
+
+    def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+        """The place of each block and its runs, as they are finished, in any order.
+
+        Raises StoppedError if it was stopped; blocks that are under way then are lost.
+        """
+        ...
+
+
 class InProcessMaker:
     """Makes runs here, with pairs that stay loaded while they fit.
 
     ``tell`` hears of the loading and of the measuring of step costs. ``budget``: seconds for the
-    timing of a run.
+    timing of a run. ``costs``: whether step costs that are missing are measured after a run.
     """
 
     doing = ""
 
-    def __init__(self, tell: Tell, *, budget: float | None = None) -> None:
+    def __init__(self, tell: Tell, *, budget: float | None = None, costs: bool = True) -> None:
         self._tell = tell
+        self._costs = costs
         self._budget = compared_seconds() if budget is None else budget
         self._pairs = LoadedPairs()
         self._stopped = False
@@ -114,7 +146,7 @@ class InProcessMaker:
         for _ in chain(run, run.timed()):
             if self._stopped:
                 raise StoppedError
-        run.complete(self._tell)
+        run.complete(self._tell, costs=self._costs)
         return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:

@@ -27,6 +27,10 @@ _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
 
 
+def is_address(place: str | None) -> bool:
+    return place is not None and place.startswith(("http://", "https://"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSpec:
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
@@ -82,6 +86,11 @@ class PairSpec:
         return self.embedded or self.draft is not None
 
     @property
+    def served(self) -> bool:
+        """Whether one of its models is behind an address, and not loaded here."""
+        return any(is_address(each) for each in (self.target, self.draft))
+
+    @property
     def has_bodies(self) -> bool:
         return (self.target_body, self.draft_body) != (NO_BODY, NO_BODY)
 
@@ -127,11 +136,15 @@ class ModelCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Which weights a pair has now, and on what it would run; None for weights not here yet."""
+    """Which weights a pair has now, and on what it would run; None for weights not here yet.
+
+    ``others``: where several machines would make the runs, what else it would run on.
+    """
 
     target_sha256: str | None
     draft_sha256: str | None
     environment: Environment
+    others: tuple[Environment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

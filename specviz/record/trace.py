@@ -240,7 +240,8 @@ class PairInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where a run was measured."""
+    """Where a run was measured. ``place`` tells the devices apart that shared out the runs of a
+    plan, without naming them; empty where one machine makes them all."""
 
     device: str
     device_name: str
@@ -248,6 +249,7 @@ class Environment:
     threads: int
     cpu: str
     versions: dict[str, str]
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from specviz.store.files import MAX_BYTES, parsed
 from specviz.store.kept_values import data_folder, load_value, save_value
 from specviz.store.library import Library
-from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary, SortKey
+from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary, SortKey
 from specviz.store.traces import (
     KIND,
     SCHEMA,
@@ -21,6 +21,7 @@ __all__ = [
     "ComparisonRow",
     "Facets",
     "Library",
+    "NewRun",
     "Query",
     "RunRow",
     "RunSummary",

@@ -23,7 +23,7 @@ from specviz.store.kept_values import data_folder
 from specviz.store.older_rows import count_older, older_alphas, set_older_alphas
 from specviz.store.packing import packed, unpacked
 from specviz.store.queries import facet_values, row_of, select_run, select_runs, where_clause
-from specviz.store.rows import ComparisonRow, Facets, Query, RunRow, RunSummary
+from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
 from specviz.store.traces import trace_from_json
 
@@ -61,24 +61,27 @@ class Library:
         that is there already under ``run_id`` stays and is completed with what is given: the same
         run may be added twice, in either order.
         """
-        body = packed(trace)
-        lane, item, repeat = job or (None, None, None)
-        values: dict[str, Any] = {each: getattr(summary, each) for each in _COLUMNS} | {
-            "id": run_id or uuid.uuid4().hex,
-            "name": _name(name),
-            "trace_bytes": len(body),
-            "words": "",
-            "comparison": comparison,
-            "lane": lane,
-            "item": item,
-            "repeat": repeat,
-            "memory_bytes": memory_bytes,
-        }
+        made = NewRun(
+            trace=trace,
+            summary=summary,
+            run_id=run_id,
+            name=name,
+            comparison=comparison,
+            job=job,
+            memory_bytes=memory_bytes,
+        )
+        return self.add_together([made])[0]
+
+    def add_together(self, runs: Sequence[NewRun]) -> tuple[str, ...]:
+        """Add all of them or none; they are durable when this returns their ids."""
+        rows = [(_values(run), packed(run.trace)) for run in runs]
         with self._writing() as db:
-            run = _insert(db, values)
-            db.execute("INSERT OR IGNORE INTO traces (run, body) VALUES (?, ?)", (run, body))
-            _index_words(db, [run])
-        return values["id"]
+            for values, body in rows:
+                number = _insert(db, values | {"trace_bytes": len(body)})
+                row = (number, body)
+                db.execute("INSERT OR IGNORE INTO traces (run, body) VALUES (?, ?)", row)
+                _index_words(db, [number])
+        return tuple(values["id"] for values, _ in rows)
 
     def find(self, query: Query | None = None) -> tuple[RunRow, ...]:
         query = query or Query()
@@ -280,6 +283,20 @@ def _home() -> Path:
         raise StoreError(
             "There is no home folder for the run library.", remedy="Set SPECVIZ_HOME to a folder."
         ) from None
+
+
+def _values(run: NewRun) -> dict[str, Any]:
+    lane, item, repeat = run.job or (None, None, None)
+    return {each: getattr(run.summary, each) for each in _COLUMNS} | {
+        "id": run.run_id or uuid.uuid4().hex,
+        "name": _name(run.name),
+        "words": "",
+        "comparison": run.comparison,
+        "lane": lane,
+        "item": item,
+        "repeat": repeat,
+        "memory_bytes": run.memory_bytes,
+    }
 
 
 def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:

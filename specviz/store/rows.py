@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from specviz.record.trace import Trace
+
 SortKey = Literal[
     "created", "name", "pair", "kind", "gamma", "temperature", "tokens",
     "alpha_observed", "tau", "tokens_per_second", "speedup",
@@ -39,6 +41,20 @@ class RunSummary:
     speedup_expected: float | None = None
     fork: str | None = None  # where the run left another, in words
     bodies: str | None = None  # in words; None for a run that was kept before they were
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to be added: ``comparison`` is the key of one that was begun, ``job`` its lane, item
+    and repeat in it. Without an id it gets one."""
+
+    trace: Trace
+    summary: RunSummary
+    run_id: str | None = None
+    name: str = ""
+    comparison: str | None = None
+    job: tuple[int, int, int] | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

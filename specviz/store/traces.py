@@ -13,15 +13,24 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
-from specviz.record.trace import Candidate, ModelInfo, PairInfo, RunConfig, StepCosts, Trace
+from specviz.record.trace import (
+    Candidate,
+    Environment,
+    ModelInfo,
+    PairInfo,
+    RunConfig,
+    StepCosts,
+    Trace,
+)
 from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
-# step costs, 5 no forks, 6 no odds of the text; the lowest that will do is written.
-SCHEMA = 7
-_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS = 2, 3, 4, 5, 6
+# step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices; the lowest
+# that will do is written.
+SCHEMA = 8
+_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS = 2, 3, 4, 5, 6, 7
 KIND = "specviz.trace"
 
 
@@ -32,6 +41,8 @@ def trace_to_json(trace: Trace) -> str:
         del fields["pieces"]
     if not trace.odds:
         del fields["odds"]
+    if not trace.environment.place:
+        fields["environment"] = _older(trace.environment, "place")
     if schema < _BODIES:
         fields["pair"] = _without_bodies(trace.pair)
     if costs is not None:
@@ -42,8 +53,8 @@ def trace_to_json(trace: Trace) -> str:
 
 def _lowest_schema(trace: Trace) -> int:
     costs = trace.step_costs
-    if trace.odds:
-        return SCHEMA
+    if trace.environment.place or trace.odds:
+        return SCHEMA if trace.environment.place else _ODDS
     if trace.config.forks:
         return _FORKS
     if trace.baseline is not None or (costs is not None and costs.target_errors):
@@ -82,7 +93,7 @@ def _fields_without_forks(value: object) -> dict[str, object]:
     return fields
 
 
-def _older(value: StepCosts | ModelInfo, *later: str) -> dict[str, object]:
+def _older(value: StepCosts | ModelInfo | Environment, *later: str) -> dict[str, object]:
     """Without the fields that came later."""
     return {name: each for name, each in fields_of(value).items() if name not in later}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,20 @@ import torch
 
 from specviz.comparison import LaneRun, compare
 from specviz.comparison.plan import Lane, Plan, SuiteItem
-from specviz.comparison.plan_runner import WARM_UP_TOKENS, plan_that_fits, run_plan
+from specviz.comparison.plan_runner import (
+    WARM_UP_TOKENS,
+    Kept,
+    blocks_of,
+    plan_that_fits,
+    run_blocks,
+    run_plan,
+)
 from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
-from specviz.measure.run_makers import InProcessMaker
+from specviz.measure.run_makers import Block, InProcessMaker, MadeRun
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
 from specviz.record.trace import RunConfig
 from tests.step_costs import place_step_costs
@@ -107,6 +114,37 @@ def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder
 
     with pytest.raises(OSError, match="no space left"):
         next(run_plan(plan_of(folder), maker.make, full))
+
+
+def test_a_block_has_the_runs_that_are_compared_with_each_other(folder: Path) -> None:
+    plan = plan_of(folder)
+    jobs = plan.jobs()
+    assert blocks_of(plan) == [jobs[each : each + 2] for each in range(0, 8, 2)]
+    assert blocks_of(plan, {jobs[0].key, *(each.key for each in jobs[2:])}) == [jobs[1:2]]
+    alone = replace(plan, baseline=False)
+    assert blocks_of(alone) == [(each,) for each in jobs]
+    other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
+    by_pair = replace(plan, lanes=(plan.lanes[0], other), order="blocks")
+    assert [len(block) for block in blocks_of(by_pair)] == [1] * 8
+    assert [each for block in blocks_of(by_pair) for each in block] == list(by_pair.jobs())
+
+
+def test_blocks_may_come_in_any_order_and_are_kept_whole(
+    maker: InProcessMaker, folder: Path
+) -> None:
+    plan, kept = replace(plan_of(folder), baseline=False), list[list[LaneRun]]()
+
+    def backwards(blocks: Sequence[Block]) -> Iterator[tuple[int, list[MadeRun]]]:
+        for place in reversed(range(len(blocks))):
+            yield place, [maker.make(each.order) for each in blocks[place].runs]
+
+    def keep(made: Sequence[Kept]) -> None:
+        kept.append([run for run, _ in made])
+
+    runs = list(run_blocks(plan, backwards, keep))
+    assert [run for block in kept for run in block] == runs
+    assert [run.job for run in runs] == list(reversed(plan.jobs()))
+    assert all(run.trace.config == run.job.config(plan) for run in runs)
 
 
 def weights(pair: Pair, *, draft: bool) -> int:

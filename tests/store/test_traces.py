@@ -84,6 +84,15 @@ def test_odds_of_the_text_are_the_seventh_schema() -> None:
             store.trace_from_json(store.trace_to_json(replace(scored, odds=odds)))
 
 
+def test_the_place_among_several_devices_is_the_eighth_schema() -> None:
+    trace = full_trace()
+    spread = replace(trace, environment=replace(trace.environment, place="1f0e"))
+    text = store.trace_to_json(spread)
+    assert json.loads(text)["schema"] == 8
+    assert store.trace_from_json(text) == spread
+    assert "place" not in json.loads(store.trace_to_json(trace))["environment"]
+
+
 def untimed() -> Trace:
     return replace(full_trace(), baseline=None)
 
