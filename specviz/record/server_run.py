@@ -10,9 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from specviz.record.trace import Finish
+from specviz.record.trace import Finish, Trace
 
 EngineName = Literal["vllm", "llama.cpp", "sglang", "lmstudio", "openai"]
+ENGINES: dict[EngineName, str] = {
+    "vllm": "vLLM",
+    "llama.cpp": "llama.cpp",
+    "sglang": "SGLang",
+    "lmstudio": "LM Studio",
+    "openai": "an OpenAI-compatible server",
+}
 # What makes a piece of an answer a round.
 Grounds = Literal[
     "told",  # the engine tells accepted and drafted of every step
@@ -56,6 +63,12 @@ class ServerInfo:
     gamma: int | None  # candidates a round, where it says
     capabilities: Capabilities
 
+    @property
+    def title(self) -> str:
+        """The engine and its version."""
+        name = ENGINES[self.engine]
+        return f"{name} {self.version}" if self.version else name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
@@ -77,7 +90,7 @@ class ServerRound:
     index: int
     texts: tuple[str, ...]  # of the tokens; one text of all where the engine does not divide it
     token_ids: tuple[int, ...] = ()  # empty where it does not tell them
-    num_tokens: int
+    num_tokens: int  # 0 where it does not tell how many
     at: float  # seconds from the request to their coming
     drafted: int | None = None
     accepted: int | None = None
@@ -92,6 +105,7 @@ class ServerTotals:
     rounds: int | None = None
     drafted: int | None = None
     accepted: int | None = None
+    tokens: int | None = None  # of the whole answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +126,8 @@ class ServerBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrace:
-    """A whole answer. ``prefix``: tokens that came with no round, as the first one after the
-    prompt is read."""
+    """A whole answer. Tokens that came with no drafts, as the first one after the prompt, are
+    among the rounds with ``drafted`` None. ``prompt`` is empty if ids were given."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -129,6 +143,7 @@ class ServerTrace:
     baseline: tuple[ServerBlock, ...] = ()
     baseline_address: str | None = None
     notices: tuple[str, ...] = ()
+    prompt_ids: tuple[int, ...] = ()
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -137,6 +152,9 @@ class ServerTrace:
     @property
     def num_tokens(self) -> int:
         return sum(each.num_tokens for each in self.rounds)
+
+
+AnyTrace = Trace | ServerTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,13 @@ from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, Run
 from specviz.store.traces import (
     KIND,
     SCHEMA,
+    load_run,
     load_trace,
+    own_run,
+    run_from_json,
+    run_from_record,
     save_trace,
     trace_from_json,
-    trace_from_record,
     trace_to_json,
 )
 
@@ -27,12 +30,15 @@ __all__ = [
     "RunSummary",
     "SortKey",
     "data_folder",
+    "load_run",
     "load_trace",
     "load_value",
+    "own_run",
     "parsed",
+    "run_from_json",
+    "run_from_record",
     "save_trace",
     "save_value",
     "trace_from_json",
-    "trace_from_record",
     "trace_to_json",
 ]

@@ -10,6 +10,7 @@ from typing import Any, cast
 from specviz.record.bodies import BodyInfo
 from specviz.record.forks import MAX_FORKS, Fork
 from specviz.record.limits import MAX_GAMMA
+from specviz.record.server_run import ServerBlock, ServerRound, ServerTrace
 from specviz.record.trace import (
     MAX_PASSES,
     MAX_SLICES,
@@ -24,6 +25,7 @@ from specviz.record.trace import (
     StepCosts,
     Trace,
 )
+from specviz.store.server_checks import MAX_PIECE, SERVER_CHECKS
 
 _HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # a float32 probability may end a hair above 1
@@ -125,6 +127,9 @@ _LONGEST: dict[type, dict[str, int]] = {
     Round: {"candidates": MAX_GAMMA, "emitted": MAX_GAMMA + 1},
     Baseline: {"slices": MAX_SLICES},
     Slice: dict.fromkeys(("target", "speculative"), MAX_PASSES),
+    ServerRound: dict.fromkeys(("texts", "token_ids", "logprobs"), MAX_PIECE),
+    ServerBlock: dict.fromkeys(("alone", "speculative"), MAX_PASSES),
+    ServerTrace: {"baseline": MAX_SLICES},
 }
 
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
@@ -135,4 +140,5 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     BodyInfo: _body,
     Slice: _slice,
     Trace: _trace,
+    **SERVER_CHECKS,
 }

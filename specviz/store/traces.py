@@ -2,7 +2,7 @@
 
 A trace comes back equal to the one written, every float exactly. What cannot be read is a
 ``TraceError`` that names the file, the place in it and the remedy; nothing is guessed and
-nothing skipped.
+nothing skipped. A file with the field ``server`` holds the answer of another engine.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from specviz.errors import TraceError
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import (
     Candidate,
     Environment,
@@ -27,15 +28,18 @@ from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, t
 from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
-# step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices; the lowest
-# that will do is written.
+# step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices and
+# no answers of other engines; the lowest that will do is written.
 SCHEMA = 8
 _PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS = 2, 3, 4, 5, 6, 7
 KIND = "specviz.trace"
+_SERVER = "server"
 
 
-def trace_to_json(trace: Trace) -> str:
+def trace_to_json(trace: AnyTrace) -> str:
     """What a schema had no place for is left out, which a trace of that schema does without."""
+    if isinstance(trace, ServerTrace):
+        return to_json({"schema": SCHEMA, "kind": KIND, _SERVER: trace})
     fields, schema, costs = fields_of(trace), _lowest_schema(trace), trace.step_costs
     if not trace.pieces:
         del fields["pieces"]
@@ -100,10 +104,24 @@ def _older(value: StepCosts | ModelInfo | Environment, *later: str) -> dict[str,
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
     """``source`` is what the errors call the text."""
-    return trace_from_record(parsed(text, source), source)
+    return own_run(run_from_json(text, source), source)
 
 
-def trace_from_record(record: object, source: str = "The trace") -> Trace:
+def run_from_json(text: str, source: str = "The trace") -> AnyTrace:
+    return run_from_record(parsed(text, source), source)
+
+
+def own_run(trace: AnyTrace, source: str = "The run") -> Trace:
+    """For what needs the rounds as our own engine records them; raises TraceError."""
+    if isinstance(trace, ServerTrace):
+        refuse(
+            f"{source} is an answer of another engine ({trace.info.title}).",
+            "Choose a run that specviz decoded itself.",
+        )
+    return trace
+
+
+def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
     """From JSON that is parsed already."""
     if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
         refuse(f"{source} is not a specviz trace.")
@@ -111,6 +129,8 @@ def trace_from_record(record: object, source: str = "The trace") -> Trace:
     _check_schema(fields.get("schema"), source)
     values = {name: fields[name] for name in fields.keys() - {"schema", "kind"}}
     try:
+        if fields["schema"] == SCHEMA and values.keys() == {_SERVER}:
+            return fit_to_type(values[_SERVER], ServerTrace)
         return _fitted(values)
     except MisfitError as misfit:
         raise damaged(source, str(misfit)) from None
@@ -124,7 +144,7 @@ def _fitted(values: dict[str, object]) -> Trace:
     return replace(trace, baseline=baseline_of_blocks(cast("object", timed), trace))
 
 
-def save_trace(trace: Trace, path: str | Path) -> None:
+def save_trace(trace: AnyTrace, path: str | Path) -> None:
     """Whole or not at all. An older file of that name is replaced."""
     text = trace_to_json(trace)
     path = Path(path)
@@ -138,6 +158,10 @@ def save_trace(trace: Trace, path: str | Path) -> None:
 
 
 def load_trace(path: str | Path) -> Trace:
+    return own_run(load_run(path), str(path))
+
+
+def load_run(path: str | Path) -> AnyTrace:
     path = Path(path)
     try:
         text = read_file(path)
@@ -146,7 +170,7 @@ def load_trace(path: str | Path) -> Trace:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         refuse(f"{path} cannot be read: {reason}.", "Check its name and its permissions.")
-    return trace_from_json(text, source=str(path))
+    return run_from_json(text, source=str(path))
 
 
 def _check_schema(schema: object, source: str) -> None:

@@ -21,7 +21,7 @@ from specviz.player.replay import script_json
 from specviz.record.numbers import SIZE
 from specviz.record.trace import Trace
 from specviz.store import KIND as TRACE
-from specviz.store import Library, parsed, trace_from_record
+from specviz.store import Library, own_run, parsed, run_from_record
 from specviz.store.saving import save_run
 
 MOST_FILES = 50
@@ -89,7 +89,7 @@ def _read(content: bytes) -> Trace:
     record = parsed(text, "It")
     del text
     try:
-        return trace_from_record(record, "It")
+        return own_run(run_from_record(record, "It"), "It")
     except TraceError as error:
         raise _other_kind(error, record) from None
 

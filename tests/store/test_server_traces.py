@@ -1,0 +1,115 @@
+"""An answer of another engine in a file: it comes back equal, and is never taken for our own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz import store
+from specviz.errors import TraceError
+from specviz.record.server_run import ServerTrace
+from tests.record.server_traces import server_trace, timed, undivided, untold
+from tests.traces import full_trace
+
+KINDS = {
+    "told": server_trace(),
+    "undivided": undivided(server_trace()),
+    "untold": untold(server_trace()),
+    "with a baseline": timed(server_trace()),
+    "merged": replace(
+        server_trace(), rounds=tuple(replace(each, merged=True) for each in server_trace().rounds)
+    ),
+    "no rounds": replace(server_trace(), rounds=()),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_it_comes_back_equal(name: str, tmp_path: Path) -> None:
+    trace = KINDS[name]
+    store.save_trace(trace, tmp_path / "answer.json")
+    assert store.load_run(tmp_path / "answer.json") == trace
+    record = json.loads((tmp_path / "answer.json").read_bytes())
+    assert (record["schema"], record["kind"]) == (8, "specviz.trace")
+    assert record.keys() == {"schema", "kind", "server"}
+
+
+def test_both_kinds_of_run_are_read_by_one_function(tmp_path: Path) -> None:
+    store.save_trace(full_trace(), tmp_path / "own.json")
+    assert store.load_run(tmp_path / "own.json") == full_trace()
+    assert json.loads((tmp_path / "own.json").read_bytes())["schema"] < 8
+
+
+def test_what_needs_our_own_rounds_refuses_it_and_says_whose_it_is(tmp_path: Path) -> None:
+    store.save_trace(server_trace(), tmp_path / "answer.json")
+    with pytest.raises(TraceError, match=r"answer\.json is an answer of another engine \(vLLM"):
+        store.load_trace(tmp_path / "answer.json")
+
+
+def test_an_older_specviz_refuses_it_as_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = store.trace_to_json(server_trace())
+    monkeypatch.setattr("specviz.store.traces.SCHEMA", 7)
+    with pytest.raises(TraceError, match="has schema 8: it was written by a newer specviz"):
+        store.run_from_json(text)
+
+
+def test_an_older_schema_has_no_place_for_it() -> None:
+    text = store.trace_to_json(server_trace()).replace('"schema":8', '"schema":7')
+    with pytest.raises(TraceError, match='has a field "server" that is not known'):
+        store.run_from_json(text)
+
+
+def record() -> dict[str, Any]:
+    return json.loads(store.trace_to_json(server_trace()))
+
+
+def spoilt(path: str, value: object) -> str:
+    """The file with another value at a path such as ``rounds.1.accepted``."""
+    whole = record()
+    place: Any = whole["server"]
+    *steps, last = path.split(".")
+    for step in steps:
+        place = place[int(step) if step.isdigit() else step]
+    place[last] = value
+    return json.dumps(whole)
+
+
+IMPOSSIBLE: dict[str, tuple[str, object, str]] = {
+    "more accepted than drafted": ("rounds.1.accepted", 6, "more candidates accepted than drafted"),
+    "below 0": ("rounds.1.drafted", -1, "a count below 0"),
+    "endless drafting": ("rounds.1.drafted", 10**9, "more candidates than an engine drafts"),
+    "texts": ("rounds.1.texts", ["a", "b"], "texts that do not fit"),
+    "token ids": ("rounds.1.token_ids", [1], "lists that do not fit"),
+    "log-probabilities": ("rounds.1.logprobs", [0.5] * 4, "a log-probability above 0"),
+    "tokens": ("rounds.1.num_tokens", -1, "no possible number of tokens"),
+    "before the request": ("rounds.0.at", -0.1, "came before it was asked for"),
+    "out of order": ("rounds.0.at", 5.0, "rounds out of order"),
+    "totals": ("totals.accepted", 99, "more candidates accepted than drafted"),
+    "rounds in all": ("totals.rounds", -1, "a count below 0"),
+    "gamma": ("info.gamma", -1, "a count below 0"),
+    "engine": ("info.engine", "mine", "info.engine is"),
+    "grounds": ("grounds", "guessed", "grounds is"),
+    "temperature": ("settings.temperature", -1.0, "a setting below 0"),
+    "an unknown field": ("secret", 1, 'a field "secret" that is not known'),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_values_are_refused(name: str) -> None:
+    path, value, problem = IMPOSSIBLE[name]
+    with pytest.raises(TraceError, match="damaged") as caught:
+        store.run_from_json(spoilt(path, value), "answer.json")
+    assert problem in str(caught.value)
+
+
+def test_a_time_of_a_comparison_that_cannot_be() -> None:
+    trace = timed(server_trace())
+    text = store.trace_to_json(trace).replace('"seconds":0.4', '"seconds":0.0', 1)
+    with pytest.raises(TraceError, match="a time not above 0"):
+        store.run_from_json(text)
+    assert isinstance(store.run_from_json(store.trace_to_json(trace)), ServerTrace)
