@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import get_args
 
-from specviz.record.server_run import ServerRound, ServerTrace
+from specviz.record.server_run import Counters, ServerRound, ServerTrace, alpha_by_position
 from specviz.record.trace import CutReason
 
 
@@ -20,26 +21,49 @@ class ServerMetrics:
     num_accepted: int | None
     draft_acceptance_rate: float | None  # accepted / drafted
     tau: float | None  # tokens a round, over whole rounds
-    alpha_by_position: tuple[float | None, ...]  # accepted / tested at each position of a round
+    alpha_by_position: tuple[float | None, ...]  # accepted there / accepted before it
     tokens_per_second: float | None  # of decoding: after the first piece
     ttft: float | None  # seconds from the request to the first piece
 
 
 def server_metrics(trace: ServerTrace) -> ServerMetrics:
-    totals, told = trace.totals, told_rounds(trace)
-    rounds = totals.rounds if totals.rounds is not None else len(own_rounds(trace)) or None
-    drafted = totals.drafted if totals.drafted is not None else _sum(drafts_of(told))
-    accepted = totals.accepted if totals.accepted is not None else _sum(accepted_of(told))
+    return pooled_metrics([trace])
+
+
+def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
+    """Of all their rounds together; rates by all their seconds, the time to the first piece in the
+    mean. A count that one of them does not have is None."""
+    told = [entry for each in traces for entry in told_rounds(each)]
+    whole = [entry for each in traces for entry in whole_rounds(each)]
+    drafted, accepted = _total(traces, _num_drafted), _total(traces, _num_accepted)
+    firsts = [each.rounds[0].at for each in traces if each.rounds]
     return ServerMetrics(
-        num_tokens=trace.num_tokens,
-        num_rounds=rounds,
+        num_tokens=sum(each.num_tokens for each in traces),
+        num_rounds=_total(traces, _num_rounds),
         num_drafted=drafted,
         num_accepted=accepted,
         draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
-        tau=_tau(whole_rounds(trace)),
+        tau=_tau(whole),
         alpha_by_position=_alpha_by_position(told),
-        tokens_per_second=_rate(trace.rounds),
-        ttft=trace.rounds[0].at if trace.rounds else None,
+        tokens_per_second=_rate(traces),
+        ttft=fmean(firsts) if firsts else None,
+    )
+
+
+def metrics_of_counters(found: Counters) -> ServerMetrics:
+    """Of all that an engine has served. Its tokens a round count the one of its own."""
+    rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
+    tau = accepted / rounds + 1 if rounds and accepted is not None else None
+    return ServerMetrics(
+        num_tokens=_whole(found.generated) or 0,
+        num_rounds=_whole(rounds),
+        num_drafted=_whole(drafted),
+        num_accepted=_whole(accepted),
+        draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
+        tau=tau,
+        alpha_by_position=alpha_by_position(found.accepted_at, rounds) if rounds else (),
+        tokens_per_second=None,
+        ttft=None,
     )
 
 
@@ -88,6 +112,31 @@ def _reason(trace: ServerTrace) -> CutReason | None:
     return None if found == "stopped" or found not in get_args(CutReason) else found
 
 
+def _num_rounds(trace: ServerTrace) -> int | None:
+    told = trace.totals.rounds
+    return told if told is not None else len(own_rounds(trace)) or None
+
+
+def _num_drafted(trace: ServerTrace) -> int | None:
+    told = trace.totals.drafted
+    return told if told is not None else _sum(drafts_of(told_rounds(trace)))
+
+
+def _num_accepted(trace: ServerTrace) -> int | None:
+    told = trace.totals.accepted
+    return told if told is not None else _sum(accepted_of(told_rounds(trace)))
+
+
+def _total(traces: Sequence[ServerTrace], count: Callable[[ServerTrace], int | None]) -> int | None:
+    found = [count(each) for each in traces]
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
 def _sum(counts: Sequence[int]) -> int | None:
     return sum(counts) if counts else None
 
@@ -97,18 +146,14 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """A candidate is tested if it was drafted and all before it were accepted."""
-    counts = list(zip(drafts_of(rounds), accepted_of(rounds), strict=True))
-    places = range(max((drafted for drafted, _ in counts), default=0))
-    return tuple(_alpha_at(counts, place) for place in places)
+    """As it follows from an engine's counters, which say how often each position was accepted."""
+    most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
+    counts = [sum(each > place for each in accepted) for place in range(most)]
+    return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))
 
 
-def _alpha_at(counts: Sequence[tuple[int, int]], place: int) -> float | None:
-    tested = [accepted for drafted, accepted in counts if drafted > place <= accepted]
-    return sum(each > place for each in tested) / len(tested) if tested else None
-
-
-def _rate(rounds: Sequence[ServerRound]) -> float | None:
-    seconds = rounds[-1].at - rounds[0].at if rounds else 0.0
-    tokens = sum(each.num_tokens for each in rounds[1:])
+def _rate(traces: Sequence[ServerTrace]) -> float | None:
+    known = [each.rounds for each in traces if each.rounds]
+    seconds = sum(rounds[-1].at - rounds[0].at for rounds in known)
+    tokens = sum(entry.num_tokens for rounds in known for entry in rounds[1:])
     return tokens / seconds if seconds > 0 and tokens else None

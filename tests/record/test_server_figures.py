@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.server_figures import server_metrics
-from specviz.record.server_run import ServerTotals
+from specviz.record.server_figures import metrics_of_counters, pooled_metrics, server_metrics
+from specviz.record.server_run import Counters, ServerTotals
 from tests.record.server_traces import server_rounds, server_trace, untold
 
 
@@ -35,11 +35,15 @@ def test_whether_a_counted_round_was_cut_is_not_known_so_the_last_is_left_out() 
     assert server_metrics(server_trace(grounds="counted")).tau == (4 + 6 + 1) / 3
 
 
-def test_a_position_that_was_not_drafted_was_not_tested() -> None:
-    trace = server_trace([(2, 2), (4, 3)], totals=ServerTotals())
+def test_rates_by_position_are_those_of_the_counters() -> None:
+    """A position counts as accepted there by what was accepted before it, as counters tell it."""
+    trace = server_trace([(2, 2), (4, 3), (4, 1)], totals=ServerTotals())
     found = server_metrics(trace)
-    assert found.alpha_by_position == (1.0, 1.0, 1.0, 0.0)
-    assert (found.num_drafted, found.num_accepted) == (6, 5)
+    assert found.alpha_by_position == (1.0, 2 / 3, 1 / 2, 0.0)
+    counted = Counters(at=0.0, drafts=3, drafted=10, accepted=6, accepted_at=(3, 2, 1, 0))
+    assert metrics_of_counters(counted).alpha_by_position == found.alpha_by_position
+    assert metrics_of_counters(counted).draft_acceptance_rate == found.draft_acceptance_rate
+    assert (found.num_drafted, found.num_accepted) == (10, 6)
 
 
 def test_a_server_that_tells_no_rounds_has_only_times() -> None:
@@ -55,3 +59,14 @@ def test_an_answer_of_one_piece_has_no_rate() -> None:
     assert server_metrics(one).tokens_per_second is None
     assert server_metrics(replace(one, rounds=())).ttft is None
     assert server_metrics(replace(one, rounds=server_rounds([]))).tau is None
+
+
+def test_several_answers_count_together() -> None:
+    one, two = (
+        server_trace([(5, 3)], totals=ServerTotals()),
+        server_trace([(5, 1), (5, 5)], totals=ServerTotals()),
+    )
+    found = pooled_metrics([one, two])
+    assert (found.num_rounds, found.num_drafted, found.num_accepted) == (3, 15, 9)
+    assert found.num_tokens == one.num_tokens + two.num_tokens
+    assert pooled_metrics([one, untold(two)]).num_drafted is None
