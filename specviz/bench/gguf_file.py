@@ -1,12 +1,15 @@
 """The weights of a Llama-shaped model as a GGUF file, which llama.cpp reads.
 
-The matrices keep the number type of the model, norms are float32 as llama.cpp wants them. The words
-of its vocabulary are the token ids themselves, so that a text of llama.cpp is the list of its ids;
-and it has no end of text, so that a text goes on as long as the other lanes' do.
+The matrices keep the number type of the model, norms are float32 as llama.cpp wants them. Unless
+words are given, those of its vocabulary are the token ids themselves, so that a text of llama.cpp
+is the list of its ids; and it has no end of text, so that a text goes on as long as the other
+lanes' do.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LAYER = "model.layers."
+_WORD, _CONTROL = 1, 3  # kinds of tokens
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -45,11 +49,38 @@ def cannot_write(model: PreTrainedModel) -> str | None:
     return None
 
 
-def write_gguf(model: PreTrainedModel, vocabulary: int, path: Path) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Of a tokenizer that cuts text as GPT-2's does. ``end`` is the token that ends a text."""
+
+    tokens: tuple[str, ...]
+    merges: tuple[str, ...]
+    end: int
+
+    @classmethod
+    def of(cls, tokenizer: Path) -> Words:
+        """Of a ``tokenizer.json`` whose only special token is the end of text."""
+        told = json.loads(tokenizer.read_text(encoding="utf-8"))
+        (end,) = told["added_tokens"]
+        by_id = {place: word for word, place in told["model"]["vocab"].items()}
+        return cls(
+            tokens=tuple(by_id[place] for place in range(len(by_id))),
+            merges=tuple(" ".join(each) for each in told["model"]["merges"]),
+            end=end["id"],
+        )
+
+
+def write_gguf(
+    model: PreTrainedModel, vocabulary: int, path: Path, words: Words | None = None
+) -> None:
     """Embedding and output are cut to ``vocabulary`` rows, as in the engine."""
     gguf = import_module("gguf")
     writer = gguf.GGUFWriter(path, "llama")
     _describe(writer, model.config, vocabulary)
+    if words is None:
+        _number_tokens(writer, vocabulary)
+    else:
+        _name_tokens(writer, words)
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
             continue
@@ -75,9 +106,23 @@ def _describe(writer: Any, config: Any, vocabulary: int) -> None:
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(vocabulary)
+
+
+def _number_tokens(writer: Any, vocabulary: int) -> None:
     writer.add_tokenizer_model("rwkv")  # the one kind that has no end of text unless it is told
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
-    writer.add_token_types([1] * vocabulary)
+    writer.add_token_types([_WORD] * vocabulary)
+
+
+def _name_tokens(writer: Any, words: Words) -> None:
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(words.tokens)
+    writer.add_token_merges(words.merges)
+    kinds = [_CONTROL if place == words.end else _WORD for place in range(len(words.tokens))]
+    writer.add_token_types(kinds)
+    writer.add_eos_token_id(words.end)
+    writer.add_add_bos_token(False)
 
 
 def _gguf_name(name: str) -> str | None:

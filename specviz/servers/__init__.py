@@ -4,10 +4,11 @@
 it counts of everything it serves. A key comes from the environment alone.
 """
 
+from specviz.servers.address import BASELINE_KEY, SERVER_KEY, is_local
 from specviz.servers.asking import Answer, ask
-from specviz.servers.connection import BASELINE_KEY, SERVER_KEY, is_local
-from specviz.servers.counters import Rates, counters_of_dump, counters_of_log, rates, read_counters
+from specviz.servers.counters import Rates, counters_of_dump, rates, read_counters
 from specviz.servers.finding import find_server
+from specviz.servers.vllm_log import counters_of_log
 
 __all__ = [
     "BASELINE_KEY",

@@ -1,14 +1,211 @@
-"""HTTP to one address."""
+"""HTTP to one engine: JSON pages, and streams of events, within bounds of size and time.
+
+Redirects are not followed, nor the settings of proxies or netrc in the environment: what is sent
+goes to the address that was given and nowhere else. Every failure is one ``ServerError``. The key
+is in no error, not even where an engine repeats it.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Event, Timer
+from typing import Any, Literal
 
-KeyName = Literal["SPECVIZ_SERVER_KEY", "SPECVIZ_BASELINE_KEY"]
-SERVER_KEY: KeyName = "SPECVIZ_SERVER_KEY"
-BASELINE_KEY: KeyName = "SPECVIZ_BASELINE_KEY"
+import httpx2
+
+from specviz.errors import ServerError
+from specviz.servers.address import KeyName, checked_address, key_of
+from specviz.servers.failures import answered, broken, unreachable
+
+MAX_LINE = 10**6  # bytes
+MAX_BODY = 64 * 10**6
+_NO_SUCH_PAGE = (404, 405, 501)
 
 
-def is_local(address: str) -> bool:
-    """Whether the address is of this machine."""
-    raise NotImplementedError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds."""
+
+    connect: float = 5.0
+    between: float = 60.0  # two pieces, and before the first one
+    total: float = 900.0
+
+
+PATIENT = Limits()
+QUICK = Limits(between=10.0, total=20.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """``at``: of ``time.perf_counter``, when its last piece came."""
+
+    text: str
+    at: float
+
+
+class Connection:
+    """Requests to one address, one at a time. ``stop`` may be called from any thread."""
+
+    def __init__(
+        self, address: str, *, key: KeyName, allow_remote: bool = False, limits: Limits = QUICK
+    ) -> None:
+        self.address = checked_address(address, allow_remote=allow_remote)
+        self._key_name: KeyName = key
+        self._key = key_of(key)
+        self._limits = limits
+        self._stopped, self._late = Event(), Event()
+        self._socket: socket.socket | None = None
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address!r})"
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def get(self, path: str) -> Any:
+        """A JSON page; None if there is no such page, or it is none of JSON."""
+        text = self.get_text(path)
+        try:
+            return None if text is None else json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+
+    def get_text(self, path: str) -> str | None:
+        """None if there is no such page."""
+        with self._open("GET", path) as response:
+            if response is None:
+                return None
+            return b"".join(self._pieces(response, path)).decode(errors="replace")
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        with self._open("POST", path, body) as response:
+            if response is None:
+                raise broken(self.address, f"has no {path}")
+            return parsed(self.address, b"".join(self._pieces(response, path)))
+
+    def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
+        """The lines of a streamed answer, as they come."""
+        with self._open("POST", path, body) as response:
+            if response is None:
+                raise broken(self.address, f"has no {path}")
+            yield from self._split(self._pieces(response, path))
+
+    def stop(self) -> None:
+        """Ends what is under way at once; the thread that waits for it is told so by an error."""
+        self._stopped.set()
+        self._hang_up()
+
+    @contextmanager
+    def _open(
+        self, method: Literal["GET", "POST"], path: str, body: Mapping[str, Any] | None = None
+    ) -> Iterator[httpx2.Response | None]:
+        """None if a page that was to be got does not exist."""
+        watch = Timer(self._limits.total, self._run_late)
+        watch.daemon = True
+        watch.start()
+        try:
+            with self._client() as client, client.stream(method, path, json=body) as response:
+                if response.status_code in _NO_SUCH_PAGE:
+                    yield None
+                    return
+                if not response.is_success:
+                    raise answered(self.address, response, self._error_text(response), self._known)
+                yield response
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise self._explained(error) from None
+        finally:
+            watch.cancel()
+            self._socket = None
+
+    def _client(self) -> httpx2.Client:
+        limits = self._limits
+        headers = {"Accept-Encoding": "identity"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return httpx2.Client(
+            base_url=self.address,
+            headers=headers,
+            timeout=httpx2.Timeout(limits.between, connect=limits.connect),
+            follow_redirects=False,
+            trust_env=False,
+            event_hooks={"request": [self._listen]},
+        )
+
+    def _listen(self, request: httpx2.Request) -> None:
+        request.extensions = {**request.extensions, "trace": self._note}
+
+    def _note(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keeps the socket, so that another thread can hang up."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self._stopped.is_set() or self._late.is_set():
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        if (held := self._socket) is not None:
+            with suppress(OSError):
+                # Of the plain socket: one that is encrypted would say goodbye first.
+                socket.socket.shutdown(held, socket.SHUT_RDWR)
+
+    def _run_late(self) -> None:
+        self._late.set()
+        self._hang_up()
+
+    def _pieces(self, response: httpx2.Response, path: str) -> Iterator[bytes]:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise broken(self.address, f"sends {path} compressed, which was not asked for")
+        size = 0
+        for piece in response.iter_raw():
+            size += len(piece)
+            if size > MAX_BODY:
+                raise broken(self.address, f"sends more than {MAX_BODY // 10**6} MB for {path}")
+            yield piece
+        if self._stopped.is_set() or self._late.is_set():
+            raise self._explained(None)
+
+    def _split(self, pieces: Iterator[bytes]) -> Iterator[Line]:
+        rest = b""
+        for piece in pieces:
+            at = time.perf_counter()
+            *whole, rest = (rest + piece).split(b"\n")
+            if max(map(len, (*whole, rest))) > MAX_LINE:
+                raise broken(self.address, f"sends a line of more than {MAX_LINE // 10**6} MB")
+            for line in whole:
+                yield Line(text=line.decode(errors="replace").rstrip("\r"), at=at)
+        if rest:
+            yield Line(text=rest.decode(errors="replace"), at=time.perf_counter())
+
+    def _error_text(self, response: httpx2.Response) -> str:
+        """The first part of what it says of an error, without the key."""
+        said = b""
+        for piece in response.iter_raw():
+            said += piece
+            if len(said) > 10_000:
+                break
+        text = said[:10_000].decode(errors="replace")
+        return text.replace(self._key, "[key]") if self._key else text
+
+    @property
+    def _known(self) -> tuple[KeyName, bool]:
+        return self._key_name, self._key is not None
+
+    def _explained(self, error: Exception | None) -> ServerError:
+        if self._stopped.is_set():
+            return ServerError(f"The answer of {self.address} was stopped.", remedy="Ask again.")
+        if self._late.is_set():
+            return broken(self.address, f"is not done after {self._limits.total:g} s")
+        return unreachable(self.address, error, self._limits.connect, self._limits.between)
+
+
+def parsed(address: str, text: str | bytes) -> Any:
+    """What was to be JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise broken(address, "answers with something that is no JSON") from None

@@ -1,0 +1,74 @@
+"""LM Studio: pieces of text, and totals of drafted and accepted tokens in its statistics.
+
+By its documentation (REST API v0) and not run here. It drafts only with a draft model that is set
+in the program or for the model; a request of ours names none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.record.server_run import (
+    Capabilities,
+    ServerInfo,
+    ServerRound,
+    ServerSettings,
+    ServerTotals,
+)
+from specviz.servers import openai
+from specviz.servers.connection import Connection
+from specviz.servers.pieces import Event, Outcome, Prompt, Request, inside, whole
+
+
+def recognised(connection: Connection, model: str) -> ServerInfo | None:
+    models = inside(connection.get("/api/v0/models"), "data")
+    if not isinstance(models, list):
+        return None
+    if not any("compatibility_type" in each for each in models if isinstance(each, dict)):
+        return None
+    return ServerInfo(
+        address=connection.address,
+        engine="lmstudio",
+        version=None,
+        model=model,
+        gamma=None,
+        capabilities=Capabilities(totals=True),
+    )
+
+
+def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
+    plain = openai.request(info, prompt, settings)
+    return Request(
+        path=plain.path.replace("/v1/", "/api/v0/"), body={**plain.body, "top_k": settings.top_k}
+    )
+
+
+@dataclass(slots=True)
+class StatisticsReading:
+    info: ServerInfo
+    settings: ServerSettings
+    pieces: openai.Pieces = field(init=False)
+    stats: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        self.pieces = openai.Pieces(self.settings)
+
+    def take(self, event: Event, at: float) -> Sequence[ServerRound]:
+        if isinstance(stats := event.get("stats"), dict):
+            self.stats = {**self.stats, **stats}
+        piece = self.pieces.take(event, at)
+        if piece is None:
+            return ()
+        return (piece.as_round(len(self.pieces.pieces) - 1, drafted=None, accepted=None),)
+
+    def close(self) -> Sequence[ServerRound]:
+        return ()
+
+    def outcome(self) -> Outcome:
+        totals = ServerTotals(
+            drafted=whole(inside(self.stats, "total_draft_tokens_count")),
+            accepted=whole(inside(self.stats, "accepted_draft_tokens_count")),
+        )
+        return openai.text_outcome(self.pieces, totals)

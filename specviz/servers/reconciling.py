@@ -1,0 +1,173 @@
+"""Pieces of an answer and the steps that an engine tells of: which steps are in which piece.
+
+A step gives its accepted candidates and one token more. Steps without drafts give one token and are
+not told of, such as the first one after the prompt and those near the limit. A piece holds whole
+steps; the last step of all may have been cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from specviz.record.server_run import ServerRound, ServerTotals
+from specviz.servers.pieces import Piece
+
+_MOST_TRIES = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The engine's own numbers."""
+
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Tokens of one step, ``None`` for one without drafts."""
+
+    num_tokens: int
+    step: Step | None
+
+
+def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRound, ...] | None:
+    """None if the steps do not fit the pieces."""
+    parts = aligned([piece.num_tokens for piece in pieces], steps)
+    if parts is None:
+        return None
+    rounds = list[ServerRound]()
+    for piece, held in zip(pieces, parts, strict=True):
+        cut = piece.cut([part.num_tokens for part in held]) if len(held) > 1 else [piece]
+        for place, (small, part) in enumerate(zip(cut, held, strict=True)):
+            step = part.step
+            rounds.append(
+                small.as_round(
+                    len(rounds),
+                    drafted=None if step is None else step.drafted,
+                    accepted=None if step is None else step.accepted,
+                    merged=place > 0,
+                )
+            )
+    return tuple(rounds)
+
+
+def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
+    """For every piece the steps in it. Where several ways fit, steps without drafts are the first
+    token of all and then as late as they can be."""
+    if not all(sizes):
+        return None
+    search = _Search(sizes, steps)
+    path = search.found()
+    return None if path is None else search.by_piece(path)
+
+
+class _Search:
+    """A walk over the tokens. A state: how many tokens and how many told steps lie behind."""
+
+    def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self._ends = list(accumulate(sizes))
+        self._total = self._ends[-1] if sizes else 0
+        self._end_of = [
+            end for end, size in zip(self._ends, sizes, strict=True) for _ in range(size)
+        ]
+        tokens = [step.accepted + 1 for step in steps]
+        left = list(accumulate(reversed(tokens), initial=0))[::-1]
+        may_be_cut = tokens[-1] - 1 if tokens else 0
+        # The fewest tokens that the steps from each on give.
+        self._needs = [max(0, each - may_be_cut) for each in left]
+
+    def found(self) -> list[Part] | None:
+        """Depth first; the way that is preferred is tried first."""
+        before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None] = {}
+        tries: list[tuple[tuple[int, int], tuple[tuple[int, int], Part] | None]] = [((0, 0), None)]
+        goal = (self._total, len(self._steps))
+        while tries and len(before) < _MOST_TRIES:
+            state, came = tries.pop()
+            if state in before:
+                continue
+            before[state] = came
+            if state == goal:
+                return _walked(before, state)
+            tries += [(after, (state, part)) for after, part in self._next(*state)]
+        return None
+
+    def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
+        """The preferred one last."""
+        if token >= self._total:
+            return []
+        ways = [*self._without_drafts(token, step), *self._with_drafts(token, step)]
+        return ways[::-1] if token == 0 else ways
+
+    def _without_drafts(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
+        if self._total - token - 1 < self._needs[step]:
+            return []
+        return [((token + 1, step), Part(num_tokens=1, step=None))]
+
+    def _with_drafts(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
+        if step >= len(self._steps):
+            return []
+        told, end = self._steps[step], self._end_of[token]
+        after = token + told.accepted + 1
+        if after > end:
+            if end != self._total or step != len(self._steps) - 1:
+                return []
+            after = end
+        return [((after, step + 1), Part(num_tokens=after - token, step=told))]
+
+    def by_piece(self, path: Sequence[Part]) -> list[list[Part]]:
+        held, token, parts = list[list[Part]](), 0, iter(path)
+        for end in self._ends:
+            held.append([])
+            while token < end:
+                part = next(parts)
+                held[-1].append(part)
+                token += part.num_tokens
+        return held
+
+
+def _walked(
+    before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None], state: tuple[int, int]
+) -> list[Part]:
+    path = list[Part]()
+    while (came := before[state]) is not None:
+        state, part = came
+        path.append(part)
+    return path[::-1]
+
+
+def checked_rounds(
+    rounds: Sequence[ServerRound], totals: ServerTotals, gamma: int | None
+) -> tuple[ServerRound, ...] | None:
+    """Pieces taken for rounds, if an engine's totals agree; those at the end that can only be steps
+    without drafts are so. None if they do not agree.
+
+    The candidates that were accepted and then cut are of the last round.
+    """
+    if totals.rounds is None or totals.accepted is None:
+        return None
+    ahead = 1 if rounds and rounds[0].accepted is None else 0
+    if not 0 < totals.rounds <= len(rounds) - ahead:
+        return None
+    last = ahead + totals.rounds
+    if any(each.num_tokens != 1 for each in rounds[last:]):
+        return None
+    cut = totals.accepted - sum(each.num_tokens - 1 for each in rounds[ahead:last])
+    if cut < 0 or (cut > 0 and last != len(rounds)) or (gamma is not None and cut > gamma):
+        return None
+    each_drafted = gamma if gamma and totals.drafted == totals.rounds * gamma else None
+    return (
+        *rounds[:ahead],
+        *(
+            replace(
+                each,
+                drafted=each_drafted,
+                accepted=each.num_tokens - 1 + (cut if place == totals.rounds - 1 else 0),
+            )
+            for place, each in enumerate(rounds[ahead:last])
+        ),
+        *(replace(each, drafted=None, accepted=None) for each in rounds[last:]),
+    )

@@ -1,0 +1,150 @@
+"""SGLang: a piece is a step at stream interval 1, and its totals at the end say whether it was.
+
+Read in its sources (0.5.23) and not run here. Names differ between versions; all are looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specviz.record.server_run import (
+    Capabilities,
+    ServerInfo,
+    ServerRound,
+    ServerSettings,
+    ServerTotals,
+)
+from specviz.record.trace import Finish
+from specviz.servers import openai
+from specviz.servers.connection import Connection
+from specviz.servers.pieces import Event, Outcome, Piece, Prompt, Request, inside, whole, wholes
+from specviz.servers.reconciling import checked_rounds
+
+_FINISH: dict[str, Finish] = {"length": "length", "abort": "stopped"}
+_DISAGREE = "The pieces are not the steps that SGLang counts: pieces may have merged on the way."
+_ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")
+_DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
+
+
+def recognised(connection: Connection, model: str) -> ServerInfo | None:
+    told = connection.get("/server_info") or connection.get("/get_server_info")
+    if not isinstance(told, dict) or "internal_states" not in told:
+        return None
+    version, method = told.get("version"), told.get("speculative_algorithm")
+    drafts = whole(told.get("speculative_num_draft_tokens"))
+    speculates = method is not None if "speculative_algorithm" in told else None
+    return ServerInfo(
+        address=connection.address,
+        engine="sglang",
+        version=version if isinstance(version, str) else None,
+        model=model,
+        gamma=drafts - 1 if speculates and drafts else None,
+        capabilities=Capabilities(
+            token_ids=True,
+            rounds=speculates is True,
+            totals=speculates is True,
+            counters="sglang:" in (connection.get_text("/metrics") or ""),
+            prompt_laws=True,
+            speculates=speculates,
+        ),
+    )
+
+
+def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
+    if settings.chat:
+        return openai.request(info, prompt, settings)
+    sampling = {
+        "max_new_tokens": settings.max_new_tokens,
+        "temperature": settings.temperature,
+        "top_k": settings.top_k or -1,
+        "top_p": settings.top_p,
+        "ignore_eos": settings.ignore_eos,
+    }
+    given = {"text": prompt} if isinstance(prompt, str) else {"input_ids": list(prompt)}
+    return Request(path="/generate", body={**given, "sampling_params": sampling, "stream": True})
+
+
+@dataclass(slots=True)
+class GenerateReading:
+    """Events hold the whole text and all ids so far, or only what is new, as the server is set."""
+
+    info: ServerInfo
+    settings: ServerSettings
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    text: str = ""
+    tokens: int = 0
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def take(self, event: Event, at: float) -> Sequence[ServerRound]:
+        if not isinstance(meta := event.get("meta_info"), dict):
+            return ()
+        self.meta = meta
+        piece = self._piece(event, at)
+        if not piece.num_tokens:
+            return ()
+        self.pieces.append(piece)
+        return (self._round(piece, len(self.pieces) - 1),)
+
+    def _piece(self, event: Event, at: float) -> Piece:
+        ids, text = wholes(event.get("output_ids")), event.get("text")
+        count = whole(self.meta.get("completion_tokens"))
+        so_far = count is not None and len(ids) == count
+        new = ids[self.tokens :] if so_far else ids
+        words = text if isinstance(text, str) else ""
+        if so_far and words.startswith(self.text):
+            words = words[len(self.text) :]
+        self.text += words
+        self.tokens += len(new)
+        return Piece(text=words, at=at, num_tokens=len(new), token_ids=new)
+
+    def _round(self, piece: Piece, index: int) -> ServerRound:
+        if self.info.capabilities.speculates is not True:
+            return piece.as_round(index, drafted=None, accepted=None)
+        if index == 0 and piece.num_tokens == 1:
+            return piece.as_round(index, drafted=None, accepted=None)
+        return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
+
+    def close(self) -> Sequence[ServerRound]:
+        return ()
+
+    def outcome(self) -> Outcome:
+        rounds = tuple(self._round(piece, place) for place, piece in enumerate(self.pieces))
+        totals = _totals(self.meta, self.tokens)
+        plain = Outcome(
+            rounds=rounds,
+            grounds="none",
+            finish=_finish(self.meta.get("finish_reason")),
+            prompt_tokens=whole(self.meta.get("prompt_tokens")),
+            totals=totals,
+        )
+        if self.info.capabilities.speculates is not True:
+            return plain
+        checked = checked_rounds(rounds, totals, self.info.gamma)
+        if checked is not None:
+            return replace(plain, rounds=checked, grounds="checked chunks")
+        notices = () if totals.rounds is None else (_DISAGREE,)
+        return replace(plain, grounds="chunks", notices=notices)
+
+
+def _totals(meta: dict[str, Any], tokens: int) -> ServerTotals:
+    return ServerTotals(
+        rounds=whole(meta.get("spec_verify_ct")) or None,
+        drafted=_any_of(meta, _DRAFTED),
+        accepted=_any_of(meta, _ACCEPTED),
+        tokens=tokens,
+    )
+
+
+def _any_of(meta: dict[str, Any], names: Sequence[str]) -> int | None:
+    return next((each for name in names if (each := whole(meta.get(name))) is not None), None)
+
+
+def _finish(told: Any) -> Finish | None:
+    """A word ends an answer where the engine names text that it met; else its end token does."""
+    kind = inside(told, "type")
+    if not isinstance(kind, str):
+        return None
+    matched = inside(told, "matched")
+    return _FINISH.get(kind, "stop" if isinstance(matched, str) else "eos")

@@ -1,0 +1,115 @@
+"""vLLM's lines of speculation in its log, of which each counts what came since the one before.
+
+A line tells accepted and drafted tokens as whole numbers, tokens a round with two digits and the
+share accepted at each position with three. Drafts are worked out of these and are whole; what was
+accepted at a position is as exact as its three digits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from specviz.record.server_run import Counters
+
+_MARK = "SpecDecoding metrics: "
+_NUMBER = r"([\d.]+|nan)"
+_LINE = re.compile(
+    rf"Mean acceptance length: {_NUMBER}, Accepted throughput: {_NUMBER} tokens/s, "
+    rf"Drafted throughput: {_NUMBER} tokens/s, Accepted: (\d+) tokens, Drafted: (\d+) tokens, "
+    rf"Per-position acceptance rate: ([\d., ]*), Avg Draft acceptance rate: {_NUMBER}%",
+    re.ASCII,
+)
+_TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
+_LONGEST = 5000  # characters of a line
+
+
+def counters_of_log(text: str) -> tuple[Counters, ...]:
+    """Each line added to those before it; the first is of the moment before the first line.
+
+    Times are those of the log, which names no year, in seconds; without them seconds follow from
+    drafted tokens and their rate.
+    """
+    sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
+    found = list[Counters]()
+    for grown, clock in _lines(text):
+        if not found:
+            sums = _begun(sums, grown, clock)
+            found.append(sums)
+        sums = _added(sums, grown, clock)
+        found.append(sums)
+    return tuple(found)
+
+
+def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
+    """What a line counts, with its seconds as ``at``, and when it was written."""
+    for line in text.splitlines():
+        head, mark, tail = line[:_LONGEST].partition(_MARK)
+        match = _LINE.match(tail) if mark else None
+        if match is not None:
+            yield _counted(match), _clock(head)
+
+
+def _counted(match: re.Match[str]) -> Counters:
+    length, _, drafted_rate, accepted, drafted, shares, _ = match.groups()
+    drafts = _drafts(float(length), int(accepted), int(drafted), shares.count(",") + 1)
+    seconds = int(drafted) / float(drafted_rate) if float(drafted_rate) > 0 else 0.0
+    return Counters(
+        at=seconds,
+        drafts=drafts,
+        drafted=float(drafted),
+        accepted=float(accepted),
+        accepted_at=tuple(
+            round(float(each) * drafts) for each in shares.split(",") if each.strip()
+        ),
+    )
+
+
+def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
+    """As many as fit the mean length, 1 + accepted / drafts in two digits; of these the number
+    nearest to that of drafts of full length."""
+    full = max(1, math.ceil(drafted / positions))
+    if accepted == 0 or length <= 1.005:
+        return full
+    fewest = math.ceil(accepted / (length - 1 + 0.005))
+    return max(fewest, min(full, math.floor(accepted / (length - 1 - 0.005))), 1)
+
+
+def _clock(head: str) -> float | None:
+    """Seconds since the year began, if it is a leap year; None without a time."""
+    match = _TIME.search(head)
+    if match is None:
+        return None
+    try:
+        written = datetime.strptime(f"2000-{match[0]}", "%Y-%m-%d %H:%M:%S")
+        return (written - datetime(2000, 1, 1)).total_seconds()
+    except ValueError:
+        return None
+
+
+def _begun(sums: Counters, grown: Counters, clock: float | None) -> Counters:
+    return sums if clock is None else replace(sums, at=max(0.0, clock - grown.at))
+
+
+def _added(sums: Counters, grown: Counters, clock: float | None) -> Counters:
+    length = max(len(sums.accepted_at), len(grown.accepted_at))
+    later = sums.at + grown.at
+    return Counters(
+        at=clock if clock is not None and clock > sums.at else later,
+        drafts=(sums.drafts or 0) + (grown.drafts or 0),
+        drafted=(sums.drafted or 0) + (grown.drafted or 0),
+        accepted=(sums.accepted or 0) + (grown.accepted or 0),
+        accepted_at=tuple(
+            old + new
+            for old, new in zip(
+                _filled(sums.accepted_at, length), _filled(grown.accepted_at, length), strict=True
+            )
+        ),
+    )
+
+
+def _filled(values: Sequence[float], length: int) -> list[float]:
+    return [*values, *(0.0 for _ in range(length - len(values)))]

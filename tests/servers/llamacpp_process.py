@@ -1,0 +1,36 @@
+"""llama.cpp's own server, by its wheel: port, target and, to speculate, draft and gamma.
+
+It runs in the environment of that wheel and imports nothing of this project.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib import import_module
+
+
+def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> None:
+    library = import_module("xllamacpp")
+    params = library.CommonParams()
+    params.model.path = target
+    params.hostname, params.port = "127.0.0.1", int(port)
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
+    params.fit_params, params.cache_ram_mib = False, 0
+    params.endpoint_metrics, params.endpoint_slots = True, True
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    if draft is not None:
+        kinds = library.common_speculative_type
+        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        drafting = params.speculative.draft
+        drafting.mparams.path = draft
+        drafting.n_max, drafting.n_min, drafting.p_min = int(gamma), 0, 0.0
+        drafting.n_gpu_layers = 0
+        drafting.cpuparams.n_threads = drafting.cpuparams_batch.n_threads = 1
+    server = library.Server(params)
+    print(server.listening_address, flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

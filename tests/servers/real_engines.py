@@ -1,0 +1,187 @@
+"""Real serving engines with the embedded pair, on this machine: `make engines` installs them.
+
+``python -m tests.servers.real_engines vllm|vllm-plain|llamacpp|llamacpp-plain`` keeps one running
+and prints its address. Each has one thread. Whoever starts an engine ends it, and no other process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx2
+
+from specviz import ASSETS
+
+ROOT = Path(__file__).parents[2]
+ENGINES = ROOT / ".engines"
+PAIR = ASSETS / "pairs" / "tinystories"
+GAMMA = 5
+MODEL = "tiny"
+READY_WITHIN = 240.0  # seconds
+_LLAMACPP = Path(__file__).with_name("llamacpp_process.py")
+
+
+def python_of(engine: str) -> Path:
+    return ENGINES / engine / "bin" / "python"
+
+
+def missing(engine: str) -> str | None:
+    """Why an engine cannot be started here; None if it can."""
+    if (ENGINES / f"{engine}.ready").exists():
+        return None
+    return f"{engine} IS NOT CHECKED: make engines installs it"
+
+
+@contextmanager
+def running(name: str) -> Iterator[str]:
+    """The address of an engine by its name on the command line."""
+    starts = {
+        "vllm": vllm,
+        "vllm-plain": lambda: vllm(speculative=False),
+        "llamacpp": llamacpp,
+        "llamacpp-plain": lambda: llamacpp(speculative=False),
+    }
+    with starts[name]() as address:
+        yield address
+
+
+@contextmanager
+def vllm(
+    *,
+    speculative: bool = True,
+    gamma: int = GAMMA,
+    level: str = "detailed",
+    more: Sequence[str] = (),
+) -> Iterator[str]:
+    port = free_port()
+    words = [
+        *(str(python_of("vllm")), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(PAIR / "target"), "--served-model-name", MODEL, "--dtype", "float32"),
+        *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", "2"),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),
+    ]
+    if speculative:
+        draft = str(PAIR / "draft")
+        told = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
+        words += ["--speculative-config", json.dumps(told)]
+        words += ["--per-request-spec-decode-metrics", level]
+    with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
+        yield address
+
+
+@contextmanager
+def llamacpp(*, speculative: bool = True, gamma: int = GAMMA) -> Iterator[str]:
+    port = free_port()
+    with TemporaryDirectory(prefix="specviz-") as folder:
+        target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
+        write_pair(target, draft)
+        words = [str(python_of("llamacpp")), str(_LLAMACPP), str(port), str(target)]
+        words += [str(draft), str(gamma)] if speculative else []
+        with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
+            yield address
+
+
+def write_pair(target: Path, draft: Path) -> None:
+    """As GGUF files with their own words, in float32 as our engine calculates."""
+    sys.path.append(str(next((ENGINES / "llamacpp" / "lib").glob("python*")) / "site-packages"))
+    from specviz.bench.gguf_file import Words, write_gguf
+    from specviz.engine.loading.loading import load_pair
+    from specviz.record.pairs import PairSpec
+
+    pair = load_pair(PairSpec(threads=1, dtype="float32"))
+    assert pair.draft is not None
+    words = Words.of(PAIR / "target" / "tokenizer.json")
+    write_gguf(pair.target, pair.vocabulary, target, words)
+    write_gguf(pair.draft, pair.vocabulary, draft, words)
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+def _environment() -> Mapping[str, str]:
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+@contextmanager
+def _process(words: Sequence[str], address: str, health: str) -> Iterator[str]:
+    """In a session of its own, so that the processes that it starts end with it."""
+    with TemporaryDirectory(prefix="specviz-") as folder:
+        log = Path(folder, "log")
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                words,
+                env=_environment(),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            _wait_until_ready(process, address + health, log)
+            yield address
+        finally:
+            _end(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], page: str, log: Path) -> None:
+    end = time.monotonic() + READY_WITHIN
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            if httpx2.get(page, timeout=2, trust_env=False).is_success:
+                return
+        except httpx2.HTTPError:
+            pass
+        time.sleep(0.3)
+    raise RuntimeError(f"{page} does not answer:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait(timeout=15)
+
+
+def main(name: str) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with running(name) as address:
+        print(address, flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
