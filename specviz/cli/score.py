@@ -10,9 +10,9 @@ from typing import Any
 
 from specviz.cli.compare_table import paragraph, table
 from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
-from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import Painter, one_line, painter_for, visible_token
+from specviz.cli.scoring_maker import scoring_maker
+from specviz.cli.terminal_text import Painter, painter_for, visible_token
 from specviz.comparison.plan import Lane
 from specviz.errors import ConfigError
 from specviz.record.numbers import PROBABILITY, TOKENS
@@ -30,7 +30,7 @@ _SHOWN_GAMMAS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 def command(options: argparse.Namespace) -> int:
     question = _question(options)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        answer = _scored(question)
+        answer = _scored(question, options)
     text = answer.candidates[0].texts[0]
     if options.json:
         print(to_json(_record(answer, text)))
@@ -61,15 +61,11 @@ def _question(options: argparse.Namespace) -> Question:
     )
 
 
-def _scored(question: Question) -> Answer:
-    from specviz.measure.run_makers import InProcessMaker
+def _scored(question: Question, options: argparse.Namespace) -> Answer:
     from specviz.tune.tune_work import TuneWork
 
-    def say(line: str) -> None:
-        print(one_line(line), file=sys.stderr, flush=True)
-
-    # Rounds need no step costs; None of them are measured for this.
-    work = TuneWork(question, InProcessMaker(tell_in_lines(say)), wants_costs=False)
+    # Rounds need no step costs; none of them are measured for this.
+    work = TuneWork(question, scoring_maker(question.lanes, options), wants_costs=False)
     work.carry_out()
     if work.error is not None:
         raise work.error

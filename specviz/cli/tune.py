@@ -14,7 +14,8 @@ from specviz.cli.compare_table import paragraph, table
 from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import Painter, one_line, painter_for
+from specviz.cli.scoring_maker import say, scoring_maker
+from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
 from specviz.errors import ConfigError
 from specviz.record.numbers import RATIO
@@ -42,8 +43,13 @@ def command(options: argparse.Namespace) -> int:
             "Costs of another machine are given, and --measure is of this one.",
             remedy="Leave one of the two out.",
         )
+    if options.measure and any(each.spec.served for each in question.lanes):
+        raise ConfigError(
+            "A model is behind an address, and --measure is of runs made here.",
+            remedy="Leave --measure out; `attach --baseline` measures a server.",
+        )
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        answer = _answered(question, given)
+        answer = _answered(question, given, options)
         measured = _measured(answer, cells, options) if options.measure else ()
     if options.json:
         print(to_json(answer_to_json(answer, measured)))
@@ -138,11 +144,10 @@ def _refuse_cell(gamma: int, temperature: float) -> Never:
 # The answer
 
 
-def _answered(question: Question, given: StepCosts | None) -> Answer:
-    from specviz.measure.run_makers import InProcessMaker
+def _answered(question: Question, given: StepCosts | None, options: argparse.Namespace) -> Answer:
     from specviz.tune.tune_work import TuneWork
 
-    work = TuneWork(question, InProcessMaker(tell_in_lines(_say)), given=given)
+    work = TuneWork(question, scoring_maker(question.lanes, options), given=given)
     work.carry_out()
     if work.error is not None:
         raise work.error
@@ -156,7 +161,7 @@ def _measured(
     from specviz.store import Library
     from specviz.tune.confirming import CellsWork, RaceWork
 
-    maker = InProcessMaker(tell_in_lines(_say), budget=options.budget)
+    maker = InProcessMaker(tell_in_lines(say), budget=options.budget)
     items = answer.question.items
     if len(answer.ranked) > 1 and not cells:
         work = RaceWork(answer.ranked[:3], items, maker, Library())
@@ -183,10 +188,6 @@ def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice,
     return tuple(found)
 
 
-def _say(line: str) -> None:
-    print(one_line(line), file=sys.stderr, flush=True)
-
-
 # In the terminal
 
 
@@ -203,6 +204,13 @@ def render_tune(
 
 def _basis(answer: Answer, *, given: bool) -> str:
     texts = len(answer.question.items)
+    served = any(each.spec.served for each in answer.question.lanes)
+    if served and not given:
+        return (
+            f"Tokens a round, expected along {texts} text{'s' * (texts != 1)} that the target "
+            "wrote at each temperature. An engine does not tell what its steps cost: with --c and "
+            "--v the surface is of speedups."
+        )
     costs = "the costs that were given" if given else "the costs of steps, measured here"
     return (
         f"Times the speed of the target alone, expected along {texts} text{'s' * (texts != 1)} "

@@ -34,7 +34,8 @@ class TextScores:
     """``overlaps``: sum min(draft, target), acceptance before the token is drawn.
 
     Entropies are in nats. ``matches``: the token is the draft's likeliest; ``agrees``: both models
-    have the same likeliest token. Where the law forbids the token, its odds are 0.
+    have the same likeliest token. Where the law forbids the token, its odds are 0. Where laws were
+    listed in part, overlaps lie between ``overlap_bounds``, and they and the entropies are empty.
     """
 
     odds: tuple[float, ...]
@@ -44,6 +45,7 @@ class TextScores:
     target_entropies: tuple[float, ...]
     matches: tuple[bool, ...]
     agrees: tuple[bool, ...]
+    overlap_bounds: tuple[tuple[float, float], ...] = ()
 
     @property
     def impossible_at(self) -> int | None:

@@ -26,10 +26,11 @@ _WRITING_GAMMA = 4  # only how fast a text is written depends on it, not its law
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFound:
-    """What the candidate is: its models, and the bytes that its weights take."""
+    """What the candidate is: its models, and the bytes that its weights take. None where it is
+    served elsewhere."""
 
-    info: PairInfo
-    memory_bytes: int
+    info: PairInfo | None
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,9 +77,11 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
     """Every token of a text, and how acceptance differs by the kind of token."""
     scores = text.scores
     assert scores is not None
+    count = len(text.token_ids)
     rows = zip(
-        text.token_ids, text.token_texts, scores.odds, scores.overlaps, scores.text_probs,
-        scores.draft_entropies, scores.target_entropies, scores.matches, scores.agrees,
+        text.token_ids, text.token_texts, scores.odds, _known(scores.overlaps, count),
+        scores.text_probs, _known(scores.draft_entropies, count),
+        _known(scores.target_entropies, count), scores.matches, scores.agrees,
         strict=True,
     )  # fmt: skip
     names = (
@@ -94,10 +96,17 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
         "ends": text.ends,
         "impossible_at": scores.impossible_at,
         "odds": fmean(scores.odds),
-        "overlap": fmean(scores.overlaps),
+        "overlap": fmean(scores.overlaps) if scores.overlaps else None,
+        "overlap_bounds": [fmean(ends) for ends in zip(*scores.overlap_bounds, strict=True)]
+        or None,
         "greedy_agreement": fmean(scores.agrees),
         "token_kinds": [
             dataclasses.asdict(each) for each in by_token_kind(text.token_texts, scores.odds)
         ],
         "tokens": [dict(zip(names, row, strict=True)) for row in rows],
     }
+
+
+def _known(values: Sequence[float], count: int) -> Sequence[float | None]:
+    """None at every token where laws were listed in part."""
+    return values or [None] * count

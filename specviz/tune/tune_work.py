@@ -101,7 +101,7 @@ class TuneWork(Work):
         first, *others = dict.fromkeys(each.lane.spec for each in self._found)
         for spec in others:
             self._check_stop()
-            if spec.as_it_is != first.as_it_is:
+            if spec.as_it_is != first.as_it_is and not spec.served:
                 self._maker.check(spec, [each for each in prompts if each], chat=chat)
 
     def _study(self, lane: Lane) -> TextStudy:

@@ -1,0 +1,37 @@
+"""Who scores texts for the command line: this process, or engines where a model is an address."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.terminal_text import one_line
+from specviz.comparison.plan import Lane
+
+if TYPE_CHECKING:
+    from specviz.measure.run_makers import RunMaker
+
+
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-remote", action="store_true",
+        help="--target or --draft may be the address of another machine, which gets the texts",
+    )  # fmt: skip
+
+
+def scoring_maker(lanes: Sequence[Lane], options: argparse.Namespace) -> RunMaker:
+    from specviz.measure.run_makers import InProcessMaker
+
+    here = InProcessMaker(tell_in_lines(say))
+    if not any(each.spec.served for each in lanes):
+        return here
+    from specviz.servers.endpoint_maker import EndpointMaker
+
+    return EndpointMaker(here, allow_remote=options.allow_remote)
+
+
+def say(line: str) -> None:
+    print(one_line(line), file=sys.stderr, flush=True)

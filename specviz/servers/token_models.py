@@ -1,0 +1,244 @@
+"""Models as far as scoring needs them: tokens, and laws along a text that is known.
+
+A model is one that an engine serves, or one that is loaded here. Texts go as token ids, with
+nothing added. Laws are raw: at temperature 1 without filters, whatever a request says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from specviz.errors import ServerError
+from specviz.measure.run_makers import RunMaker
+from specviz.record.pairs import PairSpec
+from specviz.record.server_run import ServerInfo
+from specviz.servers.connection import Connection
+from specviz.servers.law_study import LawStudy, TokenStudy
+from specviz.theory.listed_laws import ListedLaw, is_raw
+
+_WINDOW_ENTRIES = 2**16  # of whole laws in one answer
+_MOST_WINDOW = 16  # positions
+
+
+class TokenModel(Protocol):
+    """``label`` names it in messages; ``info`` is of an engine that serves it."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def info(self) -> ServerInfo | None: ...
+
+    def tokens(self, text: str) -> tuple[int, ...]: ...
+
+    def laws(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
+    ) -> Iterator[ListedLaw]:
+        """One for every token of the text; ``top`` tokens are listed, or all if it is None."""
+        ...
+
+    def token_texts(self) -> Mapping[int, str]:
+        """Of the tokens whose text is known by now."""
+        ...
+
+
+class VllmModel:
+    def __init__(self, info: ServerInfo, connection: Connection) -> None:
+        self.label = f"{info.model} at {info.address}"
+        self.info, self._model, self._connection = info, info.model, connection
+        self._texts: dict[int, str] = {}
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        asked = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        found = _fields(self._connection.post("/tokenize", asked)).get("tokens")
+        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+            raise _no_laws(self.label, "does not tell the tokens of a text")
+        return tuple(cast("list[int]", found))
+
+    def token_texts(self) -> Mapping[int, str]:
+        return self._texts
+
+    def laws(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
+    ) -> Iterator[ListedLaw]:
+        if top is None:
+            yield from self._whole(prompt_ids, text_ids)
+            return
+        ids = [*prompt_ids, *text_ids]
+        found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
+        if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
+            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+        rows = [
+            {int(token): _fields(each) for token, each in _fields(row).items()} for row in found
+        ]
+        for listed in rows:
+            self._learn(listed)
+        for token, listed in zip(text_ids, rows[len(prompt_ids) :], strict=True):
+            own = _number(listed.get(token, {}).get("logprob"), self.label)
+            ranked = {each: entry["logprob"] for each, entry in listed.items()
+                      if entry.get("rank", top + 1) <= max(1, top)}  # fmt: skip
+            yield _raw(_listed(ranked, own), self.label)
+
+    def _whole(self, prompt_ids: Sequence[int], text_ids: Sequence[int]) -> Iterator[ListedLaw]:
+        """Windows of a few positions, each the next token after its own prefix: laws of a large
+        vocabulary at thousands of positions would be gigabytes."""
+        ids, place, window = [*prompt_ids, *text_ids], 0, 1
+        while place < len(text_ids):
+            first = len(prompt_ids) + place
+            count = min(window, len(text_ids) - place)
+            prefixes = [ids[: first + each] for each in range(count)]
+            for token, choice in zip(
+                text_ids[place:], self._ask(prefixes, logprobs=-1), strict=False
+            ):
+                law = self._next_law(choice, token)
+                window = max(1, min(_MOST_WINDOW, _WINDOW_ENTRIES // len(law.token_ids)))
+                yield law
+            place += count
+
+    def _next_law(self, choice: Mapping[str, Any], token: int) -> ListedLaw:
+        tops = _fields(choice.get("logprobs")).get("top_logprobs")
+        if not isinstance(tops, list) or not tops:
+            raise _no_laws(self.label, "gives no whole laws")
+        listed = {int(name.removeprefix("token_id:")): each for name, each in tops[0].items()}
+        if token not in listed:
+            raise _no_laws(self.label, f"has no token {token}")
+        own = _number(listed[token], self.label)
+        return _raw(_listed(listed, own, whole=True), self.label)
+
+    def _ask(self, prompts: list[list[int]], **wanted: int) -> list[Mapping[str, Any]]:
+        asked = {
+            "model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 1.0,
+            "add_special_tokens": False, "return_tokens_as_token_ids": True, **wanted,
+        }  # fmt: skip
+        answer = _fields(self._connection.post("/v1/completions", asked))
+        choices = [_fields(each) for each in answer.get("choices") or []]
+        if len(choices) != len(prompts):
+            raise _no_laws(self.label, "did not answer every prompt")
+        return sorted(choices, key=lambda each: each.get("index", 0))
+
+    def _learn(self, listed: Mapping[int, Mapping[str, Any]]) -> None:
+        for token, entry in listed.items():
+            text = entry.get("decoded_token")
+            if isinstance(text, str):
+                self._texts[token] = text
+
+
+class SglangModel:
+    """From its documented answers; not run here."""
+
+    def __init__(self, info: ServerInfo, connection: Connection) -> None:
+        self.label = f"{info.model} at {info.address}"
+        self.info, self._model, self._connection = info, info.model, connection
+        self._texts: dict[int, str] = {}
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        asked = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        found = _fields(self._connection.post("/tokenize", asked)).get("tokens")
+        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+            raise _no_laws(self.label, "does not tell the tokens of a text")
+        return tuple(cast("list[int]", found))
+
+    def token_texts(self) -> Mapping[int, str]:
+        return self._texts
+
+    def laws(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
+    ) -> Iterator[ListedLaw]:
+        if top is None:
+            raise _no_laws(self.label, "lists the likeliest tokens only")
+        answer = self._connection.post(
+            "/generate",
+            {
+                "input_ids": [*prompt_ids, *text_ids],
+                "sampling_params": {"max_new_tokens": 1, "temperature": 1.0},
+                "return_logprob": True,
+                "return_text_in_logprobs": True,
+                "logprob_start_len": len(prompt_ids) - 1,
+                "top_logprobs_num": max(1, top),
+            },
+        )
+        told = _fields(_fields(answer).get("meta_info"))
+        own, tops = told.get("input_token_logprobs"), told.get("input_top_logprobs")
+        if not isinstance(own, list) or not isinstance(tops, list) or len(own) < len(text_ids):
+            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+        own, tops = own[-len(text_ids) :], tops[-len(text_ids) :]
+        for (value, token, text), row in zip(own, tops, strict=True):
+            self._texts |= {int(token): str(text), **{int(each[1]): str(each[2]) for each in row}}
+            listed = {int(each[1]): each[0] for each in row}
+            yield _raw(_listed(listed, _number(value, self.label)), self.label)
+
+
+class LocalModel:
+    """A model that is loaded here, by whoever makes runs."""
+
+    def __init__(self, spec: PairSpec, maker: RunMaker) -> None:
+        self.label, self.info = spec.label, None
+        self._spec, self._maker = spec, maker
+        self._texts: dict[int, str] = {}
+
+    def tokens(self, text: str) -> tuple[int, ...]:
+        ids, texts = self._maker.find(self._spec, TokenStudy(text=text))
+        self._texts = dict(enumerate(cast("tuple[str, ...]", texts)))
+        return cast("tuple[int, ...]", ids)
+
+    def token_texts(self) -> Mapping[int, str]:
+        return self._texts
+
+    def laws(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
+    ) -> Iterator[ListedLaw]:
+        count = None if top is None else max(1, top)
+        study = LawStudy(prompt_ids=tuple(prompt_ids), text_ids=tuple(text_ids), top=count)
+        for law in self._maker.find(self._spec, study):
+            assert isinstance(law, ListedLaw)
+            yield law
+
+
+def served_model(info: ServerInfo, connection: Connection) -> TokenModel:
+    """Raises ServerError for an engine that tells no laws of a prompt."""
+    match info.engine:
+        case "vllm":
+            return VllmModel(info, connection)
+        case "sglang":
+            return SglangModel(info, connection)
+        case _:
+            raise _no_laws(
+                f"{info.model} at {info.address}", "gives no laws of a text that is known"
+            )
+
+
+def _listed(logprobs: Mapping[int, float], own: float, *, whole: bool = False) -> ListedLaw:
+    ranked = sorted(logprobs.items(), key=lambda each: -each[1])
+    ids, values = zip(*ranked, strict=True)
+    return ListedLaw(
+        np.array(ids, dtype=np.int64), np.array(values, dtype=np.float64), own, whole=whole
+    )
+
+
+def _raw(law: ListedLaw, label: str) -> ListedLaw:
+    if not is_raw(law):
+        raise ServerError(
+            f"{label} gives numbers that are no raw log-probabilities.",
+            remedy="Start it with --logprobs-mode raw_logprobs.",
+        )
+    return law
+
+
+def _fields(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _number(value: object, label: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _no_laws(label, "gives no log-probability of the text's own token")
+    return float(value)
+
+
+def _no_laws(label: str, what: str) -> ServerError:
+    return ServerError(
+        f"{label} {what}.",
+        remedy="Scoring needs vLLM or SGLang at both ends, or a draft that is loaded here.",
+    )
