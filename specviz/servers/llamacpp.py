@@ -22,7 +22,9 @@ from specviz.record.trace import Finish
 from specviz.servers import openai
 from specviz.servers.connection import Connection
 from specviz.servers.pieces import Event, Outcome, Prompt, Request, inside, whole, wholes
+from specviz.servers.prometheus import largest_position, samples_of
 
+_BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
 _FINISH: dict[str, Finish] = {"eos": "eos", "word": "stop", "limit": "length"}
 _HELD_BACK = (
     "llama.cpp held back text of half a character and the ids of its tokens with it: rounds with "
@@ -38,26 +40,20 @@ def recognised(connection: Connection, model: str) -> ServerInfo | None:
     told = [inside(each, "speculative") for each in slots] if isinstance(slots, list) else []
     speculates = any(each is True for each in told) if told else None
     version = inside(props, "build_info")
-    counted = connection.get_text("/metrics") or ""
+    samples = samples_of(connection.get_text("/metrics") or "")
     return ServerInfo(
         address=connection.address,
         engine="llama.cpp",
         version=version if isinstance(version, str) else None,
         model=model,
-        gamma=_gamma(props),
+        gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,
             rounds=speculates is not False,
             totals=speculates is not False,
-            counters="llamacpp:" in counted,
+            counters=any(each.name.startswith("llamacpp:") for each in samples),
             speculates=speculates,
         ),
-    )
-
-
-def _gamma(props: Any) -> int | None:
-    return (
-        whole(inside(props, "default_generation_settings", "params", "speculative.n_max")) or None
     )
 
 

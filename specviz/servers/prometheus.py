@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_SAMPLES = 100_000
@@ -30,6 +30,12 @@ def samples_of(text: str) -> tuple[Sample, ...]:
         if not line.startswith("#") and (sample := _sample(line.strip())) is not None:
             found.append(sample)
     return tuple(found)
+
+
+def largest_position(samples: Sequence[Sample], name: str) -> int | None:
+    """How many positions are counted under this name; None without any."""
+    held = (each.labels.get("position", "") for each in samples if each.name == name)
+    return max((int(each) + 1 for each in held if each.isdecimal()), default=None)
 
 
 def _sample(line: str) -> Sample | None:

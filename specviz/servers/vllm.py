@@ -24,7 +24,7 @@ from specviz.record.server_run import (
 from specviz.servers import openai
 from specviz.servers.connection import Connection
 from specviz.servers.pieces import Event, Outcome, Piece, Prompt, Request, inside, whole, wholes
-from specviz.servers.prometheus import samples_of
+from specviz.servers.prometheus import largest_position, samples_of
 from specviz.servers.reconciling import Step, checked_rounds, rounds_of
 
 _DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -43,14 +43,13 @@ def recognised(connection: Connection, model: str) -> ServerInfo | None:
         return None
     samples = samples_of(connection.get_text("/metrics") or "")
     known = any(each.name.startswith("vllm:") for each in samples)
-    positions = [int(each.labels["position"]) for each in samples if each.name == _BY_POSITION]
     speculates = any(each.name == _DRAFTS for each in samples) if known else None
     return ServerInfo(
         address=connection.address,
         engine="vllm",
         version=version,
         model=model,
-        gamma=max(positions) + 1 if positions else None,
+        gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,
             rounds=speculates is True,

@@ -14,7 +14,7 @@ def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> 
     library = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path = target
-    params.hostname, params.port = "127.0.0.1", int(port)
+    params.hostnames, params.port = ["127.0.0.1"], int(port)
     params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
     params.fit_params, params.cache_ram_mib = False, 0
     params.endpoint_metrics, params.endpoint_slots = True, True
