@@ -1,4 +1,4 @@
-"""A trace as a table, with a row for every round."""
+"""A run as a table, with a row for every round."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from specviz.record.acceptance import expected_alpha, tested_in
+from specviz.record.server_run import ServerTrace
 from specviz.record.trace import Trace
 
 
@@ -28,4 +29,19 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
     }
     for name in ("draft", "verify", "other", "record", "decode"):
         columns[f"{name}_seconds"] = [getattr(entry.times, name) for entry in rounds]
+    return pd.DataFrame(columns)
+
+
+def answer_frame(trace: ServerTrace) -> pd.DataFrame:
+    """A row a round of another engine's answer; what it did not tell is empty."""
+    rounds = trace.rounds
+    columns: dict[str, Any] = {
+        "round": [entry.index for entry in rounds],
+        "drafted": pd.Series([entry.drafted for entry in rounds], dtype="Int64"),
+        "accepted": pd.Series([entry.accepted for entry in rounds], dtype="Int64"),
+        "emitted": pd.Series([entry.num_tokens or None for entry in rounds], dtype="Int64"),
+        "at_seconds": [entry.at for entry in rounds],
+        "merged": [entry.merged for entry in rounds],
+        "engine": trace.info.title,
+    }
     return pd.DataFrame(columns)

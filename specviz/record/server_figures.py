@@ -67,6 +67,13 @@ def metrics_of_counters(found: Counters) -> ServerMetrics:
     )
 
 
+def tokens_told(trace: ServerTrace) -> int | None:
+    """Tokens of the answer, where the engine tells them."""
+    if trace.totals.tokens is not None:
+        return trace.totals.tokens
+    return trace.num_tokens if all(each.num_tokens for each in trace.rounds) else None
+
+
 def told_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """The rounds of which the engine told how many candidates it drafted and accepted."""
     return tuple(each for each in trace.rounds if is_told(each))

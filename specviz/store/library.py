@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 from specviz.store.kept_values import data_folder
 from specviz.store.older_rows import count_older, older_alphas, set_older_alphas
@@ -25,7 +26,7 @@ from specviz.store.packing import packed, unpacked
 from specviz.store.queries import facet_values, row_of, select_run, select_runs, where_clause
 from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
-from specviz.store.traces import trace_from_json
+from specviz.store.traces import run_from_json
 
 MAX_NAME = 200
 MAX_TAGS = 20
@@ -46,7 +47,7 @@ class Library:
 
     def add(
         self,
-        trace: Trace,
+        trace: AnyTrace,
         summary: RunSummary,
         *,
         run_id: str | None = None,
@@ -111,7 +112,18 @@ class Library:
             return facet_values(db)
 
     def open(self, run_id: str) -> Trace:
-        """The whole run, also a deleted one; no other is read."""
+        """The whole run, also a deleted one; no other is read. Raises StoreError for the answer of
+        another engine, which lacks what most of our pages and commands look at."""
+        found = self.open_any(run_id)
+        if isinstance(found, ServerTrace):
+            raise StoreError(
+                f"The kept run is an answer of another engine ({found.info.title}).",
+                remedy="Choose a run that specviz decoded itself.",
+            )
+        return found
+
+    def open_any(self, run_id: str) -> AnyTrace:
+        """The whole run, whoever made it."""
         with self._reading() as db:
             found = db.execute(
                 "SELECT body FROM traces JOIN runs USING (run) WHERE id = ?",
@@ -119,9 +131,9 @@ class Library:
             ).fetchone()
         if found is None:
             raise self._no_run()
-        return trace_from_json(unpacked(found[0]), source="The kept run")
+        return run_from_json(unpacked(found[0]), source="The kept run")
 
-    def copy_of(self, trace: Trace) -> str | None:
+    def copy_of(self, trace: AnyTrace) -> str | None:
         """The run, also a deleted one, that has this very trace."""
         body = packed(trace)
         with self._reading() as db:

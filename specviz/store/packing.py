@@ -7,12 +7,12 @@ import zlib
 
 from specviz.errors import StoreError
 from specviz.record.numbers import SIZE
-from specviz.record.trace import Trace
+from specviz.record.server_run import AnyTrace
 from specviz.store.files import MAX_BYTES
 from specviz.store.traces import trace_to_json
 
 
-def packed(trace: Trace) -> bytes:
+def packed(trace: AnyTrace) -> bytes:
     text = trace_to_json(trace)
     if len(text) > MAX_BYTES:  # it could be kept, but never opened again
         raise StoreError(

@@ -16,10 +16,9 @@ _SUMMARY = tuple(each.name for each in fields(RunSummary))
 _TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
 COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
            "memory_bytes", "trace_bytes")  # fmt: skip
-_TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "drafter", "rule", "finish",
-          "id", "name", "note")  # fmt: skip
-_NUMBERS = ("gamma", "temperature", "tokens", "trace_bytes")
-_MAYBE_TEXTS = ("kind", "comparison", "fork", "bodies")
+_TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "finish", "id", "name", "note")
+_NUMBERS = ("temperature", "trace_bytes")
+_MAYBE_TEXTS = ("kind", "drafter", "rule", "comparison", "fork", "bodies", "engine")
 # Each sort key's column is written here, so that no text of a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -51,7 +50,7 @@ def where_clause(query: Query) -> Condition:
     parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
     parts += _among("bodies", query.bodies)
     parts += _among("gamma", query.gammas) + _among("temperature", query.temperatures)
-    parts += _of_kinds(query.kinds)
+    parts += _among_or_none("kind", query.kinds) + _among_or_none("engine", query.engines)
     if query.comparison is not None:
         parts.append(("comparison = ?", [query.comparison]))
     clause = " AND ".join(text for text, _ in parts)
@@ -102,13 +101,18 @@ def facet_values(db: sqlite3.Connection) -> Facets:
         pairs=_distinct(db, "pair"),
         kinds=_distinct(db, "kind"),
         tags=tuple(each[0] for each in tags),
-        rules=_distinct(db, "rule"),
+        rules=_known(db, "rule"),
         finishes=_distinct(db, "finish"),
-        drafters=_distinct(db, "drafter"),
-        bodies=tuple(each for each in _distinct(db, "bodies") if each is not None),
-        gammas=_distinct(db, "gamma"),
+        drafters=_known(db, "drafter"),
+        bodies=_known(db, "bodies"),
+        gammas=_known(db, "gamma"),
         temperatures=_distinct(db, "temperature"),
+        engines=_distinct(db, "engine"),
     )
+
+
+def _known(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
+    return tuple(each for each in _distinct(db, column) if each is not None)
 
 
 def _distinct(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
@@ -138,9 +142,9 @@ def _among(column: str, values: Sequence[str | float]) -> list[Condition]:
     return [(f"{column} IN ({', '.join('?' * len(values))})", list(values))]
 
 
-def _of_kinds(kinds: Sequence[str | None]) -> list[Condition]:
-    if not kinds:
+def _among_or_none(column: str, wanted: Sequence[str | None]) -> list[Condition]:
+    if not wanted:
         return []
-    (listed,) = _among("kind", [each for each in kinds if each is not None]) or [("0", [])]
+    (listed,) = _among(column, [each for each in wanted if each is not None]) or [("0", [])]
     text, values = listed
-    return [(f"({text}{' OR kind IS NULL' if None in kinds else ''})", values)]
+    return [(f"({text}{f' OR {column} IS NULL' if None in wanted else ''})", values)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from specviz.record.trace import Trace
+from specviz.record.server_run import AnyTrace
 
 SortKey = Literal[
     "created", "name", "pair", "kind", "gamma", "temperature", "tokens",
@@ -15,20 +15,23 @@ SortKey = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a list shows of a run, so that it need not open the trace."""
+    """What a list shows of a run, so that it need not open the trace.
+
+    Of the answer of another engine, what that engine keeps to itself is None.
+    """
 
     created: str  # ISO 8601, UTC
-    pair: str
-    device: str
+    pair: str  # of another engine, its model
+    device: str  # empty where another engine ran
     kind: str | None  # None: own words
     prompt_head: str
     text_head: str
-    gamma: int
+    gamma: int | None
     temperature: float
-    drafter: str
-    rule: str
+    drafter: str | None
+    rule: str | None
     finish: str
-    tokens: int
+    tokens: int | None
     alpha_observed: float | None  # None also for an older run that is still to be read
     alpha_expected: float | None
     tau: float | None
@@ -41,6 +44,7 @@ class RunSummary:
     speedup_expected: float | None = None
     fork: str | None = None  # where the run left another, in words
     bodies: str | None = None  # in words; None for a run that was kept before they were
+    engine: str | None = None  # None for our own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class NewRun:
     """A run to be added: ``comparison`` is the key of one that was begun, ``job`` its lane, item
     and repeat in it. Without an id it gets one."""
 
-    trace: Trace
+    trace: AnyTrace
     summary: RunSummary
     run_id: str | None = None
     name: str = ""
@@ -90,6 +94,7 @@ class Query:
     bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
+    engines: tuple[str | None, ...] = ()  # None: our own
     comparison: str | None = None
     deleted: bool = False  # the runs that were deleted and can be restored
     sort: SortKey = "created"
@@ -111,6 +116,7 @@ class Facets:
     bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
+    engines: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from specviz.record.body_words import bodies_title
 from specviz.record.expectation import expected_speedup
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.server_figures import server_metrics, tokens_told
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
 
@@ -12,8 +14,40 @@ _HEAD = 400  # characters of the prompt and of the text that a search looks in
 _LABEL = 200  # characters of a name in a list, whoever wrote the trace
 
 
-def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
+def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
     """``figures`` of the trace, where they are known already."""
+    if isinstance(trace, ServerTrace):
+        return _summary_of_answer(trace)
+    return _summary_of_run(trace, figures)
+
+
+def _summary_of_answer(trace: ServerTrace) -> RunSummary:
+    """What an engine does not tell stays unknown: the rule, the drafter, where it ran, and α, which
+    it does not call so."""
+    figures, info = server_metrics(trace), trace.info
+    return RunSummary(
+        created=trace.created[:_LABEL],
+        pair=info.model[:_LABEL],
+        device="",
+        kind=None,
+        prompt_head=trace.prompt[:_HEAD],
+        text_head=trace.text[:_HEAD],
+        gamma=info.gamma,
+        temperature=trace.settings.temperature,
+        drafter=None,
+        rule=None,
+        finish=trace.finish,
+        tokens=tokens_told(trace),
+        alpha_observed=None,
+        alpha_expected=None,
+        tau=figures.tau,
+        tokens_per_second=figures.tokens_per_second,
+        speedup=None,
+        engine=info.title[:_LABEL],
+    )
+
+
+def _summary_of_run(trace: Trace, figures: Metrics | None) -> RunSummary:
     figures = figures or metrics(trace, intervals=False)
     config = trace.config
     return RunSummary(
@@ -44,7 +78,7 @@ def summary_of(trace: Trace, figures: Metrics | None = None) -> RunSummary:
 
 def save_run(
     library: Library,
-    trace: Trace,
+    trace: AnyTrace,
     *,
     run_id: str | None = None,
     name: str = "",

@@ -92,6 +92,21 @@ _BODIES = """
 ALTER TABLE runs ADD COLUMN bodies TEXT
 """
 
+# Another engine need not tell its settings, so these columns may be empty from now on.
+_ENGINES = "ALTER TABLE runs ADD COLUMN engine TEXT;" + ";".join(
+    f"""
+ALTER TABLE runs ADD COLUMN maybe_{name} {kind};
+UPDATE runs SET maybe_{name} = {name};
+ALTER TABLE runs DROP COLUMN {name};
+ALTER TABLE runs RENAME COLUMN maybe_{name} TO {name}"""
+    for name, kind in (
+        ("gamma", "INTEGER"),
+        ("drafter", "TEXT"),
+        ("rule", "TEXT"),
+        ("tokens", "INTEGER"),
+    )
+)
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
@@ -99,6 +114,7 @@ MIGRATIONS = (
     _OBSERVED_ALPHA,
     _EXPECTED_SPEEDUP,
     _BODIES,
+    _ENGINES,
 )  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 

@@ -47,7 +47,7 @@ def _tokens(made: ServerRound) -> str | None:
 
 
 def _totals(made: ServerTotals) -> str | None:
-    if made.rounds is not None and made.rounds < 0:
+    if any(each is not None and each < 0 for each in (made.rounds, made.tokens)):
         return "has a count below 0"
     return _counts(made.drafted, made.accepted)
 

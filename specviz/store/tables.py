@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from specviz.record.frames import rounds_frame
-from specviz.record.trace import Trace
+from specviz.record.frames import answer_frame, rounds_frame
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.store import RunRow
 
 
@@ -19,9 +19,9 @@ def runs_frame(rows: Sequence[RunRow]) -> pd.DataFrame:
     return pd.DataFrame.from_records([_run(row) for row in rows])
 
 
-def rounds_of_runs(runs: Iterable[tuple[str, Trace]]) -> pd.DataFrame:
+def rounds_of_runs(runs: Iterable[tuple[str, AnyTrace]]) -> pd.DataFrame:
     """Every round of the runs, by the run's id. One trace at a time is held."""
-    frames = [rounds_frame(trace).assign(run=run_id) for run_id, trace in runs]
+    frames = [_rounds(trace).assign(run=run_id) for run_id, trace in runs]
     if not frames:
         return pd.DataFrame({"run": []})
     table = pd.concat(frames, ignore_index=True)
@@ -29,8 +29,12 @@ def rounds_of_runs(runs: Iterable[tuple[str, Trace]]) -> pd.DataFrame:
     return table
 
 
-def rounds_csv(trace: Trace) -> str:
-    return rounds_frame(trace).to_csv(index=False)
+def rounds_csv(trace: AnyTrace) -> str:
+    return _rounds(trace).to_csv(index=False)
+
+
+def _rounds(trace: AnyTrace) -> pd.DataFrame:
+    return answer_frame(trace) if isinstance(trace, ServerTrace) else rounds_frame(trace)
 
 
 def parquet(table: pd.DataFrame) -> bytes:

@@ -129,7 +129,7 @@ _LONGEST: dict[type, dict[str, int]] = {
     Slice: dict.fromkeys(("target", "speculative"), MAX_PASSES),
     ServerRound: dict.fromkeys(("texts", "token_ids", "logprobs"), MAX_PIECE),
     ServerBlock: dict.fromkeys(("alone", "speculative"), MAX_PASSES),
-    ServerTrace: {"baseline": MAX_SLICES},
+    ServerTrace: {"baseline": MAX_SLICES, "prompt_ids": MAX_PIECE},
 }
 
 _CHECKS: dict[type, Callable[[Any], str | None]] = {

@@ -12,6 +12,7 @@ import streamlit as st
 
 from specviz.record.body_words import WITHOUT
 from specviz.record.figures import CATALOGUE, titled
+from specviz.record.numbers import UNKNOWN
 from specviz.record.speedup_words import shown_speedup
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
@@ -49,7 +50,9 @@ _FILTERS = {
     "finishes": "How it ended",
     "gammas": "γ",
     "temperatures": "Temperature",
+    "engines": "Engine",
 }
+OUR_OWN = "specviz"
 
 
 def ask(facets: Facets) -> Query:
@@ -90,6 +93,7 @@ def _ask_for_all() -> None:
 
 
 def _filters(facets: Facets) -> dict[str, Any]:
+    engines = _pick("engines", [OUR_OWN if e is None else e for e in facets.engines])
     kinds = _pick("kinds", [OWN_WORDS if k is None else k for k in facets.kinds])
     return {
         "pairs": _pick("pairs", facets.pairs),
@@ -101,6 +105,7 @@ def _filters(facets: Facets) -> dict[str, Any]:
         "finishes": _pick("finishes", facets.finishes),
         "gammas": _pick("gammas", facets.gammas),
         "temperatures": _pick("temperatures", facets.temperatures),
+        "engines": tuple(None if engine == OUR_OWN else engine for engine in engines),
     }
 
 
@@ -158,6 +163,7 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             hide_index=True,
             column_config=_columns(),
             on_select="rerun",
+            placeholder=UNKNOWN,
             selection_mode="multi-row",
             alt="The kept runs, one in each row",
         )
@@ -188,9 +194,11 @@ def _what_differs(row: RunRow) -> str:
 
 
 def _settings(summary: RunSummary) -> str:
-    told = [f"γ {summary.gamma}", f"T {summary.temperature:g}"]
-    told += [summary.drafter.replace("-", " ")] if summary.drafter != "model" else []
-    told += [summary.rule] if summary.rule != "lossless" else []
+    told = [summary.engine] if summary.engine else []
+    told += [] if summary.gamma is None else [f"γ {summary.gamma}"]
+    told += [f"T {summary.temperature:g}"]
+    told += [summary.drafter.replace("-", " ")] if summary.drafter not in (None, "model") else []
+    told += [summary.rule] if summary.rule not in (None, "lossless") else []
     return ", ".join(told)
 
 
@@ -212,12 +220,13 @@ def _cells(row: RunRow) -> dict[str, object]:
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Pair": summary.pair,
         "Bodies": summary.bodies or "",
-        "Kind": summary.kind or OWN_WORDS,
+        "Kind": "" if summary.engine else summary.kind or OWN_WORDS,
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
         "Drafter": summary.drafter,
         "Rule": summary.rule,
         "Ended by": summary.finish,
+        "Engine": summary.engine or OUR_OWN,
     }
 
 
@@ -225,7 +234,7 @@ def _speedup(summary: RunSummary) -> str:
     """With its interval; one that is wide stands alone. A mark where there is none."""
     low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
-        return "stopped" if summary.finish == "stopped" else "–"
+        return "stopped" if summary.finish == "stopped" else UNKNOWN
     if low is None or high is None:
         return f"{shown_speedup(summary.speedup, low, high)} ?"
     return shown_speedup(summary.speedup, low, high)
