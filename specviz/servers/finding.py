@@ -31,19 +31,34 @@ def find_server(
     return next(info for info in found if info is not None)
 
 
-def _chosen(connection: Connection, model: str | None) -> str:
-    """The name of a model that it serves."""
+def find_models(
+    address: str,
+    *,
+    allow_remote: bool = False,
+    key: KeyName = SERVER_KEY,
+    limits: Limits = QUICK,
+) -> tuple[str, ...]:
+    """The names of the models that it serves; at least one."""
+    return _models(Connection(address, key=key, allow_remote=allow_remote, limits=limits))
+
+
+def _models(connection: Connection) -> tuple[str, ...]:
     listed = inside(connection.get("/v1/models"), "data")
     rows = [each for each in listed if _named(each)] if isinstance(listed, list) else []
     if not rows:
         raise broken(connection.address, "has no list of models under /v1/models")
-    chosen = rows[0] if model is None else next((r for r in rows if r["id"] == model), None)
-    if chosen is None:
-        names = ", ".join(row["id"][:80] for row in rows[:_MOST_NAMED])
-        raise ServerError(
-            f"{connection.address} serves no model {model!r}.", remedy=f"It serves {names}."
-        )
-    return chosen["id"]
+    return tuple(row["id"] for row in rows)
+
+
+def _chosen(connection: Connection, model: str | None) -> str:
+    """The name of a model that it serves."""
+    names = _models(connection)
+    if model is None or model in names:
+        return model or names[0]
+    some = ", ".join(each[:80] for each in names[:_MOST_NAMED])
+    raise ServerError(
+        f"{connection.address} serves no model {model!r}.", remedy=f"It serves {some}."
+    )
 
 
 def _named(row: Any) -> bool:
