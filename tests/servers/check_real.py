@@ -1,0 +1,228 @@
+"""The adapters against real engines with the embedded pair: ``python -m tests.servers.check_real``.
+
+Ten prompts of 80 tokens, greedy. An engine's rounds must add up to its own totals and to what its
+counters grew by, its words must be ours, and so must its acceptance be on the same rounds. Then
+with pieces that merge, and against the target alone. Prints figures; exits with 1 if one is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from specviz.engine import Pair, load_pair, speculate
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import read_presets
+from specviz.record.server_run import Counters, ServerInfo, ServerRound, ServerSettings, ServerTrace
+from specviz.record.trace import Round, RunConfig
+from specviz.servers import SERVER_KEY, ask, find_server, rates, read_counters
+from specviz.servers.against import blocks_against, speedup_of
+from specviz.servers.asking import Answer
+from specviz.servers.connection import PATIENT, Connection, Line
+from specviz.servers.engines import engine_of
+from tests.servers import real_engines
+
+LENGTH = 80
+SETTINGS = ServerSettings(max_new_tokens=LENGTH)
+PROMPTS = tuple(preset.text for preset in read_presets()[:10])
+
+
+class Findings:
+    """Says what was found, and remembers whether anything was wrong."""
+
+    def __init__(self) -> None:
+        self.wrong = 0
+
+    def check(self, what: str, right: int, of: int) -> None:
+        self.wrong += right != of
+        print(f"  {what}: {right} of {of}{'' if right == of else '  WRONG'}", flush=True)
+
+
+class SlowConnection(Connection):
+    """Reads with pauses, so that what the engine sends piles up."""
+
+    def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
+        for line in super().lines(path, body):
+            time.sleep(0.01)
+            yield line
+
+
+def main() -> int:
+    findings, pair = Findings(), load_pair(PairSpec(threads=1, dtype="float32"))
+    for engine in ("vllm", "llamacpp"):
+        if reason := real_engines.missing(engine):
+            print(reason)
+            continue
+        with real_engines.running(engine) as address:
+            info = find_server(address)
+            print(f"{info.title}, γ {info.gamma}")
+            check_prompts(info, pair, findings)
+            if engine == "vllm":
+                check_merged(info, findings)
+            with real_engines.running(f"{engine}-plain") as plain:
+                compare(info, find_server(plain))
+    return findings.wrong
+
+
+def check_prompts(info: ServerInfo, pair: Pair, findings: Findings) -> None:
+    before = read_counters(info)
+    traces = [finished(ask(info, prompt, SETTINGS)) for prompt in PROMPTS]
+    after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
+    summed = [*(adds_up(trace) for trace in traces)]
+    findings.check("rounds add up to the engine's totals", sum(summed), len(traces))
+    findings.check("and to its counters", agreed(before, after, traces), 4)
+    print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
+    ours = [our_rounds(pair, trace) for trace in traces]
+    words = [same_words(pair, trace) for trace in traces]
+    findings.check("greedy words are ours", sum(words), len(words))
+    same = [same_rounds(trace, rounds) for trace, rounds in zip(traces, ours, strict=True)]
+    findings.check("rounds are ours", sum(same), len(same))
+    print_rates(traces, ours)
+    print(f"  by its counters: {rates(before, after)}")
+
+
+def finished(answer: Answer) -> ServerTrace:
+    for _ in answer:
+        pass
+    return answer.trace()
+
+
+def counters_after(info: ServerInfo, before: Counters, tokens: int) -> Counters:
+    """An engine counts an answer a moment after its last piece."""
+    end = time.monotonic() + 10
+    while True:
+        found = read_counters(info)
+        if time.monotonic() > end or (found.generated or 0) - (before.generated or 0) >= tokens:
+            return found
+        time.sleep(0.2)
+
+
+def drafted_rounds(trace: ServerTrace) -> list[ServerRound]:
+    return [each for each in trace.rounds if each.drafted is not None]
+
+
+def adds_up(trace: ServerTrace) -> bool:
+    told, totals = drafted_rounds(trace), trace.totals
+    return (
+        trace.grounds in ("told", "counted")
+        and totals.drafted == sum(each.drafted or 0 for each in told)
+        and totals.accepted == sum(each.accepted or 0 for each in told)
+        and totals.rounds in (None, len(told))
+        and totals.tokens == trace.num_tokens == len(trace.token_ids)
+    )
+
+
+def agreed(before: Counters, after: Counters, traces: list[ServerTrace]) -> int:
+    """How many of drafts, drafted, accepted and accepted by position agree."""
+    told = [each for trace in traces for each in drafted_rounds(trace)]
+    positions = range(len(after.accepted_at))
+    old = (*before.accepted_at, *(0 for _ in positions))
+    return sum(
+        (
+            (after.drafts or 0) - (before.drafts or 0) == len(told),
+            (after.drafted or 0) - (before.drafted or 0) == sum(r.drafted or 0 for r in told),
+            (after.accepted or 0) - (before.accepted or 0) == sum(r.accepted or 0 for r in told),
+            all(
+                after.accepted_at[place] - old[place]
+                == sum((r.accepted or 0) > place for r in told)
+                for place in positions
+            ),
+        )
+    )
+
+
+def same_words(pair: Pair, trace: ServerTrace) -> bool:
+    config = RunConfig(temperature=0.0, max_new_tokens=LENGTH, gamma=5, record=False)
+    run = speculate(pair, trace.prompt, config)
+    for _ in run:
+        pass
+    return run.emitted == trace.token_ids
+
+
+def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
+    """Of our engine from where the other begins to draft: after its first token."""
+    prompt = pair.tokenizer(trace.prompt)["input_ids"]
+    gamma = trace.info.gamma or 5
+    config = RunConfig(temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma)
+    return list(speculate(pair, [*prompt, trace.token_ids[0]], config))
+
+
+def same_rounds(trace: ServerTrace, ours: list[Round]) -> bool:
+    """But for the last, whose drafts engines shorten in different ways."""
+    theirs = [(each.num_tokens, each.accepted) for each in trace.rounds[1:]]
+    mine = [(len(each.emitted), each.num_accepted) for each in ours]
+    return theirs[: len(mine) - 1] == mine[:-1]
+
+
+def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
+    """Accepted over drafted, on the rounds of full length that both have."""
+    pairs = [
+        (theirs, mine)
+        for trace, rounds in zip(traces, ours, strict=True)
+        for theirs, mine in zip(trace.rounds[1:], rounds, strict=False)
+        if theirs.drafted == mine.num_drafted and mine.cut is None
+    ]
+    drafted = sum(mine.num_drafted for _, mine in pairs)
+    theirs = sum(each.accepted or 0 for each, _ in pairs) / drafted
+    mine = sum(each.num_accepted for _, each in pairs) / drafted
+    print(f"  accepted / drafted on {len(pairs)} rounds: {theirs:.4f}, ours {mine:.4f}")
+
+
+def check_merged(info: ServerInfo, findings: Findings) -> None:
+    by_interval = [
+        (prompt, asked(info, prompt, SETTINGS, stream_interval=17)) for prompt in PROMPTS
+    ]
+    compare_merged(info, "merged by the stream interval", by_interval, SETTINGS, findings)
+    long = replace(SETTINGS, max_new_tokens=700, ignore_eos=True)
+    slow = [(prompt, asked(info, prompt, long, slow=True, logprobs=100)) for prompt in PROMPTS[:2]]
+    compare_merged(info, "merged by a slow reader", slow, long, findings)
+
+
+def asked(
+    info: ServerInfo, prompt: str, settings: ServerSettings, *, slow: bool = False, **more: Any
+) -> ServerTrace:
+    engine = engine_of(info)
+    request = engine.request(info, prompt, settings)
+    kind = SlowConnection if slow else Connection
+    connection = kind(info.address, key=SERVER_KEY, limits=PATIENT)
+    request = replace(request, body={**request.body, **more})
+    reading = engine.reading(info, settings)
+    return finished(Answer(info, prompt, settings, connection, request, reading))
+
+
+def compare_merged(
+    info: ServerInfo,
+    what: str,
+    found: list[tuple[str, ServerTrace]],
+    settings: ServerSettings,
+    findings: Findings,
+) -> None:
+    def shape(trace: ServerTrace) -> list[tuple[object, ...]]:
+        return [(r.token_ids, r.drafted, r.accepted, r.texts) for r in trace.rounds]
+
+    merged = sum(sum(each.merged for each in trace.rounds) for _, trace in found)
+    print(f"  {what}: {merged} rounds came in a piece with another")
+    right = [
+        trace.grounds == "told" and shape(trace) == shape(finished(ask(info, prompt, settings)))
+        for prompt, trace in found
+    ]
+    findings.check(f"{what}, divided as without", sum(right), len(right))
+    findings.check("with pieces that did merge", int(merged > 0), 1)
+
+
+def compare(info: ServerInfo, plain: ServerInfo) -> None:
+    prompt = PROMPTS[0]
+    found = list(
+        blocks_against(
+            lambda: ask(info, prompt, SETTINGS), lambda: ask(plain, prompt, SETTINGS), blocks=6
+        )
+    )
+    print(f"  against the target alone: {speedup_of(found)}")
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main()))
