@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
 from specviz.comparison.table import spread_text
+from specviz.comparison.words import made_on
 from specviz.record.figures import CATALOGUE
 from specviz.record.numbers import UNKNOWN
 
@@ -112,7 +113,13 @@ def _how(comparison: Comparison) -> str:
     units = f"; 95 % intervals over {' and '.join(sorted(over))} (Student's t)" if over else ""
     prompts = f"{len(plan.items)} prompt{'s' * (len(plan.items) != 1)}"
     repeats = f"{plan.repeats} repeat{'s' * (plan.repeats != 1)}"
-    return f"{prompts}, {repeats}; medians with lowest–highest{units}. {_what_memory(comparison)}"
+    where = made_on(comparison)
+    parts = (
+        f"{prompts}, {repeats}; medians with lowest–highest{units}.",
+        f"{where[:1].upper()}{where[1:]}",
+        _what_memory(comparison),
+    )
+    return " ".join(part for part in parts if part)
 
 
 def _what_memory(comparison: Comparison) -> str:

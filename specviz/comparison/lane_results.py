@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from specviz.comparison.machines import (
+    MachineKind,
+    are_mixed,
+    kind_of,
+    kinds_of,
+    several_at_once,
+)
 from specviz.comparison.plan import Job, Lane, Plan
 from specviz.comparison.statistics import (
     PromptRepeat,
@@ -38,14 +46,11 @@ class LaneRun:
         """Without intervals, which take longest; ``resampled`` adds them."""
         return metrics(self.trace, intervals=False)
 
-    @property
-    def prompt_repeat(self) -> PromptRepeat:
-        return self.job.item, self.job.repeat
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneResult:
-    """A lane's figures as medians of its runs; None if no run has the figure.
+    """A lane's figures as medians of its runs; None if no run has the figure, and for times if
+    the runs were made on several kinds of machine, or several at a time.
 
     ``alpha`` and ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the
     target alone, from log-ratios, with its interval. ``environments`` are the distinct ones.
@@ -83,6 +88,12 @@ class TargetResult:
     ttft_ms: Spread | None
 
 
+# Times, and ratios of the step costs of one machine.
+_OF_A_MACHINE = frozenset(
+    ("tokens_per_second", "baseline_tokens_per_second", "ttft_ms", "c", "v", "wasted_share")
+)
+
+
 def is_whole(plan: Plan, trace: Trace) -> bool:
     """Whether a kept run has all that the plan asks for: not stopped, the target alone measured."""
     held = trace.baseline is not None or not plan.baseline or not trace.rounds
@@ -90,7 +101,11 @@ def is_whole(plan: Plan, trace: Trace) -> bool:
 
 
 def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
+    apart = are_mixed(runs) or several_at_once(runs)
+
     def over(name: str) -> Spread | None:
+        if apart and name in _OF_A_MACHINE:
+            return None
         return spread(getattr(each.figures, name) for each in runs)
 
     return LaneResult(
@@ -124,6 +139,8 @@ def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
         return None
     first = known[0].trace.pair.target
     same = [each for each in known if each.trace.pair.target == first]
+    if are_mixed(same):
+        return TargetResult(label=first.name, count=len(same), tokens_per_second=None, ttft_ms=None)
     return TargetResult(
         label=first.name,
         count=len(same),
@@ -133,22 +150,34 @@ def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
 
 
 def values(
-    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
+    runs: Sequence[LaneRun],
+    figure: Callable[[Metrics], float | None],
+    kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """A figure by prompt and repeat, of the runs that have it."""
-    found = ((each.prompt_repeat, figure(each.figures)) for each in runs)
+    """A figure by prompt and repeat, of the runs that have it; and by what ``kind`` says of them,
+    for a figure that depends on the machine."""
+    found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
 
+def _place(run: LaneRun, kind: MachineKind | None) -> PromptRepeat:
+    place = run.job.item, run.job.repeat
+    return place if kind is None else (*place, kind)
+
+
 def log_values(
-    runs: Sequence[LaneRun], figure: Callable[[Metrics], float | None]
+    runs: Sequence[LaneRun],
+    figure: Callable[[Metrics], float | None],
+    kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    return {place: math.log(value) for place, value in values(runs, figure).items() if value > 0}
+    known = values(runs, figure, kind)
+    return {place: math.log(value) for place, value in known.items() if value > 0}
 
 
 def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
     """Over the target alone; of a single run with the interval of its timing."""
-    found = ratio_of(log_values(runs, lambda figures: figures.speedup_observed))
+    logs = log_values(runs, lambda figures: figures.speedup_observed, kinds_of(runs))
+    found = ratio_of(logs)
     if found is None or found.low is not None:
         return found
     only = next(each.figures for each in runs if each.figures.speedup_observed is not None)
@@ -160,13 +189,17 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
     """Of every lane the logarithms of its speedups, if all were timed beside one target on one
-    machine; else of its tokens a second."""
+    machine of a kind; else of its tokens a second. None of runs that were made several at a time.
+    """
     runs = [run for own in by_lane for run in own]
+    if several_at_once(runs):
+        return [{} for _ in by_lane]
+    kind = kinds_of(runs)
     targets = {(run.trace.pair.target, _machine(run.trace)) for run in runs}
     beside = all(run.figures.speedup_observed is not None for run in runs)
-    if beside and len(targets) == 1:
-        return [log_values(own, lambda figures: figures.speedup_observed) for own in by_lane]
-    return [log_values(own, lambda figures: figures.tokens_per_second) for own in by_lane]
+    if beside and len(targets) == len({kind(run) for run in runs}):
+        return [log_values(own, lambda figures: figures.speedup_observed, kind) for own in by_lane]
+    return [log_values(own, lambda figures: figures.tokens_per_second, kind) for own in by_lane]
 
 
 def _machine(trace: Trace) -> tuple[object, ...]:
@@ -191,8 +224,11 @@ def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
 
 
 def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
-    """The run nearest the median rate."""
-    rated = [(each.figures.tokens_per_second, each) for each in runs]
+    """The run nearest the median rate, of the kind of machine that made most of them."""
+    counts = Counter(kind_of(each.trace.environment) for each in runs)
+    likeliest = max(counts, key=lambda kind: counts[kind], default=None)
+    alike = [each for each in runs if kind_of(each.trace.environment) == likeliest]
+    rated = [(each.figures.tokens_per_second, each) for each in alike]
     known = [(rate, run) for rate, run in rated if rate is not None]
     middle = spread(rate for rate, _ in known)
     if middle is None:

@@ -13,6 +13,12 @@ from specviz.comparison.lane_results import (
     log_speeds,
     target_result,
 )
+from specviz.comparison.machines import (
+    KindOfMachine,
+    machines_of,
+    several_at_once,
+    shared_out,
+)
 from specviz.comparison.plan import Plan
 from specviz.comparison.statistics import Ratio, Spread, ratio
 from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
@@ -44,13 +50,16 @@ class KindResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """``target`` is the target alone. If the lanes have different targets it is the first lane's,
-    and every lane has its own in its result. ``kinds`` is empty unless prompts differ in kind."""
+    and every lane has its own in its result. ``kinds`` is empty unless prompts differ in kind;
+    ``machines`` are those that made the runs."""
 
     plan: Plan
     lanes: tuple[LaneResult, ...]
     target: TargetResult | None
     verdict: ComparisonVerdict
     kinds: tuple[KindResult, ...]
+    machines: tuple[KindOfMachine, ...] = ()
+    shared_out: bool = False  # among several devices
 
     @property
     def count(self) -> int:
@@ -78,8 +87,10 @@ def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
         plan=plan,
         lanes=results,
         target=target_result([run for own in by_lane for run in own]),
-        verdict=verdict_of(results, log_speeds(by_lane)),
+        verdict=verdict_of(results, log_speeds(by_lane), untimed=several_at_once(runs)),
         kinds=_kinds(plan, by_lane),
+        machines=machines_of(runs),
+        shared_out=shared_out(runs),
     )
 
 

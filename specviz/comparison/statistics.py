@@ -4,6 +4,11 @@ A figure of many runs is a mapping from (prompt, repeat) to its value. With one 
 is over its seeds. With several it is over the prompts, where a prompt counts by the mean of its
 seeds: so it speaks of other prompts too, which is what a reader takes it for. A single run has the
 interval of its own timing, which speaks of that text alone.
+
+Where the runs were made on several kinds of machine, these are blocks: a value has its kind beside
+its prompt and repeat, only values of one kind make a pair, and what a kind does to all its values
+is left out of the interval, which costs a degree of freedom. The mean is over the kinds as often as
+they came. Two devices of a kind differ as two prompts do: by chance.
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ from typing import Literal
 from specviz.theory.student import t_quantile
 
 Over = Literal["seeds", "prompts", "timing"]
-PromptRepeat = tuple[int, int]  # which prompt of the plan, which repeat
+# Which prompt of the plan, which repeat and, where there are several, which kind of machine.
+PromptRepeat = tuple[int, int] | tuple[int, int, object]
 Values = Mapping[PromptRepeat, float]
 
 CONFIDENCE = 0.95
@@ -78,20 +84,35 @@ def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 
 def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     """The mean over the seeds or the prompts, with Student's interval."""
-    over, units = _units(values)
+    levelled, kinds = _levelled(values)
+    over, units = _units(levelled)
     if not units:
         return None
     middle, count = fmean(units), len(units)
-    if count < 2:
+    freedom = count - kinds
+    if freedom < 1:
         return Ratio(value=middle, low=None, high=None, over=over, count=count)
-    half = t_quantile(0.5 + confidence / 2, count - 1) * stdev(units) / math.sqrt(count)
+    error = stdev(units) * math.sqrt((count - 1) / freedom / count)
+    half = t_quantile(0.5 + confidence / 2, freedom) * error
     return Ratio(value=middle, low=middle - half, high=middle + half, over=over, count=count)
+
+
+def _levelled(values: Values) -> tuple[Values, int]:
+    """Without what sets the kinds of machine apart, around the mean of all; how many there are."""
+    by_kind: dict[object, list[float]] = {}
+    for place, value in values.items():
+        by_kind.setdefault(place[2:], []).append(value)
+    if len(by_kind) < 2:
+        return values, 1
+    middle = fmean(values.values())
+    above = {kind: fmean(each) - middle for kind, each in by_kind.items()}
+    return {place: value - above[place[2:]] for place, value in values.items()}, len(by_kind)
 
 
 def _units(values: Values) -> tuple[Over, list[float]]:
     by_item: dict[int, list[float]] = {}
-    for (item, _), value in values.items():
-        by_item.setdefault(item, []).append(value)
+    for place, value in values.items():
+        by_item.setdefault(place[0], []).append(value)
     if len(by_item) == 1:
         return "seeds", next(iter(by_item.values()))
     return "prompts", [fmean(each) for each in by_item.values()]

@@ -33,6 +33,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
         "repeats": comparison.plan.repeats,
         "order": comparison.plan.order,
         "complete": comparison.complete,
+        "machines": [dataclasses.asdict(each) for each in comparison.machines],
     }
 
 

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
+from specviz.comparison.machines import kind_of
 from specviz.comparison.statistics import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
 from specviz.comparison.why_faster import why_faster
 from specviz.record.numbers import PERCENT, RATIO, times
 from specviz.record.speedup_words import is_wide, verdict_words
 
+_UNTIMED = (
+    "Acceptance only: the runs were made several at a time, so their speeds are not compared."
+)
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
@@ -36,14 +40,17 @@ class ComparisonVerdict:
     notes: tuple[str, ...] = ()
 
 
-def verdict_of(results: Sequence[LaneResult], rates: Sequence[Values]) -> ComparisonVerdict:
-    """``rates`` are the logarithms of the lanes' speeds, a mapping for every lane."""
+def verdict_of(
+    results: Sequence[LaneResult], rates: Sequence[Values], *, untimed: bool = False
+) -> ComparisonVerdict:
+    """``rates`` are the logarithms of the lanes' speeds, a mapping for every lane. ``untimed``: the
+    runs were made several at a time, so that they have none."""
     ranking, ratios = _ranking(rates), _ratios(results, rates)
     lead = _lead(ranking, ratios)
     winner = ranking[0] if lead is not None and lead.differs else None
     notes = _notes(results, ratios)
     same = _same_target(results)
-    main = _main_sentence(results, ranking, lead, winner)
+    main = _UNTIMED if untimed else _main_sentence(results, ranking, lead, winner)
     return ComparisonVerdict(
         text=" ".join([main, *_against_target(results), *notes]),
         winner=winner,
@@ -104,7 +111,7 @@ def _lead(ranking: tuple[int, ...], ratios: LaneRatios) -> Ratio | None:
 
 
 def _mean_over_prompts(rates: Values, places: set[PromptRepeat]) -> float:
-    items = {item for item, _ in places}
+    items = {place[0] for place in places}
     return fmean(fmean(rates[place] for place in places if place[0] == item) for item in items)
 
 
@@ -206,6 +213,12 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
         notes.append(
             "The lanes sample in different ways, so their texts have different distributions."
         )
+    kinds = {kind_of(each) for result in results for each in result.environments}
+    if _is_mixed(results):
+        notes.append(
+            f"The runs were made on {len(kinds)} kinds of machine: lanes are compared within each, "
+            "and the times of different kinds are not put together."
+        )
     if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
     return tuple(notes)
@@ -229,10 +242,17 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Over all runs, because the runs of one lane, too, may come from two machines."""
+    """Over all runs, because the runs of one lane, too, may come from two machines; within each
+    kind of machine, where the lanes are compared within each."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results
         for each in result.environments
     }
-    return len(machines) <= 1
+    kinds = {(name, cpu) for _, name, cpu, *_ in machines}
+    return len(machines) <= (len(kinds) if _is_mixed(results) else 1)
+
+
+def _is_mixed(results: Sequence[LaneResult]) -> bool:
+    """Whether the runs of one lane come from several kinds of machine."""
+    return any(len({kind_of(each) for each in own.environments}) > 1 for own in results)

@@ -25,7 +25,17 @@ def basis(comparison: Comparison) -> str:
         f"{comparison.count} of {wanted} runs"
     )  # fmt: skip
     prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
-    return f"{count}: {prompts}, {_repeats(plan)}, {_length(plan)} each, one at a time."
+    how = made_on(comparison) or "one at a time."
+    return f"{count}: {prompts}, {_repeats(plan)}, {_length(plan)} each, {how}"
+
+
+def made_on(comparison: Comparison) -> str:
+    """On how many devices of which kinds; empty where one machine made all runs."""
+    if not comparison.shared_out:
+        return ""
+    count = sum(each.devices for each in comparison.machines)
+    kinds = ", ".join(each.words for each in comparison.machines)
+    return f"made on {count} device{'s' * (count != 1)}: {kinds}."
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:

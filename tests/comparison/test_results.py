@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from specviz.comparison import Comparison, LaneRun, compare, comparison_to_json, is_whole
+from specviz.comparison import (
+    Comparison,
+    LaneRun,
+    basis,
+    compare,
+    comparison_to_json,
+    is_whole,
+)
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -312,3 +319,73 @@ def test_a_stopped_run_or_one_without_its_target_alone_is_not_whole() -> None:
     assert not is_whole(plan, replace(trace, finish="stopped"))
     assert not is_whole(plan, replace(trace, baseline=None))
     assert is_whole(replace(plan, baseline=False), replace(trace, baseline=None))
+
+
+# Several devices
+
+
+def on(run: LaneRun, place: str, name: str = "GPU A", threads: int = 1) -> LaneRun:
+    environment = replace(
+        run.trace.environment, place=place, device_name=name, cpu="CPU", threads=threads
+    )
+    return replace(run, trace=replace(run.trace, environment=environment))
+
+
+def spread_out(plan: Plan, slow: float, **fields: Any) -> list[LaneRun]:
+    """Every other prompt on a device of another kind, whose target alone is ``slow`` times slower:
+    there the rounds, which take as long, look better."""
+    made = list[LaneRun]()
+    for job in plan.jobs():
+        other = job.item % 2 == 1
+        seconds = (0.02, 0.025)[job.lane] * WOBBLE[job.item % 3] * (1 + job.lane * job.item / 500)
+        run = run_of(plan, job, seconds=seconds, step=0.01 * (slow if other else 1), **fields)
+        made.append(on(run, "11" if other else "00", "GPU B" if other else "GPU A"))
+    return made
+
+
+def test_times_of_two_kinds_of_machine_are_not_put_together_but_ratios_are() -> None:
+    items = [SuiteItem(prompt=f"{number}") for number in range(8)]
+    plan = make_plan(2, 3, items=items, repeats=1)
+    found = compare(plan, spread_out(plan, slow=3.0))
+    lane = found.lanes[0]
+    assert (lane.tokens_per_second, lane.target_tokens_per_second, lane.c) == (None, None, None)
+    assert found.target is not None
+    assert found.target.tokens_per_second is None
+    assert lane.alpha is not None
+    assert lane.alpha.value == pytest.approx(3 / 5)
+    lead = found.ratios[0, 1]
+    assert (lead.over, lead.count) == ("prompts", 8)
+    assert lead.value == pytest.approx(1.25, rel=0.02)
+    assert lead.low is not None
+    assert lead.high is not None
+    assert lead.high / lead.low < 1.05  # that the kinds differ threefold is not in it
+    assert lane.speedup_ratio is not None
+    assert lane.speedup_ratio.value == pytest.approx(math.sqrt(3.0), rel=0.02)
+    assert lane.speedup_ratio.low is not None
+    assert lane.speedup_ratio.low > 1.6
+    assert "2 kinds of machine" in found.verdict.text
+    assert "same settings" not in found.verdict.text
+    threads = [on(run, "00", threads=each) for each, run in enumerate(runs_of(plan, lambda _: {}))]
+    assert "same settings" in compare(plan, threads).verdict.text
+
+
+def test_the_result_says_on_how_many_devices_of_which_kinds_it_was_made() -> None:
+    plan = make_plan(2, 3, repeats=3)
+    runs = [on(run, "0011"[run.job.repeat]) for run in runs_of(plan, lambda _: {})]
+    found = compare(plan, runs)
+    (kind,) = comparison_to_json(found)["machines"]
+    assert kind == {"device": "GPU A", "cpu": "CPU", "devices": 2, "runs": 6}
+    assert basis(found).endswith("made on 2 devices: 2 × GPU A beside CPU.")
+    assert found.lanes[0].tokens_per_second is not None  # of one kind
+    alone = compare(plan, runs_of(plan, lambda _: {}))
+    assert basis(alone).endswith("one at a time.")
+
+
+def test_runs_that_were_made_several_at_a_time_have_no_times_to_compare() -> None:
+    plan = make_plan(2, 3, repeats=3, baseline=False)
+    found = compare(plan, [on(run, "00") for run in runs_of(plan, lambda _: {})])
+    assert found.verdict.text.startswith("Acceptance only")
+    assert (found.verdict.winner, found.ratios) == (None, {})
+    assert found.lanes[0].tokens_per_second is None
+    assert found.lanes[0].alpha is not None
+    assert found.lanes[0].tau is not None

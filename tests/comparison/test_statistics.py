@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.comparison.statistics import mean_of, ratio, ratio_of, spread, t_quantile
+from specviz.comparison.statistics import (
+    PromptRepeat,
+    mean_of,
+    ratio,
+    ratio_of,
+    spread,
+    t_quantile,
+)
 
 
 @pytest.mark.parametrize("probability", [0.6, 0.95, 0.975, 0.995])
@@ -41,7 +49,7 @@ def test_the_quantiles_are_those_of_the_tables(
 
 
 def test_a_ratio_over_seeds_by_hand() -> None:
-    logs = {(0, 0): 0.1, (0, 1): 0.2, (0, 2): 0.3}
+    logs: dict[PromptRepeat, float] = {(0, 0): 0.1, (0, 1): 0.2, (0, 2): 0.3}
     found = ratio_of(logs)
     assert found is not None
     half = t_quantile(0.975, 2) * 0.1 / math.sqrt(3)
@@ -85,3 +93,49 @@ def test_turning_a_ratio_round_inverts_it(logs: list[float]) -> None:
     assert there.value * back.value == pytest.approx(1, rel=1e-9)
     assert there.low * back.high == pytest.approx(1, rel=1e-9)
     assert there.differs == back.differs
+
+
+# Machines of several kinds
+
+
+def test_only_runs_on_one_kind_of_machine_make_a_pair() -> None:
+    first: dict[PromptRepeat, float] = {(0, 0, "a"): 1.0, (1, 0, "b"): 3.0, (2, 0, "a"): 1.2}
+    second: dict[PromptRepeat, float] = {(0, 0, "a"): 0.5, (1, 0, "a"): 0.1, (2, 0, "a"): 0.5}
+    found = ratio(first, second)
+    assert found is not None
+    assert (found.over, found.count) == ("prompts", 2)
+    assert found.value == pytest.approx(math.exp(0.6), rel=1e-12)
+
+
+def test_what_a_kind_does_to_all_its_values_is_left_out_and_costs_a_degree_of_freedom() -> None:
+    values: dict[PromptRepeat, float] = {
+        (0, 0, "a"): 1.0, (1, 0, "a"): 1.2, (2, 0, "b"): 5.0, (3, 0, "b"): 5.2
+    }  # fmt: skip
+    found = mean_of(values)
+    assert found is not None
+    assert (found.over, found.count) == ("prompts", 4)
+    assert found.value == pytest.approx(3.1)
+    within = math.sqrt(4 * 0.1**2 / 2)  # from the mean of its kind; four values less two kinds
+    assert found.high == pytest.approx(3.1 + t_quantile(0.975, 2) * within / 2, rel=1e-9)
+    few = mean_of({(0, 0, "a"): 1.0, (1, 0, "b"): 2.0})
+    assert few is not None
+    assert (few.low, few.high) == (None, None)
+
+
+def test_over_kinds_of_machine_the_interval_covers_as_often_as_it_says() -> None:
+    chance = np.random.default_rng(5)
+    covered, tries = 0, 2000
+    for _ in range(tries):
+        effects = {"a": 0.4, "b": -0.2}
+        kinds = ["a"] * 5 + ["b"] * 4
+        true = (5 * effects["a"] + 4 * effects["b"]) / 9
+        values: dict[PromptRepeat, float] = {
+            (item, 0, kind): effects[kind] + chance.normal(0, 0.1)
+            for item, kind in enumerate(kinds)
+        }
+        found = mean_of(values)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= true <= found.high
+    assert 0.935 < covered / tries < 0.965
