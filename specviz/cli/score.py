@@ -111,6 +111,8 @@ def _words(text: ScoredText) -> str:
     count = len(text.token_ids)
     mean = sum(scores.odds) / count
     told = f"{count} tokens, accepted with odds of {PROBABILITY.bare(mean)} in the mean."
+    if text.doubt:
+        return f"{told} {text.doubt}"
     if text.own:
         return f"{told} The target wrote them under this law."
     return f"{told} {NOT_ITS_OWN}"

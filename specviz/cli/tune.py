@@ -8,11 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from specviz.cli.compare_table import paragraph, table
+from specviz.cli.makers import maker_for
 from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
-from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import say, scoring_maker
 from specviz.cli.terminal_text import Painter, painter_for
@@ -28,12 +28,17 @@ from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
 from specviz.tune.question import Question, with_draft
 from specviz.tune.to_json import answer_to_json
 
+if TYPE_CHECKING:
+    from specviz.measure.run_makers import RunMaker
+
 _MOST_VERIFY_BYTES = 100_000
 
 
 def command(options: argparse.Namespace) -> int:
     question, given = _question(options), _given(options)
     check_budget(options)
+    if options.on is not None and not options.measure:
+        raise ConfigError("--on goes with --measure.", remedy="Add it, or leave --on out.")
     cells = _cells(options, question)
     if options.measure:  # what cannot be measured is refused before anything is scored
         lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
@@ -48,9 +53,13 @@ def command(options: argparse.Namespace) -> int:
             "A model is behind an address, and --measure is of runs made here.",
             remedy="Leave --measure out; `attach --baseline` measures a server.",
         )
-    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        answer = _answered(question, given, options)
-        measured = _measured(answer, cells, options) if options.measure else ()
+    with (
+        contextlib.redirect_stdout(sys.stderr),  # libraries may print
+        maker_for(options, say, timed=True) as maker,
+    ):
+        scorer = scoring_maker(question.lanes, options) if options.on is None else maker
+        answer = _answered(question, given, scorer)
+        measured = _measured(answer, cells, options, maker) if options.measure else ()
     if options.json:
         print(to_json(answer_to_json(answer, measured)))
     else:
@@ -144,10 +153,10 @@ def _refuse_cell(gamma: int, temperature: float) -> Never:
 # The answer
 
 
-def _answered(question: Question, given: StepCosts | None, options: argparse.Namespace) -> Answer:
+def _answered(question: Question, given: StepCosts | None, scorer: RunMaker) -> Answer:
     from specviz.tune.tune_work import TuneWork
 
-    work = TuneWork(question, scoring_maker(question.lanes, options), given=given)
+    work = TuneWork(question, scorer, given=given)
     work.carry_out()
     if work.error is not None:
         raise work.error
@@ -155,13 +164,14 @@ def _answered(question: Question, given: StepCosts | None, options: argparse.Nam
 
 
 def _measured(
-    answer: Answer, cells: Sequence[tuple[int, float]], options: argparse.Namespace
+    answer: Answer,
+    cells: Sequence[tuple[int, float]],
+    options: argparse.Namespace,
+    maker: RunMaker,
 ) -> tuple[MeasuredCell, ...]:
-    from specviz.measure.run_makers import InProcessMaker
     from specviz.store import Library
     from specviz.tune.confirming import CellsWork, RaceWork
 
-    maker = InProcessMaker(tell_in_lines(say), budget=options.budget)
     items = answer.question.items
     if len(answer.ranked) > 1 and not cells:
         work = RaceWork(answer.ranked[:3], items, maker, Library())
@@ -195,6 +205,7 @@ def render_tune(
     painter: Painter, answer: Answer, measured: Sequence[MeasuredCell] = (), *, given: bool = False
 ) -> str:
     blocks = [paragraph(painter, advice(answer)), *_surface(painter, answer)]
+    blocks[:0] = [paragraph(painter, each) for each in answer.doubts]
     if len(answer.candidates) > 1:
         blocks.append(_ranking(painter, answer))
     if measured:

@@ -99,6 +99,7 @@ class ScoredText:
     own: bool
     scores: TextScores | None
     copied: tuple[CopiedRounds, ...] = ()
+    doubt: str = ""  # why its words may not have the target's law, although a server wrote them
     pieces: dict[str, str] = field(default_factory=dict[str, str])  # as in ``Trace.pieces``
 
     @property

@@ -23,8 +23,12 @@ from specviz.servers.connection import Connection, Limits
 from specviz.servers.finding import find_server
 from specviz.servers.law_study import alone
 from specviz.servers.token_models import LocalModel, TokenModel, served_model
-from specviz.theory.listed_laws import Filters, ListedScore, needed, score
+from specviz.theory.listed_laws import Filters, ListedScore, evidence_against, needed, score
 from specviz.tune.text_study import PairFound, TextStudy
+
+_CERTAIN = 1000.0  # evidence that a law of its own reaches once in a thousand texts
+_NEAR_TIES = 0.05  # of the tokens, that sums in another order may turn
+_LISTED = 20  # at least, for bounds of the expected acceptance; as many as vLLM lists by itself
 
 
 class EndpointMaker:
@@ -105,13 +109,14 @@ class EndpointMaker:
                 token_ids=prompt_ids,
                 kind=item.kind,
                 token_texts=_texts(texts, prompt_ids),
-            ),  # fmt: skip
+            ),
             law=law,
             token_ids=text_ids,
             token_texts=_texts(texts, text_ids),
             ends=ends,
             own=study.text is None,
             scores=_scores(rows, own=study.text is None),
+            doubt=_doubt(rows) if study.text is None else "",
         )
 
     def _own_words(
@@ -186,6 +191,8 @@ def _rows(
     filters: Filters,
 ) -> Iterator[ListedScore]:
     top = needed(filters)
+    if top is not None:
+        top = max(top, _LISTED)
     laws = (each.laws(prompt_ids, text_ids, top) for each in (target, draft))
     try:
         for token, of_target, of_draft in zip(text_ids, *laws, strict=True):
@@ -223,6 +230,25 @@ def _scores(rows: Sequence[ListedScore], *, own: bool) -> TextScores:
         agrees=tuple(each.agrees for each in rows),
     )
     return found.as_written() if own else found
+
+
+def _doubt(rows: Sequence[ListedScore]) -> str:
+    """Whether words that came as the target's own can be its."""
+    found = sum(each.likely for each in rows)
+    expected = sum(each.mass for each in rows)
+    impossible = sum(each.target_prob == 0.0 for each in rows)
+    if evidence_against(rows) < _CERTAIN and impossible <= _NEAR_TIES * len(rows):
+        return ""
+    if impossible:
+        return (
+            f"The server's words are not its target's: {impossible} of {len(rows)} tokens are "
+            "impossible under this law."
+        )
+    return (
+        f"The server's words are not its target's: {found} of {len(rows)} tokens are among the "
+        f"likeliest, where {expected:.0f} are expected under this law. Its speculation is wrong at "
+        "this temperature, and odds along these words say little."
+    )
 
 
 def _texts(known: Mapping[int, str], ids: Sequence[int]) -> tuple[str, ...]:

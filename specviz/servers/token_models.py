@@ -65,8 +65,20 @@ class VllmModel:
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedLaw]:
         if top is None:
+            self._listed_rows(prompt_ids, text_ids, 1)  # which says what the tokens are
             yield from self._whole(prompt_ids, text_ids)
             return
+        rows = self._listed_rows(prompt_ids, text_ids, top)
+        for token, listed in zip(text_ids, rows[len(prompt_ids) :], strict=True):
+            own = _number(listed.get(token, {}).get("logprob"), self.label)
+            ranked = {each: entry["logprob"] for each, entry in listed.items()
+                      if entry.get("rank", top + 1) <= max(1, top)}  # fmt: skip
+            yield _raw(_listed(ranked, own), self.label)
+
+    def _listed_rows(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
+    ) -> list[dict[int, Mapping[str, Any]]]:
+        """What is told of every token, the first of which has nothing before it."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
@@ -76,11 +88,7 @@ class VllmModel:
         ]
         for listed in rows:
             self._learn(listed)
-        for token, listed in zip(text_ids, rows[len(prompt_ids) :], strict=True):
-            own = _number(listed.get(token, {}).get("logprob"), self.label)
-            ranked = {each: entry["logprob"] for each, entry in listed.items()
-                      if entry.get("rank", top + 1) <= max(1, top)}  # fmt: skip
-            yield _raw(_listed(ranked, own), self.label)
+        return rows
 
     def _whole(self, prompt_ids: Sequence[int], text_ids: Sequence[int]) -> Iterator[ListedLaw]:
         """Windows of a few positions, each the next token after its own prefix: laws of a large

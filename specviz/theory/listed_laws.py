@@ -8,6 +8,7 @@ Expected acceptance, sum min(draft, target), has bounds where something is unlis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ from specviz.errors import TheoryError
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+_LIKELY = 8  # tokens, of which it is seen how often the text has them
+_BETS = (1.0, 4.0, 16.0)
+_STAKE = 0.9  # at most, of what is there
 _ROUNDING = 1e-4  # that listed probabilities may add up to more than 1
 
 
@@ -55,6 +59,8 @@ class ListedScore:
     high: float | None
     matches: bool  # the token is the draft's likeliest
     agrees: bool  # both have the same likeliest token
+    likely: bool  # the token is among the target's likeliest under the law,
+    mass: float  # which together have this probability
 
     @property
     def exact(self) -> bool:
@@ -80,7 +86,8 @@ def score(target: ListedLaw, draft: ListedLaw, token: int, filters: Filters) -> 
         low, high = overlap_bounds(target, draft)
         return ListedScore(
             odds=odds, target_prob=float(np.exp(target.own)), low=low, high=high,
-            matches=matches, agrees=agrees,
+            matches=matches, agrees=agrees, likely=token in target.token_ids[:_LIKELY],
+            mass=float(np.exp(target.logprobs[:_LIKELY]).sum()),
         )  # fmt: skip
     laws = [dict(zip(*filtered(each, filters), strict=True)) for each in (target, draft)]
     of_target, of_draft = (float(each.get(token, 0.0)) for each in laws)
@@ -88,6 +95,7 @@ def score(target: ListedLaw, draft: ListedLaw, token: int, filters: Filters) -> 
     return ListedScore(
         odds=min(1.0, of_draft / of_target) if of_target > 0 else 0.0, target_prob=of_target,
         low=min(1.0, float(overlap)), high=min(1.0, float(overlap)), matches=matches, agrees=agrees,
+        likely=token in list(laws[0])[:_LIKELY], mass=sum(list(laws[0].values())[:_LIKELY]),
     )  # fmt: skip
 
 
@@ -135,6 +143,18 @@ def _rest(law: ListedLaw) -> float:
 def _least(law: ListedLaw) -> float:
     """No unlisted token has more."""
     return 0.0 if law.whole else float(np.exp(law.logprobs[-1]))
+
+
+def evidence_against(scores: Sequence[ListedScore]) -> float:
+    """How much rather a text has another law than the target's: an e-value, the mean of three bets
+    that its tokens are among the likeliest too seldom. Under the target's law it reaches 1,000 with
+    a probability of 0.001 at most, however long the text is."""
+    wealth = np.ones(len(_BETS))
+    for each in scores:
+        left = max(0.0, 1.0 - each.mass)
+        stakes = np.minimum(_BETS, _STAKE / left) if left > 0 else np.array(_BETS)
+        wealth *= 1.0 + stakes * (-left if each.likely else 1.0 - left)
+    return float(wealth.mean())
 
 
 def is_raw(law: ListedLaw) -> bool:

@@ -120,6 +120,13 @@ class Answer:
         return max(found, key=lambda row: row[1].speedup or 0.0, default=None)
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why texts that a server wrote may not be its target's."""
+        texts = (text for each in self.candidates for text in each.texts)
+        told = (f"T {each.law.temperature:g}: {each.doubt}" for each in texts if each.doubt)
+        return tuple(dict.fromkeys(told))
+
+    @property
     def impossible(self) -> tuple[ScoredText, ...]:
         """Texts that the target never writes under the law they were scored for."""
         texts = (text for each in self.candidates for text in each.texts)

@@ -30,6 +30,7 @@ def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dic
         "surface": _cells(shown) if shown else [],
         "best": _best(answer),
         "advice": advice(answer),
+        "doubts": answer.doubts,
         "ranking": [_ranked(each, cell) for each, cell in answer.ranked],
         "candidates": [
             {"label": each.label, "surface": _cells(each), "texts": len(each.texts)}
@@ -93,6 +94,7 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
         "kind": text.prompt.kind,
         "law": dataclasses.asdict(text.law),
         "own": text.own,
+        "doubt": text.doubt,
         "ends": text.ends,
         "impossible_at": scores.impossible_at,
         "odds": fmean(scores.odds),

@@ -11,6 +11,7 @@ from specviz.errors import TheoryError
 from specviz.theory.listed_laws import (
     Filters,
     ListedLaw,
+    evidence_against,
     is_raw,
     needed,
     overlap_bounds,
@@ -103,3 +104,26 @@ def test_numbers_that_are_no_raw_law_are_seen() -> None:
     assert is_raw(listed(logprobs, 5, 0))
     assert not is_raw(listed(logprobs + 8.0, 5, 0))  # logits
     assert not is_raw(listed(logprobs / 0.5, SIZE, 0))  # another temperature, not normalised
+
+
+def written(seed: int, count: int, *, sharpness: float) -> list[float]:
+    """Evidence against texts that were drawn from the target's law, or from a flatter one."""
+    draws = np.random.default_rng(seed)
+    rows = []
+    for place in range(count):
+        target = law_of(1000 * seed + place, 2.5)
+        law = np.exp(sharpness * target)
+        token = int(draws.choice(SIZE, p=law / law.sum()))
+        pair = listed(target, 20, token), listed(law_of(place), 20, token)
+        rows.append(score(*pair, token, Filters()))
+    return [evidence_against(rows[: place + 1]) for place in range(count)]
+
+
+def test_a_text_of_the_target_s_law_is_seldom_doubted() -> None:
+    highest = [max(written(seed, 40, sharpness=1.0)) for seed in range(300)]
+    assert sum(each >= 20 for each in highest) <= 25  # 15 at most are expected
+    assert max(highest) < 1000
+
+
+def test_a_text_of_another_law_is_doubted() -> None:
+    assert sum(written(seed, 60, sharpness=0.2)[-1] >= 1000 for seed in range(20)) >= 19
