@@ -1,4 +1,5 @@
-"""The command line: ``python -m specviz run | show | bench | compare | score | tune | audit``.
+"""The command line: ``python -m specviz run``, ``show``, ``bench``, ``compare``, ``score``,
+``tune``, ``audit``, ``attach``.
 
 ``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression or ``audit`` a text
 that is not the target's, 2 after an error that the user can mend (told in one line on standard
@@ -13,7 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import audit, bench, compare, run, score, show, tune
+from specviz.cli import attach, audit, bench, compare, run, score, show, tune
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "score": score.command,
     "tune": tune.command,
     "audit": audit.command,
+    "attach": attach.command,
 }
 
 
@@ -68,7 +70,7 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command != "show":  # the others load a pair
+    if options.command not in ("show", "attach"):  # the others load a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 

@@ -68,16 +68,20 @@ def add_pair(
     )
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("sampling")
-    for name, kind, text in (
-        ("gamma", int, f"candidates drafted a round, {LIMITS['gamma']}"),
-        ("temperature", float, "0 is greedy"),
-        ("top-k", int, "0 is off"),
-        ("top-p", float, "1 is off"),
-        ("max-new-tokens", int, f"the length limit, {LIMITS['max_new_tokens']}"),
-        ("seed", int, "the same seed gives the same run"),
-    ):
+_NUMBERS = {
+    "gamma": (int, f"candidates drafted a round, {LIMITS['gamma']}"),
+    "temperature": (float, "0 is greedy"),
+    "top-k": (int, "0 is off"),
+    "top-p": (float, "1 is off"),
+    "max-new-tokens": (int, f"the length limit, {LIMITS['max_new_tokens']}"),
+    "seed": (int, "the same seed gives the same run"),
+}
+
+
+def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
+    """Settings of sampling, by their names."""
+    for name in names:
+        kind, text = _NUMBERS[name]
         default = getattr(DEFAULTS, name.replace("-", "_"))
         group.add_argument(
             f"--{name}",
@@ -86,6 +90,11 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"{text} (default: {default})",
         )
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sampling")
+    add_numbers(group, *_NUMBERS)
     group.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
     )
@@ -130,4 +139,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+
+
+def add_on(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on",
+        metavar="ray[:HOST:PORT]",
+        help="make the runs on the devices of a Ray cluster: the one at this address, else that of "
+        "RAY_ADDRESS, else one of this machine's cores; needs make ray",
     )

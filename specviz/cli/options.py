@@ -11,9 +11,12 @@ from specviz.cli.option_groups import (
     add_budget,
     add_json,
     add_method,
+    add_numbers,
+    add_on,
     add_pair,
     add_sampling,
 )
+from specviz.cli.scoring_maker import add_remote
 from specviz.cli.standard_streams import read_input
 from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.breaks import BREAKS
@@ -52,7 +55,7 @@ def build_parser() -> Parser:
         prog="python -m specviz", description="Real speculative decoding, round by round."
     )
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="run|show|bench|compare|score|tune|audit"
+        dest="command", required=True, metavar="run|show|bench|compare|score|tune|audit|attach"
     )
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
@@ -61,6 +64,7 @@ def build_parser() -> Parser:
     _add_score(commands.add_parser("score", help="acceptance along a text, token by token"))
     _add_tune(commands.add_parser("tune", help="the best γ and draft for texts like yours"))
     _add_audit(commands.add_parser("audit", help="test that the text has the target's law"))
+    _add_attach(commands.add_parser("attach", help="watch a serving engine that runs already"))
     return parser
 
 
@@ -141,6 +145,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         help="do not measure the target alone",
     )
     add_budget(parser, COMPARED_TIMING_SECONDS)
+    add_on(parser)
     parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
     parser.add_argument("--restart", action="store_true", help="measure kept runs again")
     _add_against(parser)
@@ -167,6 +172,7 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     add_sampling(parser)
     parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_remote(parser)
     add_json(parser)
     parser.set_defaults(**_USUAL_METHOD)
 
@@ -212,6 +218,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add_sampling(parser)
     parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
     add_budget(parser, COMPARED_TIMING_SECONDS)
+    add_on(parser)
+    add_remote(parser)
     add_json(parser)
     parser.set_defaults(**_USUAL_METHOD)
 
@@ -231,6 +239,45 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add_method(parser)
     parser.add_argument("--chat", action="store_true", help="use the target's chat template")
     add_json(parser)
+
+
+def _add_attach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "address", metavar="URL", help="where it answers, such as http://127.0.0.1:8000; or a "
+        "file: its log, or a saved /metrics",
+    )  # fmt: skip
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
+    prompts.add_argument(
+        "--suite", type=Path, metavar="FILE",
+        help="JSONL: on every line a prompt and, if it has one, its kind",
+    )  # fmt: skip
+    prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
+    parser.add_argument("--model", metavar="NAME", help="which of several that it serves")
+    parser.add_argument(
+        "--baseline", metavar="URL", help="the same model without speculation, to compare with"
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="follow the counters of all that it serves"
+    )
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="with --watch (default: 2)"
+    )
+    parser.add_argument(
+        "--allow-remote", action="store_true",
+        help="the address may be of another machine, which gets the prompts",
+    )  # fmt: skip
+    group = parser.add_argument_group(
+        "sampling", "A bearer key is read from SPECVIZ_SERVER_KEY, that of the baseline from "
+        "SPECVIZ_BASELINE_KEY.",
+    )  # fmt: skip
+    add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
+    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
+    group.add_argument("--chat", action="store_true", help="ask its chat endpoint")
+    add_json(parser)
+    parser.add_argument(
+        "--no-keep", dest="keep", action="store_false", help="do not keep the runs in the library"
+    )
 
 
 def _add_against(parser: argparse.ArgumentParser) -> None:

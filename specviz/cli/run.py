@@ -36,6 +36,8 @@ MEASURING = "measuring step costs: about 10 s at most, once for this pair and ki
 class Stoppable(Protocol):
     def stop(self) -> None: ...
 
+
+class Measurable(Stoppable, Protocol):
     def timed(self) -> Iterator[Baseline]: ...
 
     def complete(self, tell: Tell | None = None) -> None: ...
@@ -170,7 +172,7 @@ def _keep(trace: Trace) -> None:
         print(f"not kept in the run library: {one_line(str(error))}", file=sys.stderr)
 
 
-def finished(run: Stoppable, interrupts: Interrupts) -> Trace:
+def finished(run: Measurable, interrupts: Interrupts) -> Trace:
     """The trace, with the target alone timed; Ctrl-C ends that and keeps what there is."""
     interrupts.at_once = True
     try:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from specviz.comparison.statistics import CONFIDENCE, Ratio, ratio_of
+from specviz.comparison.statistics import CONFIDENCE, PromptRepeat, Ratio, ratio_of
 from specviz.errors import ServerError
 from specviz.record.server_run import ServerBlock, ServerTrace, TimedAnswer
 from specviz.servers.asking import Answer
@@ -35,9 +35,24 @@ def blocks_against(
 def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) -> Ratio | None:
     """Seconds a token alone over those with speculation, from one log-ratio a block; the interval
     is of the timing. None without a block."""
-    logs = {(0, place): _log_ratio(block) for place, block in enumerate(blocks)}
+    logs: dict[PromptRepeat, float] = {
+        (0, place): _log_ratio(block) for place, block in enumerate(blocks)
+    }
     found = ratio_of(logs, confidence)
     return None if found is None else replace(found, over="timing")
+
+
+def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
+    """Of all blocks: over the prompts where there are several; None without a block."""
+    timed = [each.baseline for each in traces if each.baseline]
+    if len(timed) == 1:
+        return speedup_of(timed[0])
+    logs: dict[PromptRepeat, float] = {
+        (item, place): _log_ratio(block)
+        for item, blocks in enumerate(timed)
+        for place, block in enumerate(blocks)
+    }
+    return ratio_of(logs)
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:

@@ -1,0 +1,339 @@
+"""``attach``: the speculation of a serving engine that is running already, or of its log.
+
+What goes to the engine, and how much of it, is told on standard error before it is sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specviz.cli.options import items_from
+from specviz.cli.report import to_json
+from specviz.cli.run import stop_on_interrupt
+from specviz.cli.server_render import (
+    render_against,
+    render_answer,
+    render_metrics,
+    render_rates,
+    render_server,
+    render_server_round,
+    server_heading,
+)
+from specviz.cli.terminal_text import Painter, one_line, painter_for
+from specviz.comparison.statistics import Ratio
+from specviz.errors import ConfigError, ServerError, SpecvizError
+from specviz.record.prompts import SuiteItem, preset_suite
+from specviz.record.server_figures import metrics_of_counters, pooled_metrics, server_metrics
+from specviz.record.server_run import Counters, ServerInfo, ServerSettings, ServerTrace
+from specviz.store.text_files import read_text
+
+if TYPE_CHECKING:
+    from specviz.servers import Answer, Rates
+
+_MOST_LOG_BYTES = 200_000_000
+_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # of the only prompt, of each of several
+STOPPED = 130
+
+
+def command(options: argparse.Namespace) -> int:
+    if "://" not in options.address and Path(options.address).is_file():
+        return _from_file(options)
+    items = items_from(options) or (preset_suite() if options.presets else ())
+    _check(options, items)
+    from specviz.servers.finding import find_server
+
+    info = find_server(options.address, model=options.model, allow_remote=options.allow_remote)
+    painter = None if options.json else painter_for(sys.stdout, os.environ)
+    if painter is not None:
+        print(render_server(painter, info) + "\n")
+    if items:
+        return _ask_all(options, info, items, painter)
+    return _follow(options, info, painter)
+
+
+def _check(options: argparse.Namespace, items: Sequence[SuiteItem]) -> None:
+    if options.watch and items:
+        raise ConfigError(
+            "--watch follows the counters of all that the server serves, and a prompt is asked.",
+            remedy="Leave one of the two out.",
+        )
+    if options.baseline is not None and not items:
+        raise ConfigError(
+            "--baseline compares answers, and nothing is asked.",
+            remedy="Give --prompt, --suite or --presets.",
+        )
+
+
+def settings_from(options: argparse.Namespace) -> ServerSettings:
+    from specviz.record.trace import RunConfig
+
+    config = RunConfig(
+        temperature=options.temperature, top_k=options.top_k, top_p=options.top_p,
+        max_new_tokens=options.max_new_tokens, seed=options.seed,
+    )  # fmt: skip  # refuses what no run can have
+    return ServerSettings(
+        max_new_tokens=config.max_new_tokens, temperature=config.temperature, top_k=config.top_k,
+        top_p=config.top_p, seed=config.seed, chat=options.chat, ignore_eos=options.ignore_eos,
+    )  # fmt: skip
+
+
+# Answers
+
+
+def _ask_all(
+    options: argparse.Namespace,
+    info: ServerInfo,
+    items: Sequence[SuiteItem],
+    painter: Painter | None,
+) -> int:
+    settings = settings_from(options)
+    blocks = _blocks(options, info, items)
+    _tell_what_is_sent(info, items, settings, times=1 + (4 * blocks + 2 if blocks else 0))
+    traces, stopped = list[ServerTrace](), False
+    for item in items:
+        trace, stopped = _answer(info, item, settings, options, painter)
+        traces.append(trace)
+        if stopped:
+            break
+        if painter is not None:
+            print("\n" + render_answer(painter, trace, server_metrics(trace)) + "\n")
+    if blocks and not stopped:
+        traces = _against(options, info, items, settings, traces)
+    _tell_all(info, traces, painter)
+    if options.keep:
+        _keep(traces)
+    return STOPPED if stopped else 0
+
+
+def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
+    """How often each prompt is answered in the order A B B A, and once by both before."""
+    if options.baseline is None and not info.capabilities.can_switch_off:
+        return 0
+    return _BLOCKS if len(items) == 1 else _BLOCKS_OF_MANY
+
+
+def _tell_what_is_sent(
+    info: ServerInfo, items: Sequence[SuiteItem], settings: ServerSettings, times: int
+) -> None:
+    characters = sum(len(each.prompt) for each in items)
+    prompts = "1 prompt" if len(items) == 1 else f"{len(items)} prompts"
+    _say(
+        f"sending {prompts} ({characters:,} characters), {times} "
+        f"time{'s' * (times != 1)} each, for at most {settings.max_new_tokens} tokens an answer, "
+        f"to {info.address}"
+    )
+
+
+def _answer(
+    info: ServerInfo,
+    item: SuiteItem,
+    settings: ServerSettings,
+    options: argparse.Namespace,
+    painter: Painter | None,
+) -> tuple[ServerTrace, bool]:
+    from specviz.servers.asking import ask
+
+    if painter is not None:
+        print(server_heading(painter), flush=True)
+    answer = ask(info, item.prompt, settings, allow_remote=options.allow_remote)
+    with stop_on_interrupt(answer) as interrupts:
+        for entry in answer:
+            if painter is not None:
+                print(render_server_round(painter, entry), flush=True)
+    return answer.trace(), interrupts.count > 0
+
+
+def _against(
+    options: argparse.Namespace,
+    info: ServerInfo,
+    items: Sequence[SuiteItem],
+    settings: ServerSettings,
+    traces: Sequence[ServerTrace],
+) -> list[ServerTrace]:
+    """The same answers with blocks of the target alone, where there is one."""
+    from specviz.servers.address import BASELINE_KEY
+    from specviz.servers.against import blocks_against
+    from specviz.servers.finding import find_server
+
+    alone = None
+    if options.baseline is not None:
+        alone = find_server(
+            options.baseline, model=options.model, allow_remote=options.allow_remote,
+            key=BASELINE_KEY,
+        )  # fmt: skip
+    found = list[ServerTrace]()
+    for item, trace in zip(items, traces, strict=True):
+        blocks = blocks_against(
+            _asker(info, item, settings, options),
+            _asker(alone or info, item, settings, options, baseline=alone is not None),
+            blocks=_blocks(options, info, items),
+        )
+        address = info.address if alone is None else alone.address
+        found.append(dataclasses.replace(trace, baseline=tuple(blocks), baseline_address=address))
+        _say(f"timed against the target alone: prompt {len(found)} of {len(items)}")
+    return found
+
+
+def _asker(
+    info: ServerInfo,
+    item: SuiteItem,
+    settings: ServerSettings,
+    options: argparse.Namespace,
+    *,
+    baseline: bool | None = None,
+) -> Callable[[], Answer]:
+    """``baseline``: of an address of its own, or of one engine that is told not to speculate."""
+    from specviz.servers import BASELINE_KEY, SERVER_KEY, ask
+
+    return lambda: ask(
+        info, item.prompt, settings, speculate=baseline is not False,
+        allow_remote=options.allow_remote, key=BASELINE_KEY if baseline else SERVER_KEY,
+    )  # fmt: skip
+
+
+def _speedup(traces: Sequence[ServerTrace]) -> Ratio | None:
+    from specviz.servers.against import speedup_against
+
+    return speedup_against(traces)
+
+
+def _tell_all(
+    info: ServerInfo,
+    traces: Sequence[ServerTrace],
+    painter: Painter | None,
+) -> None:
+    if painter is None:
+        print(to_json(_report(info, traces)))
+        return
+    if len(traces) > 1:
+        print(render_metrics(painter, pooled_metrics(traces)))
+    print(render_against(painter, _speedup(traces), info, traces))
+
+
+def _report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
+    """Text, tokens and rounds are those of the only prompt; of several, each run has its own."""
+    runs = [_run(each) for each in traces]
+    only = runs[0] if len(runs) == 1 else {}
+    speedup = _speedup(traces)
+    return {
+        "engine": info.engine,
+        "version": info.version,
+        "model": info.model,
+        "address": info.address,
+        "gamma": info.gamma,
+        "capabilities": dataclasses.asdict(info.capabilities),
+        "text": only.get("text"),
+        "token_ids": only.get("token_ids"),
+        "rounds": only.get("rounds"),
+        "metrics": dataclasses.asdict(pooled_metrics(traces)),
+        "speedup": speedup and dataclasses.asdict(speedup),
+        "runs": runs,
+    }
+
+
+def _run(trace: ServerTrace) -> dict[str, Any]:
+    return {
+        "prompt": trace.prompt,
+        "text": trace.text,
+        "token_ids": trace.token_ids,
+        "finish": trace.finish,
+        "grounds": trace.grounds,
+        "notices": trace.notices,
+        "rounds": [dataclasses.asdict(each) for each in trace.rounds],
+        "totals": dataclasses.asdict(trace.totals),
+        "blocks": [dataclasses.asdict(each) for each in trace.baseline],
+        "metrics": dataclasses.asdict(server_metrics(trace)),
+    }
+
+
+def _keep(traces: Sequence[ServerTrace]) -> None:
+    from specviz.store import Library
+    from specviz.store.saving import save_run
+
+    try:
+        for each in traces:
+            if each.rounds:
+                save_run(Library(), each)
+    except SpecvizError as error:
+        _say(f"not kept in the run library: {error}")
+
+
+# Counters
+
+
+def _follow(options: argparse.Namespace, info: ServerInfo, painter: Painter | None) -> int:
+    """What the server has counted, and with ``--watch`` the rates of every few seconds."""
+    from specviz.servers.counters import rates, read_counters
+
+    if not info.capabilities.counters:
+        raise ServerError(
+            f"{info.address} tells no counters, and nothing is asked of it.",
+            remedy="Give --prompt, or start the engine with its metrics on.",
+        )
+    before = read_counters(info, allow_remote=options.allow_remote)
+    _tell_counters(before, painter, info)
+    with contextlib.suppress(KeyboardInterrupt):
+        while options.watch:
+            time.sleep(options.every)
+            after = read_counters(info, allow_remote=options.allow_remote)
+            _tell_rates(rates(before, after), painter)
+            before = after
+    return 0
+
+
+def _from_file(options: argparse.Namespace) -> int:
+    """A saved /metrics, or the log of an engine."""
+    from specviz.servers import counters_of_dump, counters_of_log
+
+    if items_from(options) or options.baseline is not None or options.watch:
+        raise ConfigError(
+            f"{options.address} is a file: nothing can be asked of it.",
+            remedy="Give the address of a running server.",
+        )
+    text = read_text(Path(options.address), "The file", _MOST_LOG_BYTES)
+    found = counters_of_log(text)
+    last = found[-1] if found else counters_of_dump(text)
+    _tell_counters(last, None if options.json else painter_for(sys.stdout, os.environ), None)
+    return 0
+
+
+def _tell_counters(found: Counters, painter: Painter | None, info: ServerInfo | None) -> None:
+    figures = metrics_of_counters(found)
+    if painter is not None:
+        print(render_metrics(painter, figures), flush=True)
+        return
+    print(
+        to_json(
+            {
+                "engine": info and info.engine,
+                "version": info and info.version,
+                "model": info and info.model,
+                "capabilities": info and dataclasses.asdict(info.capabilities),
+                "text": None,
+                "token_ids": None,
+                "rounds": None,
+                "metrics": dataclasses.asdict(figures),
+                "counters": dataclasses.asdict(found),
+            }
+        ),
+        flush=True,
+    )
+
+
+def _tell_rates(found: Rates | None, painter: Painter | None) -> None:
+    if painter is not None:
+        print(render_rates(painter, found), flush=True)
+    else:
+        print(to_json(found and dataclasses.asdict(found)), flush=True)
+
+
+def _say(line: str) -> None:
+    print(one_line(line), file=sys.stderr, flush=True)

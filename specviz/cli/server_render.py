@@ -1,0 +1,154 @@
+"""Runs and counters of other engines, drawn for a terminal. What is untold is a dash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from specviz.cli.compare_table import paragraph, table
+from specviz.cli.render import EMITS_COLUMNS, INDENT, INDEX_COLUMNS, MARKS
+from specviz.cli.terminal_text import (
+    Painter,
+    Piece,
+    display_width,
+    pad,
+    visible_text,
+    visible_token,
+    wrap_pieces,
+    wrap_text,
+)
+from specviz.comparison.statistics import Ratio
+from specviz.record.numbers import PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
+from specviz.record.server_figures import ServerMetrics
+from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
+
+if TYPE_CHECKING:
+    from specviz.servers.counters import Rates
+
+TIME_COLUMNS = 11
+
+
+def render_server(painter: Painter, info: ServerInfo) -> str:
+    """Which engine it is and what it can tell."""
+    able = info.capabilities
+    told = {
+        "the tokens' ids": able.token_ids,
+        "accepted and drafted of a request": able.totals or able.rounds,
+        "of every round": able.rounds,
+        "of all it serves": able.counters,
+        "log-probabilities of a text": able.prompt_laws,
+    }
+    kept = [name for name, tells in told.items() if not tells]
+    speculating = {True: "speculates", False: "does not speculate", None: "may speculate"}
+    gamma = f" with γ {info.gamma}" if info.gamma else ""
+    lines = [
+        f"{visible_token(info.model)} on {info.engine} {info.version or '(no version told)'}, "
+        f"{speculating[able.speculates]}{gamma}.",
+        f"It tells {', '.join(name for name, tells in told.items() if tells) or 'text alone'}"
+        + (f"; it keeps to itself {', '.join(kept)}." if kept else "."),
+    ]
+    return paragraph(painter, " ".join(lines))
+
+
+def render_server_round(painter: Painter, entry: ServerRound) -> str:
+    body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - TIME_COLUMNS
+    lines = wrap_pieces(_pieces(entry), body)
+    first = (
+        painter.paint(f"{entry.index:>{INDEX_COLUMNS - 2}}", "dim")
+        + "  "
+        + painter.join(lines[0])
+        + " " * (body - sum(display_width(text) for text, _ in lines[0]))
+        + f"{f'+{entry.num_tokens}':>{EMITS_COLUMNS}}"
+        + painter.paint(f"{1000 * entry.at:>{TIME_COLUMNS - 3}.0f} ms", "dim")
+    )
+    return "\n".join([first, *(" " * INDEX_COLUMNS + painter.join(line) for line in lines[1:])])
+
+
+def server_heading(painter: Painter) -> str:
+    left = pad("round  tokens", painter.width - EMITS_COLUMNS - TIME_COLUMNS)
+    return painter.paint(f"{left}{'emits':>{EMITS_COLUMNS}}{'came at':>{TIME_COLUMNS}}", "dim")
+
+
+def _pieces(entry: ServerRound) -> list[Piece]:
+    """Fates where the engine tells them: its accepted tokens, its own one, the nameless rest."""
+    texts = [visible_token(each) or "⟨⟩" for each in entry.texts]
+    if entry.accepted is None or len(texts) != entry.num_tokens:
+        return [(text, "normal") for text in texts]
+    own, accepted = texts[entry.accepted :], texts[: entry.accepted]
+    pieces: list[Piece] = [(text, "accepted") for text in accepted]
+    lost = (entry.drafted or 0) - entry.accepted
+    if lost > 0:
+        pieces.append((f"{MARKS['rejected']}{lost} untold", "discarded"))
+    fate = "recovered" if lost > 0 else "bonus" if entry.drafted else "normal"
+    return [*pieces, *((MARKS.get(fate, "") + text, fate) for text in own)]
+
+
+def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
+    """The text, its figures, and what they rest on."""
+    safe: list[Piece] = [(visible_text(trace.prompt), "dim"), (visible_text(trace.text), "normal")]
+    text = "\n".join(
+        (INDENT + painter.join(line)).rstrip()
+        for line in wrap_text(safe, painter.width - len(INDENT))
+    )
+    said = " ".join([GROUNDS[trace.grounds], *trace.notices])
+    return "\n\n".join([text, render_metrics(painter, figures), paragraph(painter, said)])
+
+
+def render_metrics(painter: Painter, figures: ServerMetrics) -> str:
+    rows = [
+        ("rounds", _whole(figures.num_rounds)),
+        ("candidates drafted", _whole(figures.num_drafted)),
+        ("candidates accepted", _whole(figures.num_accepted)),
+        ("draft acceptance rate", PERCENT.shown(figures.draft_acceptance_rate)),
+        ("tokens a round, τ", TOKENS.shown(figures.tau)),
+        ("α by position", _positions(figures.alpha_by_position)),
+        ("tokens a second", RATE.shown(figures.tokens_per_second)),
+    ]
+    names, values = zip(*rows, strict=True)
+    return table(painter, [list(names), list(values)])
+
+
+def render_against(
+    painter: Painter, found: Ratio | None, info: ServerInfo, traces: Sequence[ServerTrace]
+) -> str:
+    """Against the target alone, or why there is no such figure."""
+    if found is None:
+        return paragraph(
+            painter,
+            "No speedup is claimed: there is no answer of the same model without speculation. "
+            "Give --baseline with the address of one.",
+        )
+    blocks = sum(len(each.baseline) for each in traces)
+    spread = RATIO.spread(found.value, found.low, found.high)
+    return paragraph(
+        painter,
+        f"{visible_token(info.model)} with speculation decodes at {spread} times the speed of the "
+        f"model alone at {traces[0].baseline_address}, from {blocks} "
+        f"block{'s' * (blocks != 1)} on {len(traces)} prompt{'s' * (len(traces) != 1)}.",
+    )
+
+
+def render_rates(painter: Painter, found: Rates | None) -> str:
+    """A line for a screen that is looked at from afar."""
+    if found is None:
+        return painter.paint("The counters went back: the engine was started anew.", "warning")
+    parts = [
+        f"α by position {_positions(found.alpha_by_position)}",
+        f"τ {TOKENS.bare(found.accepted_length) if found.accepted_length else UNKNOWN}",
+        f"accepted/drafted {PERCENT.shown(found.draft_acceptance_rate)}",
+        f"drafted {_per_second(found.drafted_per_second)}",
+        f"accepted {_per_second(found.accepted_per_second)}",
+    ]
+    return " · ".join(parts)
+
+
+def _per_second(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}/s"
+
+
+def _positions(alphas: Sequence[float | None]) -> str:
+    return " ".join("—" if each is None else PROBABILITY.bare(each) for each in alphas) or UNKNOWN
+
+
+def _whole(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
