@@ -54,17 +54,15 @@ def command(options: argparse.Namespace) -> int:
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     if painter is not None:
         print(render_server(painter, info) + "\n")
-    if items:
-        return _ask_all(options, info, items, painter)
+    code = _ask_all(options, info, items, painter) if items else 0
+    if code or (items and not options.watch):
+        return code
     return _follow(options, info, painter)
 
 
 def _check(options: argparse.Namespace, items: Sequence[SuiteItem]) -> None:
-    if options.watch and items:
-        raise ConfigError(
-            "--watch follows the counters of all that the server serves, and a prompt is asked.",
-            remedy="Leave one of the two out.",
-        )
+    if not 0.2 <= options.every <= 3600.0:  # nor what is no number
+        raise ConfigError(f"--every is {options.every}.", remedy="Give seconds from 0.2 to 3600.")
     if options.baseline is not None and not items:
         raise ConfigError(
             "--baseline compares answers, and nothing is asked.",

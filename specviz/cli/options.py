@@ -258,7 +258,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "--baseline", metavar="URL", help="the same model without speculation, to compare with"
     )
     parser.add_argument(
-        "--watch", action="store_true", help="follow the counters of all that it serves"
+        "--watch", action="store_true", help="then follow the counters of all that it serves"
     )
     parser.add_argument(
         "--every", type=float, default=2.0, metavar="SECONDS", help="with --watch (default: 2)"

@@ -35,10 +35,11 @@ def is_local(address: str) -> bool:
 def checked_address(address: str, *, allow_remote: bool) -> str:
     """As it is used and kept: with its scheme, without a slash or ``/v1`` at its end."""
     parts = _parts(address)
-    if parts.scheme == "http" and not allow_remote and not is_local(address):
+    if not allow_remote and not is_local(address):
+        readers = "" if parts.scheme == "https" else ", in the clear for all on the way"
         raise ServerError(
-            f"{parts.netloc} is another machine, and over plain http all would read along.",
-            remedy="Use https, or allow it expressly if the network is yours.",
+            f"{parts.netloc} is another machine, and prompts would go there{readers}.",
+            remedy="Allow it expressly, as with --allow-remote.",
         )
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}"
