@@ -158,7 +158,7 @@ def _piece(choice: Mapping[str, Any], at: float) -> Piece:
         at=at,
         num_tokens=len(ids) or len(texts),
         token_ids=ids,
-        texts=texts if known and "".join(texts) == text else (),
+        texts=_shown(texts, text) if known else (),
         logprobs=logprobs if known else (),
     )
 
@@ -170,6 +170,16 @@ def _text(choice: Mapping[str, Any]) -> str:
         inside(choice, "delta", name) for name in ("reasoning_content", "reasoning", "content")
     )
     return "".join(part for part in parts if isinstance(part, str))
+
+
+def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
+    """What each token adds to the text: nothing, if it is named but not shown, as one that ends a
+    text. Empty if the text is not made of them."""
+    shown = list[str]()
+    for each in texts:
+        shown.append(each if text.startswith(each) else "")
+        text = text[len(shown[-1]) :]
+    return () if text else tuple(shown)
 
 
 def _told_tokens(told: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -7,6 +7,7 @@ with pieces that merge, and against the target alone. Prints figures; exits with
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections import Counter
@@ -43,11 +44,16 @@ class Findings:
 
 
 class SlowConnection(Connection):
-    """Reads with pauses, so that what the engine sends piles up."""
+    """Reads with pauses and holds little back, so that what the engine sends piles up there."""
+
+    def _note(self, event: str, info: Mapping[str, Any]) -> None:
+        super()._note(event, info)
+        if event == "connection.connect_tcp.complete" and self._socket is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
     def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
         for line in super().lines(path, body):
-            time.sleep(0.01)
+            time.sleep(0.02)
             yield line
 
 
@@ -177,8 +183,8 @@ def check_merged(info: ServerInfo, findings: Findings) -> None:
         (prompt, asked(info, prompt, SETTINGS, stream_interval=17)) for prompt in PROMPTS
     ]
     compare_merged(info, "merged by the stream interval", by_interval, SETTINGS, findings)
-    long = replace(SETTINGS, max_new_tokens=700, ignore_eos=True)
-    slow = [(prompt, asked(info, prompt, long, slow=True, logprobs=100)) for prompt in PROMPTS[:2]]
+    long = replace(SETTINGS, max_new_tokens=400, ignore_eos=True)
+    slow = [(prompt, asked(info, prompt, long, slow=True, logprobs=100)) for prompt in PROMPTS[:1]]
     compare_merged(info, "merged by a slow reader", slow, long, findings)
 
 

@@ -14,10 +14,13 @@ def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> 
     library = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path = target
+    params.model_alias = {"tiny"}
     params.hostnames, params.port = ["127.0.0.1"], int(port)
     params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
     params.fit_params, params.cache_ram_mib = False, 0
     params.endpoint_metrics, params.endpoint_slots = True, True
+    whole = library.ggml_type.GGML_TYPE_F32
+    params.cache_type_k = params.cache_type_v = whole
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     if draft is not None:
         kinds = library.common_speculative_type
@@ -26,6 +29,7 @@ def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> 
         drafting.mparams.path = draft
         drafting.n_max, drafting.n_min, drafting.p_min = int(gamma), 0, 0.0
         drafting.n_gpu_layers = 0
+        drafting.cache_type_k = drafting.cache_type_v = whole
         drafting.cpuparams.n_threads = drafting.cpuparams_batch.n_threads = 1
     server = library.Server(params)
     print(server.listening_address, flush=True)
