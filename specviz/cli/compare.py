@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
+from specviz.cli.makers import maker_for
 from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
 from specviz.cli.output_files import check_output, save_text
-from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import one_line, painter_for
 from specviz.comparison.plan import (
@@ -36,6 +36,7 @@ from specviz.record.numbers import RATE
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, LaneRun
     from specviz.comparison.comparison_work import ComparisonWork
+    from specviz.measure.run_makers import RunMaker
 
 REGRESSION = 1
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
@@ -108,34 +109,34 @@ def _compared(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
     """The comparison, its runs, and how many of them were kept before and how many are new."""
-    work = _work(plan, options)
-    work.prepare()
-    before, total = work.progress
-    _tell_what_is_kept(work, restart=options.restart)
-    if before < total and work.blocks:
-        _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
-    try:
-        for run in work.make_missing():
-            _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
-    except KeyboardInterrupt:
-        kept = work.progress[0]
-        _say(f"{kept} of {total} runs are kept; the same command goes on from there")
-        raise
+    with maker_for(options, _say, timed=plan.baseline) as maker:
+        work = _work(plan, options, maker)
+        work.prepare()
+        before, total = work.progress
+        _tell_what_is_kept(work, restart=options.restart)
+        if before < total and work.blocks:
+            _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
+        try:
+            for run in work.make_missing():
+                _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
+        except KeyboardInterrupt:
+            kept = work.progress[0]
+            _say(f"{kept} of {total} runs are kept; the same command goes on from there")
+            raise
     assert work.comparison is not None
     return work.comparison, work.measured, {"kept": before, "measured": total - before}
 
 
-def _work(plan: Plan, options: argparse.Namespace) -> ComparisonWork:
+def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonWork:
     """With --against, finished comparisons are not reused but measured again."""
     from specviz.comparison.comparison_work import ComparisonWork
     from specviz.comparison.kept_runs import Reuse
-    from specviz.measure.run_makers import InProcessMaker
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
     return ComparisonWork(
         plan,
-        InProcessMaker(tell_in_lines(_say), budget=options.budget),
+        maker,
         Library(),
         title=options.title,
         reuse=fresh if options.restart or options.against else "any",

@@ -1,0 +1,31 @@
+"""Where a command has its runs made: in its own process, or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.measure.run_makers import InProcessMaker, RunMaker
+
+
+@contextmanager
+def maker_for(
+    options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
+) -> Iterator[RunMaker]:
+    """``timed``: whether the times of runs are compared. A cluster is let go of at the end."""
+    if options.on is None:
+        yield InProcessMaker(tell_in_lines(say), budget=options.budget)
+        return
+    from specviz.cluster.address import cluster_address
+    from specviz.cluster.cluster_maker import ClusterMaker
+
+    with ClusterMaker(
+        cluster_address(options.on),
+        timed=timed,
+        threads=options.threads,
+        device=options.device,
+        budget=options.budget,
+    ) as maker:
+        yield maker

@@ -1,0 +1,26 @@
+"""Which cluster is meant by ``--on``: ``ray``, or ``ray:HOST:PORT``."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+from specviz.errors import ConfigError, shortened
+
+ON_RAY = "ray"
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", re.ASCII)
+
+
+def has_ray() -> bool:
+    """Whether Ray is installed; it is not imported for that."""
+    return find_spec("ray") is not None
+
+
+def cluster_address(text: str) -> str:
+    """The address after ``ray:``; empty for the cluster of the environment, or one of our own."""
+    name, colon, address = text.partition(":")
+    if name != ON_RAY or (colon and not _ADDRESS.fullmatch(address)):
+        raise ConfigError(
+            f"--on is {shortened(text)!r}.", remedy="Write ray, or ray:HOST:PORT of a cluster."
+        )
+    return address

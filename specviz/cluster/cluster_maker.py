@@ -1,0 +1,189 @@
+"""The maker whose runs are made on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Event
+from types import TracebackType
+
+from specviz.cluster.connection import Connection
+from specviz.cluster.device import Admitted, CheckCall, DeviceInfo, Need
+from specviz.cluster.pool import Call, DevicePool
+from specviz.errors import ConfigError, PairError
+from specviz.measure.run_makers import Block, BlockRun, MadeRun, RunOrder, StoppedError, Study
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.trace import Environment
+
+_CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
+
+
+class ClusterMaker:
+    """Makes runs on the devices of a cluster; use it in a ``with``, so that none are left behind.
+
+    A device has as many cores as a pair has ``threads``. ``timed``: times are compared, so the
+    processor of a node has one device at a time; else as many as it has cores for.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        timed: bool,
+        threads: int | None = None,
+        device: str = "auto",
+        budget: float | None = None,
+    ) -> None:
+        self._address, self._device = address, device
+        self._need = Need(cores=threads or 1, gpu=False, timed=timed, budget=budget)
+        self._connection: Connection | None = None
+        self._pool: DevicePool | None = None
+        self._checks: dict[CheckCall, PairCheck] = {}
+        self._stop = Event()
+        self._at_work = ""
+
+    def __enter__(self) -> ClusterMaker:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def doing(self) -> str:
+        if self._pool is None:
+            return "starting the cluster"
+        count = len(self._pool.devices)
+        where = f"on {count} device{'s' * (count != 1)} of the cluster"
+        return f"{self._at_work} {where}" if count else "waiting for a device of the cluster"
+
+    @property
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return self._pool.devices if self._pool is not None else ()
+
+    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+        """As every device says; refused unless they have the same weights and versions."""
+        self._refuse_numbered(spec)
+        call = CheckCall(spec=spec, prompts=tuple(prompts), chat=chat)
+        self._at_work = "checking the pairs"
+        found = self._opened().check(call)
+        (host, first), *others = [(info.host, check) for info, check in found]
+        for other_host, check in others:
+            _require_same(check, first, f"{other_host} and {host}")
+        self._checks[call] = _together([check for _, check in found])
+        return self._checks[call]
+
+    def make(self, order: RunOrder) -> MadeRun:
+        """A single run; it is warmed up by a run like it."""
+        run = BlockRun(order=order, warm_up=replace(order, baseline=False, warm_up=True))
+        for _, (made,) in self.make_blocks([Block(runs=(run,))]):
+            return made
+        raise StoppedError
+
+    def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+        self._at_work = "making runs"
+        calls = [Call(method="make", argument=each, label=each.label) for each in blocks]
+        return self._opened().results(calls)
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        self._at_work = study.label
+        return self._opened().stream("find", spec, study)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        """End all devices and, if it was started here, the cluster."""
+        self._stop.set()
+        pool, connection = self._pool, self._connection
+        self._pool = self._connection = None
+        if pool is not None:
+            pool.close()
+        if connection is not None:
+            connection.close()
+
+    def _opened(self) -> DevicePool:
+        self._check_stop()
+        if self._pool is None:
+            self._connection = Connection(self._address)
+            ray = self._connection.ray
+            gpus = ray.cluster_resources().get("GPU", 0) > 0
+            wanted = self._device.partition(":")[0]
+            need = replace(self._need, gpu=gpus and wanted in ("auto", "cuda"))
+            self._pool = DevicePool(ray, need, self._check_stop, self._accept)
+            self._at_work = "waiting for devices,"
+            self._pool.begin()
+        return self._pool
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise StoppedError
+
+    def _accept(self, admitted: Admitted) -> None:
+        """A device that joins later must be one that was reckoned with."""
+        for known, check in zip(self._checks.values(), admitted.checks, strict=False):
+            _require_same(check, known, f"{admitted.info.host} and the others")
+            kinds = {_kind(each) for each in _environments(known)}
+            if not {_kind(each) for each in _environments(check)} <= kinds:
+                raise PairError(
+                    f"{admitted.info.host} is a machine of another kind than those at first.",
+                    remedy="Start again, so that its kind is reckoned with.",
+                )
+
+    def _refuse_numbered(self, spec: PairSpec) -> None:
+        if ":" in spec.device:
+            raise ConfigError(
+                f"A cluster chooses among its GPUs itself, and {spec.device!r} names one.",
+                remedy="Give --device cuda.",
+            )
+
+
+def _together(checks: Sequence[PairCheck]) -> PairCheck:
+    """The check of all devices, with every kind of machine among them."""
+    first = checks[0]
+    kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}
+    frees = [check.memory_free for check in checks if check.memory_free is not None]
+    assert first.present is not None
+    own = _kind(first.present.environment)
+    others = tuple(each for kind, each in kinds.items() if kind != own)
+    return replace(
+        first,
+        memory_free=min(frees) if len(frees) == len(checks) else None,
+        present=replace(first.present, others=others),
+    )
+
+
+def _require_same(check: PairCheck, known: PairCheck, hosts: str) -> None:
+    own, other = check.present, known.present
+    assert own is not None
+    assert other is not None
+    versions = own.environment.versions, other.environment.versions
+    for name in _CHECKED:
+        if versions[0].get(name) != versions[1].get(name):
+            raise PairError(
+                f"{hosts} have different versions of {name}: {versions[0].get(name)} and "
+                f"{versions[1].get(name)}.",
+                remedy="Set up every node from the same checkout.",
+            )
+    for mine, theirs in (
+        (own.target_sha256, other.target_sha256),
+        (own.draft_sha256, other.draft_sha256),
+    ):
+        if None not in (mine, theirs) and mine != theirs:
+            raise PairError(
+                f"{hosts} have different weights under the same name.",
+                remedy="Copy the same models to every node.",
+            )
+
+
+def _environments(check: PairCheck) -> tuple[Environment, ...]:
+    assert check.present is not None
+    return (check.present.environment, *check.present.others)
+
+
+def _kind(environment: Environment) -> tuple[str, str, str]:
+    return environment.device, environment.device_name, environment.cpu

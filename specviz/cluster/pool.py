@@ -1,0 +1,324 @@
+"""The devices of a cluster, and the calls that are shared out among them.
+
+A call goes to one device. If its process or its node ends first, the call is given to another, a
+few times; the device is replaced as soon as its node, or another, has room. Nodes that join later
+are used. Devices are asked for by this process, so they end with it, however it ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.cluster.device import Admitted, CheckCall, Device, DeviceInfo, Need
+from specviz.errors import DeviceError, SpecvizError
+from specviz.record.pairs import PairCheck, memory_margin
+
+_TICK = 0.1  # seconds between looks at whether to stop
+_LOOK = 0.5  # seconds between looks at the nodes
+_QUEUED = 2  # calls of a device, with the one under way
+_MOST_DEATHS = 3  # of processes that were doing the same call, or of one node before it is left
+_PATIENCE = 60.0  # seconds without any device, or for those that were asked for first
+_LATER = 5.0  # seconds for the others, once there is one
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A device, as it is known here; ``info`` is None until it is admitted."""
+
+    handle: Any
+    node: str
+    host: str
+    info: DeviceInfo | None = None
+    places: list[int] = field(default_factory=list)  # of its calls, the first under way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A method of a device, and what it is called with; the label is for a message."""
+
+    method: str
+    argument: Any
+    label: str = ""
+
+
+class DevicePool:
+    """``check_stop`` raises to end what is under way; ``accept`` what it refuses of a device."""
+
+    def __init__(
+        self,
+        ray: Any,
+        need: Need,
+        check_stop: Callable[[], None],
+        accept: Callable[[Admitted], object],
+    ) -> None:
+        self._ray, self._need = ray, need
+        self._check_stop, self._accept = check_stop, accept
+        self._members: list[Member] = []
+        self._joining: dict[Any, Member] = {}
+        self._checks: list[CheckCall] = []
+        self._most_of_node: dict[str, int] = {}  # by node; 1 where nothing is said
+        self._failures: Counter[str] = Counter()
+        self._last_words = ""
+        self._looked = -_LOOK
+        self._alone_since: float | None = None
+
+    @property
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return tuple(each.info for each in self._members if each.info is not None)
+
+    def begin(self) -> None:
+        """Wait for the devices; for the others not long once there is one."""
+        began = time.monotonic()
+        first: float | None = None
+        while True:
+            self._check_stop()
+            self._fill(most=None)
+            self._wait({})
+            now = time.monotonic()
+            first = first or (now if self.devices else None)
+            if self.devices and (not self._joining or now > (first or now) + _LATER):
+                return
+            if not self._joining and not self.devices:
+                self._require_somebody()
+            if now > began + 2 * _PATIENCE and not self.devices:
+                raise self._nobody()
+
+    def check(self, call: CheckCall) -> tuple[tuple[DeviceInfo, PairCheck], ...]:
+        """What each device says; remembered for those that join later."""
+        asked = {
+            each.handle.check.remote(call): each for each in self._members if each.info is not None
+        }
+        found: list[tuple[DeviceInfo, PairCheck]] = []
+        while asked:
+            for ref in self._wait(asked):
+                member = asked.pop(ref)
+                check = self._value(ref, member)
+                if check is not None and member.info is not None:
+                    found.append((member.info, check))
+                    self._allow(member.node, check)
+        if not found:
+            raise self._nobody()
+        self._checks.append(call)
+        return tuple(found)
+
+    def results(self, calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:
+        """The place of each call and what it returned, as they come; raises what it refused."""
+        waiting, busy = deque(range(len(calls))), dict[Any, tuple[Member, int]]()
+        deaths = Counter[int]()
+        try:
+            while waiting or busy:
+                self._check_stop()
+                self._fill(most=len(waiting) + len(busy))
+                self._hand_out(calls, waiting, busy)
+                if not busy and not self._joining and not self.devices:
+                    self._require_somebody()
+                for ref in self._wait(busy):
+                    member, place = busy.pop(ref)
+                    value = self._value(ref, member)
+                    if value is None:
+                        waiting.appendleft(place)
+                        deaths.update(member.places[:1])
+                        self._require_life(calls, member, deaths)
+                        member.places.clear()
+                        continue
+                    member.places.remove(place)
+                    yield place, value
+        finally:
+            for member, _ in busy.values():  # what is abandoned ends with its process
+                self._end(member)
+
+    def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """What a generator of one device gives; raises what it refused."""
+        member = next(each for each in self._members if each.info is not None)
+        call = getattr(member.handle, method).options(num_returns="streaming")
+        refs = call.remote(*arguments)
+        try:
+            while True:
+                self._check_stop()
+                ready, _ = self._ray.wait([refs], timeout=_TICK)
+                if ready:
+                    value = self._value(next(refs), member)
+                    if value is None:
+                        raise self._nobody()
+                    yield value
+        except StopIteration:
+            return
+        except GeneratorExit:
+            self._end(member)
+            raise
+
+    def close(self) -> None:
+        """End all devices."""
+        for member in tuple(self._members):
+            self._end(member)
+        self._joining.clear()
+
+    # Devices come and go
+
+    def _fill(self, most: int | None) -> None:
+        """Ask for devices where there is room, not more than ``most`` altogether."""
+        if time.monotonic() < self._looked + _LOOK:
+            return
+        self._looked = time.monotonic()
+        for node in self._ray.nodes():
+            name = node["NodeID"]
+            if not node["Alive"] or self._failures[name] >= _MOST_DEATHS:
+                continue
+            have = sum(each.node == name for each in self._members)
+            for _ in range(self._room(node) - have):
+                if most is not None and len(self._members) >= most:
+                    return
+                self._ask_for(name, node["NodeManagerHostname"])
+
+    def _room(self, node: dict[str, Any]) -> int:
+        """How many devices the node may have."""
+        has, need = node["Resources"], self._need
+        fit = int(has.get("CPU", 0)) // need.cores
+        if need.gpu:
+            return min(fit, int(has.get("GPU", 0)))
+        return min(fit, self._most_of_node.get(node["NodeID"], 1))
+
+    def _allow(self, node: str, check: PairCheck) -> None:
+        """Where nothing is timed, as many devices as the memory of the node has room for."""
+        if self._need.timed or self._need.gpu:
+            return
+        free, each = check.memory_free, memory_of(check)
+        self._most_of_node[node] = 1 if free is None else 1 + max(0, free // each - 1)
+
+    def _ask_for(self, node: str, host: str) -> None:
+        util = self._ray.util.scheduling_strategies
+        options = {
+            "num_cpus": self._need.cores,
+            "num_gpus": int(self._need.gpu),
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "scheduling_strategy": util.NodeAffinitySchedulingStrategy(node, soft=False),
+        }
+        handle = self._ray.remote(Device).options(**options).remote()
+        member = Member(handle=handle, node=node, host=host)
+        self._members.append(member)
+        self._joining[handle.admit.remote(self._need, tuple(self._checks))] = member
+
+    def _join(self, ref: Any) -> None:
+        member = self._joining.pop(ref)
+        try:
+            admitted = self._value(ref, member)
+            if admitted is None:
+                self._failures[member.node] += 1
+                return
+            self._require_own_cores(admitted.info)
+            self._accept(admitted)
+        except SpecvizError as error:
+            self._end(member)
+            if not self.devices or not self._checks:
+                raise
+            self._last_words = str(error)  # others go on without it
+            self._failures[member.node] = _MOST_DEATHS
+            return
+        member.info, self._alone_since = admitted.info, None
+        self._failures[member.node] = 0
+
+    def _require_own_cores(self, info: DeviceInfo) -> None:
+        for other in self.devices:
+            shared = set(other.cores) & set(info.cores)
+            if other.machine == info.machine and shared:
+                raise DeviceError(
+                    f"Two devices on {info.host} share the core {min(shared)}.",
+                    remedy="Give the nodes of a machine cores of their own, as with taskset.",
+                )
+
+    def _end(self, member: Member) -> None:
+        self._members = [each for each in self._members if each is not member]
+        self._joining = {ref: each for ref, each in self._joining.items() if each is not member}
+        if self._ray.is_initialized():
+            self._ray.kill(member.handle, no_restart=True)
+
+    # Calls
+
+    def _hand_out(
+        self, calls: Sequence[Call], waiting: deque[int], busy: dict[Any, tuple[Member, int]]
+    ) -> None:
+        """The next of a device waits with it, so that it need not wait for this process."""
+        for depth in range(_QUEUED):
+            for member in self._members:
+                if waiting and member.info is not None and len(member.places) <= depth:
+                    place = waiting.popleft()
+                    call = calls[place]
+                    ref = getattr(member.handle, call.method).remote(call.argument)
+                    busy[ref] = member, place
+                    member.places.append(place)
+
+    def _wait(self, asked: dict[Any, Any]) -> list[Any]:
+        """Which of the calls have an answer; devices that have one are let in meanwhile."""
+        self._check_stop()
+        refs = [*asked, *self._joining]
+        if not refs:
+            time.sleep(_TICK)
+            return []
+        self._ray.wait(refs, num_returns=1, timeout=_TICK)
+        ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
+        for ref in [each for each in ready if each in self._joining]:
+            self._join(ref)
+        return [each for each in ready if each in asked]
+
+    def _value(self, ref: Any, member: Member) -> Any:
+        """None if the device ended before it had one."""
+        errors = self._ray.exceptions
+        try:
+            value = self._ray.get(ref)
+        except errors.RayTaskError as error:
+            raise SpecvizError(
+                f"A device on {member.host} broke off: {_last_line(error)}",
+                remedy="Look at the log of its process on that node.",
+            ) from error
+        except errors.RayError as error:
+            self._last_words = f"{member.host}: {_last_line(error)}"
+            self._end(member)
+            return None
+        if isinstance(value, SpecvizError):
+            raise value
+        return value
+
+    def _require_life(self, calls: Sequence[Call], member: Member, deaths: Counter[int]) -> None:
+        for place in member.places[:1]:
+            if deaths[place] < _MOST_DEATHS:
+                continue
+            raise DeviceError(
+                f"{deaths[place]} devices ended while they made {calls[place].label!r}, the last "
+                f"on {member.host}: {self._last_words}",
+                remedy="Mostly memory ran out: ask for smaller models, or for larger nodes.",
+            )
+
+    def _require_somebody(self) -> None:
+        """Nodes may come back, but not for ever."""
+        nodes = [each for each in self._ray.nodes() if each["Alive"]]
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+        fit = any(self._room(each) for each in nodes)
+        tried = all(self._failures[each["NodeID"]] >= _MOST_DEATHS for each in nodes)
+        hopeless = not self._checks and (not fit or tried)
+        if hopeless or time.monotonic() > self._alone_since + _PATIENCE:
+            raise self._nobody()
+
+    def _nobody(self) -> DeviceError:
+        gpu = " and a GPU" if self._need.gpu else ""
+        said = f" The last that was heard: {self._last_words}" if self._last_words else ""
+        return DeviceError(
+            f"No node of the cluster has room for a device of {self._need.cores} "
+            f"core{'s' * (self._need.cores > 1)}{gpu}.{said}",
+            remedy="Start a node that has, or ask for fewer threads.",
+        )
+
+
+def memory_of(check: PairCheck) -> int:
+    """Bytes that a device should have for the pair."""
+    return memory_margin(check.memory_needed)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,49 @@
+"""What is typed after ``--on``, and the command line without Ray."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from specviz.cli import main
+from specviz.cluster import connection
+from specviz.cluster.address import cluster_address
+from specviz.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("typed", "address"),
+    [("ray", ""), ("ray:10.0.0.5:6379", "10.0.0.5:6379"), ("ray:[::1]:6379", "[::1]:6379")],
+)
+def test_a_cluster_is_named_by_its_address_or_not_at_all(typed: str, address: str) -> None:
+    assert cluster_address(typed) == address
+
+
+@pytest.mark.parametrize("typed", ["", "dask", "ray:", "ray:host", "ray:a b:1", "ray:http://x:1"])
+def test_anything_else_is_refused(typed: str) -> None:
+    with pytest.raises(ConfigError, match="Write ray, or ray:HOST:PORT"):
+        cluster_address(typed)
+
+
+def test_without_ray_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "has_ray", lambda: False)
+    lanes = ["--lane", "gamma=2", "--lane", "gamma=4"]
+    assert main(["compare", *lanes, "--prompt", "Once", "--on", "ray"]) == 2
+    said = capsys.readouterr().err
+    assert said == "error: Ray is not installed. Install it with make ray.\n"
+    assert main(["compare", *lanes, "--prompt", "Once", "--on", "slurm"]) == 2
+    assert main(["tune", "--on", "ray"]) == 2
+    assert "--on goes with --measure" in capsys.readouterr().err
+
+
+def test_nothing_imports_ray_unless_it_is_asked_for() -> None:
+    code = (
+        "import sys, specviz.cli, specviz.cluster.cluster_maker, specviz.cluster.pool; "
+        "print('ray' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -1,0 +1,51 @@
+"""A cluster of two nodes of one core each on this machine, for tests that may kill them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Any
+
+import pytest
+
+from specviz.cluster.address import has_ray
+
+needs_ray = pytest.mark.skipif(
+    not has_ray(), reason="THE CLUSTER IS NOT TESTED: Ray is not installed (make ray)"
+)
+_STORE_BYTES = 80_000_000
+_QUICKLY = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+
+
+class TwoNodes:
+    """``address`` is for a driver in this process or another, which has this one's environment."""
+
+    def __init__(self, nodes: int = 2) -> None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        from ray.cluster_utils import Cluster
+
+        self._cluster: Any = Cluster()
+        self._add(_system_config=_QUICKLY)
+        self.second = self._add() if nodes > 1 else None
+
+    @property
+    def address(self) -> str:
+        return self._cluster.address
+
+    def replace_second(self) -> None:
+        """Kill a node, with all that runs on it, and start another."""
+        self._cluster.remove_node(self.second, allow_graceful=False)
+        self.second = self._add()
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def _add(self, **settings: Any) -> Any:
+        return self._cluster.add_node(
+            num_cpus=1,
+            object_store_memory=_STORE_BYTES,
+            include_dashboard=False,
+            node_ip_address="127.0.0.2",  # Ray takes 127.0.0.1 for the address that others reach
+            **settings,
+        )
