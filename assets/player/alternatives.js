@@ -4,7 +4,7 @@
 
 import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
-import { rejectedPlace } from "./round_events.js";
+import { judged, rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
 import { forkAt, leftoverShare } from "./verdict_rule.js";
 
@@ -73,7 +73,7 @@ function saidThere(subject) {
  * @param {Subject} subject
  */
 function judgedAt({ round, candidate, fate }) {
-  return fate === "recovered" ? round.candidates[rejectedPlace(round)] : candidate;
+  return fate === "recovered" ? judged(round.candidates[rejectedPlace(round)]) : candidate;
 }
 
 /** @param {Subject} subject @returns {Insight|null} */
@@ -84,6 +84,7 @@ function insightOf(subject) {
 /** @param {Subject} subject @returns {string} */
 function noteOf(subject) {
   const { run, fate } = subject;
+  if (run.engine) return "";
   if (fate === "bonus")
     return "The draft proposed nothing at this place, so there is nothing to compare.";
   if (!judgedAt(subject)) return "";

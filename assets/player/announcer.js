@@ -10,10 +10,11 @@ import { visibleText } from "./token_text.js";
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
+  if (!round.candidates.length && round.untold) return `Round ${index + 1}: ${round.untold.map(({ text }) => visibleText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.find((each) => each.verdict === "rejected");
   const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
-  if (rejected) words.push(`‘${visibleText(rejected.text)}’ rejected`);
+  if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${visibleText(rejected.text)}’ rejected`);
   if (round.extra) words.push(`${round.extra.kind} ‘${visibleText(round.extra.text)}’`);
   return `${words.join(", ")}.`;
 }

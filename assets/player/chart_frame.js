@@ -95,6 +95,7 @@ export function spreadLabels(wanted, gap, low, high) {
 export class ChartFrame {
   /** @param {string} name @param {string} title @param {Margins} margins */
   constructor(name, title, margins) {
+    this.name = name;
     this.title = title;
     this.margins = margins;
     this.width = 0;

@@ -12,7 +12,8 @@ import {
   shortNumber,
 } from "./chart_frame.js";
 import { make, readersTextSize, setText } from "./elements.js";
-import { emittedBy } from "./round_events.js";
+import { tokensIn } from "./round_events.js";
+import { secondsOf } from "./round_times.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Place, Tick } from "./chart_frame.js" */
@@ -355,9 +356,8 @@ function aboveAndBelow({ x, y }) {
 
 /** Tokens a second of one round. @param {Round} round */
 function rateOf(round) {
-  const { draft, verify, other } = round.times;
-  const seconds = draft + verify + other;
-  return seconds > 0 ? emittedBy(round).length / seconds : 0;
+  const seconds = secondsOf(round.times);
+  return seconds > 0 ? tokensIn(round) / seconds : 0;
 }
 
 /** @param {ChartFrame} frame */

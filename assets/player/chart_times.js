@@ -14,6 +14,7 @@ import {
 import { legendEntry, makeSvg } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
+import { phasesOf, secondsOf } from "./round_times.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
@@ -28,7 +29,7 @@ export class TimesChart {
     this.frame = new ChartFrame("times", "Time a round", MARGINS);
     this.now = this.frame.layer("ch-now-slot", "rect");
     this.layers = Object.fromEntries(
-      ["draft", "verify", "other", "waste", "over"].map((name) => [
+      ["draft", "verify", "other", "whole", "waste", "over"].map((name) => [
         name,
         this.frame.layer(`ch-time-${name}`, "path"),
       ]),
@@ -38,7 +39,8 @@ export class TimesChart {
     this.first = 0; // round in view
     this.slot = 1;
     this.y = linearScale(0, 1, 1, 0);
-    this.frame.caption.append(...timesCaption());
+    this.divided = true; // what the caption speaks of
+    this.frame.caption.append(...timesCaption(true));
     seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
     this.frame.showNotes((at) => this.noteAt(this.indexAt(at)));
   }
@@ -69,13 +71,21 @@ export class TimesChart {
     );
     this.frame.svg.classList.toggle("ch-blank", counts.rounds === 0);
     if (counts.rounds) this.paint();
+    this.tellParts(!counts.phases.whole);
     return counts.rounds > 0;
+  }
+
+  /** @param {boolean} divided */
+  tellParts(divided) {
+    if (divided === this.divided) return;
+    this.divided = divided;
+    this.frame.caption.replaceChildren(...timesCaption(divided));
   }
 
   paint() {
     const rounds = this.counts.recording.rounds.slice(this.first, this.first + WINDOW);
     const last = this.first + rounds.length;
-    const paths = { draft: "", verify: "", other: "", waste: "", over: "" };
+    const paths = { draft: "", verify: "", other: "", whole: "", waste: "", over: "" };
     rounds.forEach((round, i) => this.addBar(paths, round, this.x(this.first + i)));
     for (const [name, d] of Object.entries(paths)) setAttributes(this.layers[name], { d });
     this.frame.drawBottom(roundTicks(this.first + 1, last), (at) => this.x(at - 0.5));
@@ -88,12 +98,16 @@ export class TimesChart {
    */
   addBar(paths, round, x) {
     const [left, width, top] = [x + 0.14 * this.slot, 0.72 * this.slot, this.frame.box.top];
-    const edges = [0, ...timeEnds(round)].map((ms) => Math.max(top, this.y(ms)));
-    ["draft", "verify", "other"].forEach((name, i) => {
-      paths[name] += boxPath(left, edges[i + 1], width, edges[i] - edges[i + 1]);
-    });
-    paths.waste += boxPath(left, edges[1], width, (edges[0] - edges[1]) * wastedShare(round));
-    const fits = this.y(timeEnds(round)[2]) >= top;
+    let from = this.y(0);
+    let ms = 0;
+    for (const { phase, seconds } of phasesOf(round.times)) {
+      ms += 1000 * seconds;
+      const to = Math.max(top, this.y(ms));
+      paths[phase] += boxPath(left, to, width, from - to);
+      if (phase === "draft") paths.waste += boxPath(left, to, width, (from - to) * wastedShare(round));
+      from = to;
+    }
+    const fits = this.y(ms) >= top;
     if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
   }
 
@@ -117,24 +131,25 @@ export class TimesChart {
   noteAt(index) {
     const round = this.counts.recording.rounds[index];
     if (!round) return null;
-    const { draft, verify, other } = round.times;
-    const lines = [
-      `round ${index + 1}: ${milliseconds(draft + verify + other)}`,
-      `draft ${milliseconds(draft)}, target ${milliseconds(verify)}, other ${milliseconds(other)}`,
-      `${percent(wastedShare(round))} of the drafting thrown away`,
-    ];
+    const lines = [`round ${index + 1}: ${milliseconds(secondsOf(round.times))}`, ...partWords(round)];
     return { x: this.x(index + 0.5), text: lines.join("\n") };
   }
 }
 
-/** Where each kind of time ends, in milliseconds. @param {Round} round */
-function timeEnds({ times }) {
+/** Where the time of a round went. @param {Round} round */
+function partWords(round) {
+  const { times } = round;
+  if ("whole" in times) return ["the engine does not tell its parts"];
   const { draft, verify, other } = times;
-  return [draft, draft + verify, draft + verify + other].map((seconds) => 1000 * seconds);
+  return [
+    `draft ${milliseconds(draft)}, target ${milliseconds(verify)}, other ${milliseconds(other)}`,
+    `${percent(wastedShare(round))} of the drafting thrown away`,
+  ];
 }
 
-/** @returns {(Node|string)[]} */
-function timesCaption() {
+/** @param {boolean} divided @returns {(Node|string)[]} */
+function timesCaption(divided) {
+  if (!divided) return ["Milliseconds from one to the next, as they came. ", legendEntry("w", "undivided: its parts are not told")];
   const parts = [
     legendEntry("d", "draft"),
     legendEntry("v", "target"),
@@ -157,6 +172,9 @@ function hatch(frame) {
 
 /** @param {RoundCounts} counts */
 function timesWords({ phases, rounds }) {
-  const [draft, verify, other] = phases.map((seconds) => milliseconds(seconds / rounds));
+  /** @param {number} seconds */
+  const mean = (seconds) => milliseconds(seconds / rounds);
+  if (phases.whole) return `On average a round took ${mean(phases.whole)}.`;
+  const [draft, verify, other] = [mean(phases.draft), mean(phases.verify), mean(phases.other)];
   return `On average a round took ${draft} to draft, ${verify} for the target to check and ${other} besides.`;
 }

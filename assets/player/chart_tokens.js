@@ -13,7 +13,7 @@ import {
 import { setText } from "./elements.js";
 import { percent, share } from "./number_words.js";
 import { emittedShare, foretoldShare, geometricShare, RoundCounts } from "./round_counts.js";
-import { emittedBy } from "./round_events.js";
+import { tokensIn } from "./round_events.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
@@ -39,7 +39,7 @@ export class TokensChart {
     this.counts = counts;
     this.told = this.lawOf(counts, charts?.throughput ?? null);
     const { left, right } = this.frame.box;
-    const most = Math.max(counts.drafts.length, this.told.gamma + 1);
+    const most = this.mostOf(counts);
     const sizes = Array.from({ length: most }, (_, i) => i + 1);
     this.slot = (right - left) / most;
     this.x = linearScale(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
@@ -70,6 +70,11 @@ export class TokensChart {
     return { gamma, alpha: alphaExpected, foretold: true, stale: Boolean(shown?.stale), share };
   }
 
+  /** The most tokens that a bar stands for; of rounds without candidates, the most that one gave. @param {RoundCounts} counts */
+  mostOf(counts) {
+    return Math.max(counts.drafts.length, this.told.gamma + 1, counts.emitted.length - 1);
+  }
+
   /** @param {RoundCounts} counts @param {number[]} sizes */
   paint(counts, sizes) {
     const { top, bottom } = this.frame.box;
@@ -89,13 +94,13 @@ export class TokensChart {
     });
     const reach = width / 2 + 4;
     const marks = laws.map((law, i) => `M${this.x(sizes[i]) - reach} ${y(law)}h${2 * reach}`);
-    setAttributes(this.law, { d: marks.join("") });
+    setAttributes(this.law, { d: this.told.alpha === null ? "" : marks.join("") });
   }
 
   /** @param {number} index */
   mark(index) {
     const round = this.counts.recording.rounds[index];
-    const emitted = round.cut === null ? emittedBy(round).length : 0;
+    const emitted = round.cut === null ? tokensIn(round) : 0;
     [...this.bars.children].forEach((bar, i) => bar.classList.toggle("ch-now", i + 1 === emitted));
     const [pointer] = reuseChildren(this.pointer, "path", emitted ? 1 : 0);
     const foot = this.frame.box.bottom + 6;
@@ -105,12 +110,13 @@ export class TokensChart {
   /** @param {number} size @returns {Pointed|null} */
   noteAt(size) {
     const { counts } = this;
-    const most = Math.max(counts.drafts.length, this.told.gamma + 1);
+    const most = this.mostOf(counts);
     if (!counts.whole || size < 1 || size > most) return null;
     const count = `${counts.emitted[size] ?? 0} of ${counts.whole} whole rounds`;
     const part = percent(emittedShare(counts, size));
     const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
-    const text = `${first}\ngeometric law: ${percent(this.told.share(size))}`;
+    const law = `\ngeometric law: ${percent(this.told.share(size))}`;
+    const text = this.told.alpha === null ? first : first + law;
     return { x: this.x(size), text };
   }
 }
@@ -124,7 +130,8 @@ export class TokensChart {
 /** @param {TokensLaw} law */
 function tokensCaption({ alpha, gamma, foretold }) {
   const bars = "Bars: share of whole rounds that gave so many tokens; violet: every candidate accepted.";
-  const of = alpha === null ? "" : ` of ${share(alpha)}`;
+  if (alpha === null) return "Bars: share of whole rounds that gave so many tokens.";
+  const of = ` of ${share(alpha)}`;
   const law = foretold
     ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric law, extrapolated).`
     : `the same α${of} at every position would give (the geometric law).`;

@@ -7,7 +7,7 @@ import { PositionsChart } from "./chart_positions.js";
 import { ThroughputChart } from "./chart_throughput.js";
 import { TimesChart } from "./chart_times.js";
 import { TokensChart } from "./chart_tokens.js";
-import { make } from "./elements.js";
+import { make, setTextOrHide } from "./elements.js";
 import { RoundCounts } from "./round_counts.js";
 import { Throttle } from "./throttle.js";
 
@@ -52,7 +52,8 @@ class Charts {
       this.all.map((each) => each.frame.element),
     );
     const names = { "data-testid": "charts", "aria-label": "Charts" };
-    this.element = make("section", "ch", names, [cards]);
+    this.leftOut = make("p", "ch-left-out", { hidden: "" });
+    this.element = make("section", "ch", names, [cards, this.leftOut]);
     this.pace = new Throttle(FILL_EVERY, () => store.changed());
     this.watcher = new ResizeObserver((entries) => this.resize(entries));
     for (const { frame } of this.all) this.watcher.observe(frame.plot);
@@ -86,6 +87,9 @@ class Charts {
   fill() {
     this.counts.take();
     this.drawn = this.store.data.charts;
+    const out = this.drawn?.left_out;
+    setTextOrHide(this.leftOut, out?.why);
+    for (const { frame } of this.all) frame.element.hidden = Boolean(out?.charts.includes(frame.name));
     for (const chart of this.visible) {
       chart.frame.empty.hidden = chart.fill(this.counts, this.drawn);
     }

@@ -2,7 +2,7 @@
 
 import { make, setText } from "./elements.js";
 import { toldApart } from "./number_words.js";
-import { emittedBy } from "./round_events.js";
+import { emittedBy, judged } from "./round_events.js";
 import { chipText, visibleText } from "./token_text.js";
 import { oddsOf } from "./verdict_rule.js";
 
@@ -25,7 +25,7 @@ function quoted(text) {
 /** @param {Fork} fork @param {Recording} recording @param {Run} run @returns {(Node|string)[]} */
 function tellFork(fork, recording, run) {
   const round = recording.rounds[fork.round];
-  const candidate = round?.candidates[fork.place];
+  const candidate = judged(round?.candidates[fork.place]);
   if (!candidate) return ["The run has not come to its fork yet."];
   if (fork.draw === null) {
     const said = candidate.verdict === "accepted" ? candidate.text : (round.extra?.text ?? "");

@@ -1,6 +1,9 @@
 // A lane's clock turns a cursor into seconds, and seconds into a cursor. It draws nothing itself.
 
-/** @import { Parts } from "./payload.d.ts" */
+import { eventsOf } from "./round_events.js";
+import { secondsOf } from "./round_times.js";
+
+/** @import { Times } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 /** @param {number[]} parts @returns {number[]} sums before each part, and their total */
@@ -12,16 +15,16 @@ export function sumsOf(parts) {
 
 /** Of a speculative lane: with the times of the repeats if there are any, else of the run. */
 export class LaneClock {
-  /** @param {Recording} recording @param {Parts[]|null} timed */
+  /** @param {Recording} recording @param {Times[]|null} timed */
   constructor(recording, timed) {
     this.recording = recording;
     this.rounds = recording.rounds.length;
     this.timed = timed;
     this.parts = timed ?? recording.rounds.map((round) => round.times);
-    this.seconds = sumsOf(this.parts.map((each) => each.draft + each.verify + each.other));
+    this.seconds = sumsOf(this.parts.map(secondsOf));
   }
 
-  /** @param {Recording} recording @param {Parts[]|null} timed */
+  /** @param {Recording} recording @param {Times[]|null} timed */
   fits(recording, timed) {
     return (
       this.recording === recording && this.rounds === recording.rounds.length && this.timed === timed
@@ -32,12 +35,14 @@ export class LaneClock {
     return this.seconds[this.seconds.length - 1];
   }
 
-  /** Seconds at a cursor: candidates share the draft phase. @param {number} cursor */
+  /** Seconds at a cursor: candidates share the draft phase; undivided ones pass event by event. @param {number} cursor */
   at(cursor) {
     const { recording, parts, seconds } = this;
     if (this.rounds === 0) return 0;
     const { round, step } = recording.place(cursor);
-    const { draft, verify } = parts[round];
+    const times = parts[round];
+    if ("whole" in times) return seconds[round] + (times.whole * step) / eventsOf(recording.rounds[round]);
+    const { draft, verify } = times;
     const drafted = recording.rounds[round].candidates.length;
     if (step <= drafted) return seconds[round] + (drafted ? (draft * step) / drafted : 0);
     if (step === drafted + 1) return seconds[round] + draft;

@@ -1,9 +1,10 @@
 // These functions paint lanes of time on a canvas: stretches of work, tokens that land, a line at the
 // present second, and the scale below.
 
-import { legendEntry, make, readersTextSize } from "./elements.js";
+import { legendEntry, readersTextSize } from "./elements.js";
 import { countUpTo } from "./lane_clock.js";
 import { timeIn, unitFor } from "./number_words.js";
+import { phasesOf } from "./round_times.js";
 
 /** @import { LaneClock } from "./lane_clock.js" */
 
@@ -89,13 +90,15 @@ export function paintSpeculative(pen, view, clock) {
   const { recording, parts, seconds } = clock;
   const first = Math.max(0, countUpTo(seconds, view.from) - 1);
   for (let index = first; index < parts.length; index++) {
-    const { draft, verify } = parts[index];
     const start = seconds[index];
     const end = seconds[index + 1];
     if (start > view.from + view.span) return;
-    paintStretch(pen, view, start, start + draft, view.ink.draft);
-    paintStretch(pen, view, start + draft, start + draft + verify, view.ink.verify);
-    paintStretch(pen, view, start + draft + verify, end, view.ink.other);
+    let from = start;
+    for (const { phase, seconds: length } of phasesOf(parts[index])) {
+      const to = phase === "draft" || phase === "verify" ? from + length : end;
+      paintStretch(pen, view, from, to, view.ink[phase]);
+      from = to;
+    }
     paintLanding(pen, view, start, end, 24);
     paintCount(pen, view, start, end, recording.tokens[index + 1] - recording.tokens[index]);
   }
@@ -202,6 +205,7 @@ function laneInk(element) {
     draft: read("--seg-d"),
     verify: read("--seg-v"),
     other: read("--seg-o"),
+    whole: read("--seg-w"),
     ink: read("--ink"),
     soft: read("--soft"),
     line: read("--line"),
@@ -210,11 +214,12 @@ function laneInk(element) {
   };
 }
 
-export function makeLaneKey() {
-  return make("div", "key", {}, [
-    legendEntry("d", "draft"),
-    legendEntry("v", "target"),
-    legendEntry("o", "other"),
+/** What the colours are; which rounds there are, and whether the target alone. @param {{divided: boolean, undivided: boolean, alone: boolean}} has */
+export function laneKey({ divided, undivided, alone }) {
+  return [
+    ...(divided ? [legendEntry("d", "draft"), legendEntry("v", "target"), legendEntry("o", "other")] : []),
+    ...(!divided && alone ? [legendEntry("v", "target")] : []),
+    ...(undivided ? [legendEntry("w", "undivided: draft and target are not told apart")] : []),
     legendEntry("t", "tokens land"),
-  ]);
+  ];
 }

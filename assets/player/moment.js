@@ -2,7 +2,7 @@
 // `round` and `step`, where the run stands; `token`, the chosen one; `speed`; `draw`, the what-if.
 
 import { LAST_DRAW } from "./verdict_rule.js";
-import { emittedBy, eventsOf } from "./round_events.js";
+import { emittedBy, eventsOf, judged, placesOf } from "./round_events.js";
 
 /** @import { Spot } from "./round_events.js" */
 /** @import { RunStore } from "./run_store.js" */
@@ -68,8 +68,7 @@ function spotIn(text) {
 
 /** @param {RunStore} store @param {Spot} spot */
 function hasToken({ recording }, { round, place }) {
-  const { candidates, extra } = recording.rounds[round];
-  return place < candidates.length + (extra ? 1 : 0);
+  return place < placesOf(recording.rounds[round]);
 }
 
 /** @param {RunStore} store @param {Spot} spot @param {string|undefined} draw */
@@ -78,5 +77,5 @@ function choose(store, spot, draw) {
   const isInText = emittedBy(round).some((token) => token.place === spot.place);
   store.open(spot, isInText ? "text" : "rounds");
   const uniform = Number(draw);
-  if (draw && round.candidates[spot.place] && uniform >= 0 && uniform <= 1) store.suppose(Math.min(uniform, LAST_DRAW));
+  if (draw && judged(round.candidates[spot.place]) && uniform >= 0 && uniform <= 1) store.suppose(Math.min(uniform, LAST_DRAW));
 }

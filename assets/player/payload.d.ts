@@ -85,12 +85,29 @@ export interface Run {
   /** From which distribution a rejected token is replaced. */
   residual: Residual;
   greedy: boolean;
-  gamma: number;
+  /** Null where an engine does not tell it. */
+  gamma: number | null;
   temperature: number;
   /** A fork of it can be asked for. */
   forkable: boolean;
   /** Where it left other runs. */
   forks: Fork[];
+  /** The serving engine whose answer it is; null for a run of our own engine. */
+  engine: Engine | null;
+}
+
+/** A serving engine: it tells less than our own does, and the rest stays unknown. */
+export interface Engine {
+  /** With its version, where it told that. */
+  name: string;
+  /** What it keeps to itself, in a sentence. */
+  silent: string;
+  /** What its pieces are, in a sentence. */
+  grounds: string;
+  /** What a row of the list is: it may tell no rounds. */
+  unit: "round" | "piece";
+  /** What can be counted: it may tell no tokens. */
+  counts: "token" | "piece";
 }
 
 /** A verdict that was overruled. */
@@ -110,16 +127,38 @@ export interface SentRounds {
   from: number;
   items: Round[];
   total: number;
+  /**
+   * Another one than before: the engine has told more of the rounds that were sent, so they are sent
+   * again.
+   */
+  edition?: string;
 }
 
 /** One draft phase, one pass of the target, and the verdicts. */
 export interface Round {
-  candidates: Candidate[];
+  candidates: AnyCandidate[];
   /** The token that the target adds; null in a round that was cut before it. */
-  extra: Extra | null;
+  extra: AnyExtra | null;
+  /**
+   * Of an engine: what the round gave, where it does not tell which of it was a candidate. It lands
+   * after the candidates.
+   */
+  untold?: UntoldPiece[];
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
-  times: Parts;
+  times: Times;
+  /** Of an engine: seconds from the request until its tokens came. */
+  at?: number;
+  /** Of an engine: it came in one piece with the round before. */
+  merged?: boolean;
+}
+
+/** Seconds, divided or not. */
+export type Times = Parts | Undivided;
+
+/** Seconds of which an engine does not tell what they were spent on. */
+export interface Undivided {
+  whole: number;
 }
 
 /** Seconds by what they were spent on. */
@@ -130,6 +169,32 @@ export interface Parts {
 }
 
 export type Verdict = "accepted" | "rejected" | "discarded";
+
+export type AnyCandidate = Candidate | ToldCandidate;
+export type AnyExtra = Extra | ToldExtra;
+
+/** A candidate of which an engine tells its fate and no more. */
+export interface ToldCandidate {
+  /** Null where it does not tell the token. */
+  text: string | null;
+  verdict: Verdict;
+  /** The logarithm of its probability, where the engine told that. */
+  logprob: number | null;
+}
+
+/** The last token of an engine's round. */
+export interface ToldExtra {
+  text: string;
+  kind: "recovered" | "bonus";
+  logprob: number | null;
+}
+
+/** Text that came in one piece, of one or more tokens; null where it does not tell how many. */
+export interface UntoldPiece {
+  text: string;
+  tokens: number | null;
+  logprob: number | null;
+}
 
 /** A drafted token. */
 export interface Candidate {
@@ -179,9 +244,11 @@ export type Alternative = [text: string, probability: number];
 /** Both lanes of one run as they were timed. */
 export interface Lanes {
   /** The seconds of each round. */
-  speculative: Parts[];
+  speculative: Times[];
   /** The seconds of each token of the target alone. */
   target: number[];
+  /** Only the pace of the target alone is known, in the mean of other answers: what is said of it. */
+  pace?: string;
   /** The interval of the speedup leaves open which is faster. */
   open: boolean;
 }
@@ -211,6 +278,13 @@ export interface Figure {
 
 export interface Charts {
   throughput: Throughput | null;
+  /** The names of charts that cannot be drawn of an engine's answer, and why. */
+  left_out?: LeftOut;
+}
+
+export interface LeftOut {
+  charts: string[];
+  why: string;
 }
 
 /** Tokens a second over γ: curves that follow from step costs, and runs as points. */
@@ -259,13 +333,15 @@ export interface SentRace {
   open: boolean;
   /** The lane that is shown at first. */
   chosen: number;
+  /** Why no lane is called the fastest, where they were not timed alike. */
+  unlike?: string;
 }
 
 /** A lane of a race, with the data to show its run alone. */
 export interface SentLane {
   label: string;
   /** The seconds of each round. */
-  parts: Parts[];
+  parts: Times[];
   stage: RunPayload;
 }
 

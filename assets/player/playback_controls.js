@@ -139,7 +139,8 @@ export class PlaybackControls {
   placeWords() {
     const { recording, cursor, time } = this.store;
     const total = recording.rounds.length;
-    const where = total ? `round ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
+    const unit = this.store.data.run?.engine?.unit ?? "round";
+    const where = total ? `${unit} ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
     return time ? `${time} · ${where}` : where;
   }
 

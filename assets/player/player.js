@@ -65,12 +65,13 @@ export class Player {
   receiveRun(data) {
     const store = this.runStore();
     const { run, rounds, prompt } = data;
-    const recording = recordingOf(run.id);
+    const recording = recordingOf(run.id, rounds);
     if (prompt.length) recording.prompt = prompt;
     recording.append(rounds.from, rounds.items);
     store.data = data;
     store.hold(0);
     if (recording === store.recording) store.grown();
+    else if (recording.id === store.recording.id && recording.rounds.length) this.showAgain(store, recording);
     else this.showRecording(store, recording, run.state);
     this.openMoment(store, data);
     this.missing.expect(recording, rounds.total);
@@ -141,6 +142,20 @@ export class Player {
     if (store.underWay) return store.enter(recording);
     store.show(recording, { live: false, playing: state === "recorded" });
     if (state !== "recorded") store.seek(recording.end);
+  }
+
+  /**
+   * The same answer, of whose rounds the engine has told more: it goes on where it stood.
+   * @param {RunStore} store @param {Recording} recording
+   */
+  showAgain(store, recording) {
+    const { playing, over, cursor } = store;
+    const { round } = store.recording.place(cursor);
+    const tokens = store.recording.tokens[Math.min(round, store.recording.rounds.length)];
+    const same = recording.tokens.findLastIndex((count) => count <= tokens);
+    store.show(recording, { live: false, playing });
+    store.cursor = over ? recording.end : recording.starts[Math.max(0, same)];
+    store.changed();
   }
 
   /** How the run stands that is shown, for a player that goes on with it. @returns {StateOfRun|null} */

@@ -4,7 +4,7 @@
 
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 
-/** @import { Parts, RunPayload, SentRace } from "./payload.d.ts" */
+/** @import { RunPayload, SentRace, Times } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
@@ -19,7 +19,7 @@ function slowness(speed) {
 /** A run in a race, with the data that the player needs to show it alone. */
 class Racer {
   /**
-   * @param {string} label @param {Recording} recording @param {Parts[]} parts
+   * @param {string} label @param {Recording} recording @param {Times[]} parts
    * @param {RunPayload} data
    */
   constructor(label, recording, parts, data) {
@@ -78,16 +78,23 @@ export function withRounding(seconds) {
 
 /** @typedef {Racer|TargetAlone} Contestant */
 
+/** Tokens a second up to a moment; what stood there when the clock began took none of its time. @param {Contestant} contestant @param {number} now */
+export function rateAt(contestant, now) {
+  const spent = Math.min(now, contestant.total);
+  return spent > 0 ? (contestant.tokensAt(now) - contestant.tokensAt(0)) / spent : 0;
+}
+
 export class Race {
   /**
    * @param {string} id @param {Racer[]} racers @param {TargetAlone[]} targets
-   * @param {{open: boolean, chosen: number}} how
+   * @param {{open: boolean, chosen: number, unlike?: string}} how
    */
-  constructor(id, racers, targets, { open, chosen }) {
+  constructor(id, racers, targets, { open, chosen, unlike = "" }) {
     this.id = id;
     this.racers = racers;
     this.targets = targets;
     this.open = open;
+    this.unlike = unlike;
     this.chosen = chosen;
     this.now = 0;
     /** @type {Contestant[]} */
@@ -138,9 +145,8 @@ export class Race {
 
   /** Who has most tokens a second; nobody if that cannot be told. */
   get winner() {
-    if (this.open) return null;
-    const rate = (/** @type {Contestant} */ each) => each.tokens / each.total;
-    return this.all.reduce((best, each) => (rate(each) > rate(best) ? each : best));
+    if (this.open || this.unlike) return null;
+    return this.all.reduce((best, each) => (rateAt(each, each.total) > rateAt(best, best.total) ? each : best));
   }
 }
 

@@ -4,7 +4,7 @@
 import { make, setText, setTextOrHide } from "./elements.js";
 import {
   BAR,
-  makeLaneKey,
+  laneKey,
   paintPresent,
   paintScale,
   paintSpeculative,
@@ -15,7 +15,7 @@ import {
   xAt,
 } from "./lane_painting.js";
 import { timeIn, unitFor } from "./number_words.js";
-import { TargetAlone, withRounding } from "./race.js";
+import { rateAt, TargetAlone, withRounding } from "./race.js";
 import { themeOf } from "./theme.js";
 import { visibleText } from "./token_text.js";
 
@@ -71,8 +71,7 @@ class RaceRow {
   showStanding(race, view) {
     const { contestant } = this;
     const tokens = contestant.tokensAt(race.now);
-    const spent = Math.min(race.now, contestant.total);
-    const rate = spent > 0 ? tokens / spent : 0;
+    const rate = rateAt(contestant, race.now);
     const inside = race.hasFinished(contestant);
     setText(this.rate, `${rate.toFixed(rate < 10 ? 1 : 0)} tokens/s`);
     setText(this.count, `${tokens} ${tokens === 1 ? "token" : "tokens"}`);
@@ -121,6 +120,7 @@ class RaceLanes {
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
     this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnStrip(event));
     this.foot = make("div", "track", {}, [this.scale, this.strip]);
+    this.key = make("div", "key");
     this.result = make("p", "result", { "data-testid": "race-result" });
     this.note = make("p", "race-note");
     this.announcer = make("div", "unseen", { "aria-live": "polite", role: "status", "data-testid": "race-news" });
@@ -142,7 +142,7 @@ class RaceLanes {
     return make("section", "lanes race card", { "data-testid": "race" }, [
       make("h2", "", {}, ["All lanes on one clock"]),
       make("div", "tracks", {}, [this.list, foot]),
-      make("div", "foot-line", {}, [makeLaneKey(), this.result]),
+      make("div", "foot-line", {}, [this.key, this.result]),
       this.note,
       this.announcer,
     ]);
@@ -168,6 +168,8 @@ class RaceLanes {
       const stands = index < race.racers.length;
       return new RaceRow(contestant, index, stands ? () => this.store.choose(index) : undefined);
     });
+    const undivided = race.racers.map((racer) => racer.clock.parts.some((each) => "whole" in each));
+    this.key.replaceChildren(...laneKey({ divided: undivided.includes(false), undivided: undivided.includes(true), alone: race.targets.length > 0 }));
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     const { targets } = race;
     const along = targets.map((each) => `${each.label}: along the words of ${each.along}`);
@@ -192,7 +194,7 @@ class RaceLanes {
   /** @param {Race} race */
   tellResult(race) {
     setText(this.result, race.over ? resultOf(race) : "");
-    this.result.classList.toggle("unsure", race.open);
+    this.result.classList.toggle("unsure", race.open || race.unlike !== "");
   }
 
   /** Announce who has finished since the last time. @param {Race} race */
@@ -242,7 +244,8 @@ class RaceLanes {
  * @param {Race} race
  */
 function resultOf(race) {
-  const { winner } = race;
+  const { winner, unlike } = race;
+  if (unlike) return unlike;
   if (!winner) return "These recordings are too close to call.";
   const how = race.alike ? "" : ", by tokens a second: the lanes differ in length";
   return `In these recordings ${visibleText(winner.label)} is the fastest${how}.`;

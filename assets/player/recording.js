@@ -1,15 +1,17 @@
 // A recording is one run as the player keeps it: its rounds, and where they begin, counted in events,
 // tokens and seconds. The page remembers the recordings of the last few runs. It draws nothing itself.
 
-import { emittedBy, eventKind, eventsOf, PACE, READABLE_ROUND, trueWait } from "./round_events.js";
+import { emittedBy, eventKind, eventsOf, PACE, READABLE_ROUND, tokensIn, trueWait } from "./round_events.js";
+import { secondsOf } from "./round_times.js";
 
-/** @import { Round } from "./payload.d.ts" */
+/** @import { Round, SentRounds } from "./payload.d.ts" */
 
 /** One run, growing by whole rounds. Prefix sums make it cheap to place a cursor. */
 export class Recording {
-  /** @param {string} id */
-  constructor(id) {
+  /** @param {string} id @param {string} [edition] of what an engine has told */
+  constructor(id, edition = "") {
     this.id = id;
+    this.edition = edition;
     /** @type {string[]} */
     this.prompt = [];
     /** @type {Round[]} */
@@ -18,6 +20,8 @@ export class Recording {
     this.starts = [0];
     /** Emitted tokens before each round; the last entry is their total. */
     this.tokens = [0];
+    /** The same in pieces of text: one for a token, unless an engine gives several in one. */
+    this.pieces = [0];
     /** Seconds before each round, record excluded; the last entry is their total. */
     this.seconds = [0];
   }
@@ -38,11 +42,16 @@ export class Recording {
       const last = this.rounds.length;
       this.rounds.push(round);
       this.starts.push(this.starts[last] + eventsOf(round));
-      this.tokens.push(this.tokens[last] + emittedBy(round).length);
-      const { draft, verify, other } = round.times;
-      this.seconds.push(this.seconds[last] + draft + verify + other);
+      this.tokens.push(this.tokens[last] + tokensIn(round));
+      this.pieces.push(this.pieces[last] + emittedBy(round).length);
+      this.seconds.push(this.seconds[last] + secondsOf(round.times));
     }
     return fresh.length;
+  }
+
+  /** Whether the first of these rounds are those that are here. @param {Round[]} items */
+  beginsLike(items) {
+    return this.rounds.every((round, i) => JSON.stringify(round) === JSON.stringify(items[i]));
   }
 
   /**
@@ -83,12 +92,20 @@ const REMEMBERED = 6; // recordings
 /** @type {Map<string, Recording>} */
 const recordings = new Map();
 
-/** @param {string} id */
-export function recordingOf(id) {
-  const recording = recordings.get(id) ?? new Recording(id);
+/** @param {string} id @param {SentRounds} [sent] where it is of an edition that may be another one */
+export function recordingOf(id, sent) {
+  const known = recordings.get(id);
+  const recording = known && isSame(known, sent) ? known : new Recording(id);
+  if (sent?.edition) recording.edition = sent.edition;
   recordings.delete(id);
   recordings.set(id, recording); // the newest last
   const oldest = recordings.keys().next().value;
   if (recordings.size > REMEMBERED && oldest !== undefined) recordings.delete(oldest);
   return recording;
+}
+
+/** Whether rounds belong to a recording: an engine may tell more of them once its answer is over. @param {Recording} known @param {SentRounds} [sent] */
+function isSame(known, sent) {
+  if (!sent?.edition || sent.edition === known.edition) return true;
+  return sent.from === 0 && known.beginsLike(sent.items);
 }

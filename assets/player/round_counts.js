@@ -1,9 +1,10 @@
 // The counts that the charts show: sums over rounds, added up once as rounds arrive, and shares that
 // follow from them. It draws nothing itself.
 
-import { emittedBy } from "./round_events.js";
+import { judged, tokensIn } from "./round_events.js";
+import { phasesOf } from "./round_times.js";
 
-/** @import { Candidate, Round } from "./payload.d.ts" */
+/** @import { AnyCandidate, Round } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 /** @typedef {{drafted: number, tested: number, accepted: number}} PlaceCounts */
@@ -26,8 +27,8 @@ export class RoundCounts {
     this.whole = 0;
     /** Seconds of each round. @type {number[]} */
     this.seconds = [];
-    /** Seconds of all rounds: draft, verify, other. */
-    this.phases = [0, 0, 0];
+    /** Seconds of all rounds. */
+    this.phases = { draft: 0, verify: 0, other: 0, whole: 0 };
   }
 
   get rounds() {
@@ -54,23 +55,25 @@ export class RoundCounts {
   add(round) {
     const tested = round.candidates.filter((each) => each.verdict !== "discarded");
     const accepted = tested.filter((each) => each.verdict === "accepted").length;
-    const odds = tested.reduce((sum, each) => sum + each.expected, 0);
+    const odds = tested.reduce((sum, each) => sum + (judged(each)?.expected ?? 0), 0);
     this.tested.push(this.tested[this.rounds] + tested.length);
     this.accepted.push(this.accepted[this.accepted.length - 1] + accepted);
     this.expected.push(this.expected[this.expected.length - 1] + odds);
     this.addTimes(round);
     round.candidates.forEach((each, place) => this.addPlace(each, place));
-    if (round.cut === null) this.addWhole(round.candidates.length, emittedBy(round).length);
+    if (round.cut === null) this.addWhole(round.candidates.length, tokensIn(round));
   }
 
   /** @param {Round} round */
   addTimes({ times }) {
-    const parts = [times.draft, times.verify, times.other];
-    this.seconds.push(parts[0] + parts[1] + parts[2]);
-    this.phases = this.phases.map((sum, i) => sum + parts[i]);
+    this.seconds.push(0);
+    for (const { phase, seconds } of phasesOf(times)) {
+      this.seconds[this.seconds.length - 1] += seconds;
+      this.phases[phase] += seconds;
+    }
   }
 
-  /** @param {Candidate} candidate @param {number} place */
+  /** @param {AnyCandidate} candidate @param {number} place */
   addPlace(candidate, place) {
     const counts = (this.places[place] ??= { drafted: 0, tested: 0, accepted: 0 });
     counts.drafted += 1;

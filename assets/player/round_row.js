@@ -1,16 +1,16 @@
 // This file draws one round as a row of chips, one chip for a token.
 
 import { make, makeButton } from "./elements.js";
-import { emittedBy, sceneAt } from "./round_events.js";
+import { sceneAt, tokensIn } from "./round_events.js";
 import { chipText, visibleText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Fate, Scene } from "./round_events.js" */
 
-/** @param {Round} round @param {number} place @returns {string} */
-function textAt(round, place) {
-  const candidate = round.candidates[place];
-  return candidate ? candidate.text : (round.extra?.text ?? "");
+/** @param {Round} round @param {number} place @returns {string|null} null where an engine does not tell it */
+function textAt({ candidates, extra, untold = [] }, place) {
+  const after = place - candidates.length;
+  return after < 0 ? candidates[place].text : ((extra ?? untold[after])?.text ?? "");
 }
 
 /**
@@ -19,12 +19,23 @@ function textAt(round, place) {
  */
 function chipWords(round, index, place, fate) {
   const drafted = round.candidates.length;
-  const which = place < drafted ? `token ${place + 1} of ${drafted}` : "from the target";
-  return `Round ${index + 1}, ${which}, ‘${visibleText(textAt(round, place))}’, ${fate}`;
+  const after = fate === "untold" ? "as it came" : "from the target";
+  const which = place < drafted ? `token ${place + 1} of ${drafted}` : after;
+  const text = textAt(round, place);
+  return `Round ${index + 1}, ${which}, ${text === null ? "not told" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
-/** The blanks before a word are drawn faint. @param {HTMLElement} chip @param {string} text */
+/** @type {Record<string, string>} */
+const FATE_WORDS = { untold: "fate not told" };
+const NAMELESS = "The engine does not tell this token.";
+
+/** The blanks before a word are drawn faint; a token that an engine does not tell has no name. @param {HTMLElement} chip @param {string|null} text */
 function showChip(chip, text) {
+  if (text === null) {
+    chip.classList.add("nameless");
+    chip.title = NAMELESS;
+    return;
+  }
   const shown = chipText(text);
   const blanks = /^·*/.exec(shown)?.[0] ?? "";
   chip.replaceChildren(make("i", "", {}, [blanks]), shown.slice(blanks.length));
@@ -54,6 +65,11 @@ const TURN = {
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
 
+/** Nothing where it is not known how many tokens came. @param {Round} round */
+function gainOf(round) {
+  return round.untold?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
+}
+
 export class RoundRow {
   /** @param {Round} round @param {number} index */
   constructor(round, index) {
@@ -79,7 +95,7 @@ export class RoundRow {
     if (step === this.step) return false;
     this.step = step;
     const scene = sceneAt(this.round, step);
-    const fates = scene.extra ? [...scene.cells, scene.extra] : scene.cells;
+    const fates = [...scene.cells, ...scene.last];
     while (this.chips.length > fates.length) this.chips.pop()?.remove();
     fates.forEach((fate, place) => this.put(place, fate, lively));
     this.dress(scene);
@@ -95,7 +111,8 @@ export class RoundRow {
 
   /** The arrow and the extra token stay together where the row wraps. @param {number} place */
   placeOf(place) {
-    if (place < this.round.candidates.length) return this.cells;
+    const { length } = this.round.candidates;
+    if (place < length || (!length && this.round.untold)) return this.cells;
     this.cells.append(this.tail);
     return this.tail;
   }
@@ -124,8 +141,7 @@ export class RoundRow {
     this.element.dataset.checking = String(scene.checking);
     if (scene.checking) this.cells.append(this.waiting);
     else this.waiting.remove();
-    if (!scene.extra) this.tail.remove();
-    const gained = emittedBy(this.round).length;
-    this.gain.textContent = scene.complete ? `+${gained}` : "";
+    if (!scene.last.length) this.tail.remove();
+    this.gain.textContent = scene.complete ? gainOf(this.round) : "";
   }
 }

@@ -1,7 +1,7 @@
 // This file draws the list of rounds, in rows. Only the rows in view are in the document. Rows may
 // wrap, so their heights are measured as they appear, and remembered.
 
-import { make } from "./elements.js";
+import { make, setText } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
 import { RoundRow } from "./round_row.js";
 import { ScrollFollower } from "./scroll_follower.js";
@@ -57,8 +57,9 @@ class RoundsPane {
     this.list = make("div", "rows", { role: "list", "aria-label": "Rounds" }, []);
     this.pane = make("div", "scroll", { tabindex: "-1" }, [this.above, this.list, this.below]);
     this.follower = new ScrollFollower(this.pane, () => this.updateRows());
+    this.title = make("h2");
     this.element = make("section", "rounds", {}, [
-      make("h2", "", {}, ["Rounds"]),
+      this.title,
       this.pane,
       this.follower.back,
     ]);
@@ -85,6 +86,7 @@ class RoundsPane {
 
   draw() {
     const { store } = this;
+    setText(this.title, store.data.run?.engine?.unit === "piece" ? "Pieces, as they came" : "Rounds");
     if (store.recording !== this.recording) this.begin(store.recording);
     const sought = !store.playing && !store.live && store.cursor !== this.cursor;
     if (sought) this.follower.following = true;
@@ -240,7 +242,7 @@ class RoundsPane {
     const at = recording.place(cursor);
     const whole = recording.rounds[round];
     const scene = sceneAt(whole, round === at.round ? at.step : eventsOf(whole));
-    return scene.cells.length + (scene.extra ? 1 : 0);
+    return scene.cells.length + scene.last.length;
   }
 
   /** @param {Spot} spot @param {[number, number]} move @returns {Spot|null} */

@@ -3,11 +3,11 @@
 // is in view.
 
 import { UNDER_WAY } from "./base_store.js";
-import { make } from "./elements.js";
+import { make, setText } from "./elements.js";
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 import {
   LANE_HEIGHT,
-  makeLaneKey,
+  laneKey,
   paintFinish,
   paintPresent,
   paintScale,
@@ -34,12 +34,13 @@ class RunLane {
     this.count = make("b", "count");
     this.note = make("span", "note");
     this.track = make("div", "track", {}, [this.canvas, this.note]);
-    this.element = make("div", "lane", {}, [make("span", "name", {}, [name]), this.track, this.count]);
+    this.name = make("span", "name", {}, [name]);
+    this.element = make("div", "lane", {}, [this.name, this.track, this.count]);
   }
 
-  /** @param {number} tokens */
-  showCount(tokens) {
-    const words = `${tokens} ${tokens === 1 ? "token" : "tokens"}`;
+  /** @param {number} tokens @param {string} [unit] */
+  showCount(tokens, unit = "token") {
+    const words = `${tokens} ${unit}${tokens === 1 ? "" : "s"}`;
     if (this.count.textContent !== words) this.count.textContent = words;
   }
 }
@@ -62,11 +63,16 @@ class RunLanes {
         make("span", "count"),
       ]),
     ]);
+    this.title = make("h2");
+    this.key = make("div", "key");
     this.element = make("section", "lanes card", { "data-testid": "lanes" }, [
-      make("h2", "", {}, ["The same words on one clock"]),
+      this.title,
       this.picture,
-      make("div", "foot-line", {}, [makeLaneKey(), this.result]),
+      make("div", "foot-line", {}, [this.key, this.result]),
     ]);
+    /** Whether an engine's answer is shown, for which the words are others. */
+    this.foreign = false;
+    this.named = "none";
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
@@ -95,6 +101,7 @@ class RunLanes {
     const { recording, cursor, underWay } = this.store;
     const width = this.fast.track.clientWidth;
     this.updateClock();
+    this.name();
     const { length } = this.sums;
     const seen = [recording.id, recording.end, this.clock.total, length, cursor, width].join();
     const state = [seen, themeOf(this.element), this.open, underWay, this.missing()].join();
@@ -102,6 +109,20 @@ class RunLanes {
     this.drawn = state;
     this.paint(this.windowNow(width));
     this.showOutcome();
+  }
+
+  /** The words around the lanes. An engine's answer is alone, unless another was timed beside it. */
+  name() {
+    const { engine = null } = this.store.data.run ?? {};
+    this.plain.element.hidden = engine !== null && !this.alone;
+    const foreign = engine !== null;
+    const words = [engine?.unit, foreign && this.alone !== null].join();
+    if (words === this.named) return;
+    this.named = words;
+    this.foreign = foreign;
+    setText(this.title, foreign ? "The answer on a clock, from its first piece on" : "The same words on one clock");
+    setText(this.fast.name, foreign ? "this answer" : "speculative");
+    this.key.replaceChildren(...laneKey({ divided: !foreign, undivided: foreign, alone: this.alone !== null }));
   }
 
   updateClock() {
@@ -177,7 +198,7 @@ class RunLanes {
     const { round, step } = recording.place(cursor);
     const whole = recording.rounds[round];
     const over = whole && step >= eventsOf(whole) ? 1 : 0;
-    this.fast.showCount(recording.tokens[round + over] ?? 0);
+    this.fast.showCount(recording.tokens[round + over] ?? 0, this.store.data.run?.engine?.counts);
     this.plain.count.hidden = !this.runs;
     if (this.runs) this.plain.showCount(countUpTo(this.sums, view.now * (1 + 1e-9)) - 1);
     const note = this.missing();
@@ -201,13 +222,15 @@ class RunLanes {
     const words = over ? this.outcome() : this.step ? FROM_STEP_COSTS : "";
     if (this.result.textContent !== words) this.result.textContent = words;
     this.result.classList.toggle("unsure", this.open);
-    const spoken = `Two lanes on one clock. ${words || "Speculative decoding above, the target alone below."}`;
+    const spoken = `${this.foreign ? "The answer" : "Two lanes"} on one clock. ${words || (this.foreign ? "" : "Speculative decoding above, the target alone below.")}`;
     if (spoken !== this.spoken) this.picture.setAttribute("aria-label", spoken);
     this.spoken = spoken;
   }
 
   /** Both times in one unit; no winner where that is open. */
   outcome() {
+    const pace = this.store.data.lanes?.pace;
+    if (pace) return pace;
     const fast = this.clock.total;
     const plain = this.sums[this.sums.length - 1];
     const unit = unitFor(this.total);

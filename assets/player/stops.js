@@ -2,10 +2,10 @@
 // recording. It draws nothing itself.
 
 import { share } from "./number_words.js";
-import { emittedBy, eventsOf } from "./round_events.js";
+import { emittedBy, eventsOf, judged } from "./round_events.js";
 import { oddsOf } from "./verdict_rule.js";
 
-/** @import { Round, Run } from "./payload.d.ts" */
+/** @import { AnyCandidate, Round, Run } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
 
@@ -74,28 +74,59 @@ export const STOPS = [
   },
 ];
 
+/** The number in the text of each token of a round, by its place; of a piece, that of its first. @param {Round} round @param {number} first */
+function numbersOf(round, first) {
+  let number = first;
+  return new Map(
+    emittedBy(round).map(({ place }) => {
+      const own = number;
+      number += round.untold?.[place - round.candidates.length]?.tokens ?? 1;
+      return [place, own];
+    }),
+  );
+}
+
 /**
  * What can be stopped for in a round, in its order.
  * @param {Round} round @param {number} index @param {Recording} recording @param {Run} run
  * @returns {Outcome[]}
  */
 function outcomesOf(round, index, recording, run) {
-  const { candidates, extra } = round;
+  const { candidates, extra, untold = [] } = round;
   const begin = recording.starts[index];
-  const numbers = new Map(emittedBy(round).map(({ place }, order) => [place, recording.tokens[index] + order + 1]));
+  const numbers = numbersOf(round, recording.tokens[index] + 1);
   const tested = candidates.filter(({ verdict }) => verdict !== "discarded");
   /** @type {Outcome[]} */
   const outcomes = tested.map((candidate, place) => ({
     event: begin + candidates.length + 2 + place,
     spot: { round: index, place },
     fate: candidate.verdict,
-    odds: oddsOf(candidate, run),
+    odds: oddsKnown(candidate, run),
     number: numbers.get(place) ?? null,
   }));
-  if (!extra) return outcomes;
+  const event = begin + eventsOf(round);
   const place = candidates.length;
-  const landed = { event: begin + eventsOf(round), spot: { round: index, place }, fate: extra.kind };
-  return [...outcomes, { ...landed, odds: null, number: numbers.get(place) ?? null }];
+  /** @type {Fate[]} */
+  const last = extra ? [extra.kind] : untold.map(() => "untold");
+  return [
+    ...outcomes,
+    ...last.map((fate, order) => ({
+      event, fate, odds: null,
+      spot: { round: index, place: place + order },
+      number: numbers.get(place + order) ?? null,
+    })),
+  ];
+}
+
+/** Null where an engine does not tell what decided. @param {AnyCandidate} candidate @param {Run} run */
+function oddsKnown(candidate, run) {
+  const known = judged(candidate);
+  return known && oddsOf(known, run);
+}
+
+/** What can be stopped for in a run: an engine tells no odds. @param {Stop} stop @param {Run|undefined} run */
+export function isKnownOf(stop, run) {
+  return stop.name !== "unlikely" || !run?.engine;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The text pane shows the prompt and then every token as it lands, marked by where it came from.
 
 import { make } from "./elements.js";
-import { emittedBy, eventsOf } from "./round_events.js";
+import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
 import { ScrollFollower } from "./scroll_follower.js";
 import { Column } from "./text_column.js";
 
@@ -14,10 +14,9 @@ import { Column } from "./text_column.js";
 
 /** @param {Round} round @param {number} step @returns {number} tokens that have landed by then */
 function landedBy(round, step) {
-  const drafted = round.candidates.length;
-  const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
-  const fallen = Math.min(accepted, Math.max(0, step - drafted - 1));
-  return fallen + (round.extra && step >= eventsOf(round) ? 1 : 0);
+  if (step >= eventsOf(round)) return emittedBy(round).length;
+  const { cells } = sceneAt(round, step);
+  return emittedBy(round).filter(({ place }) => cells[place] === "accepted").length;
 }
 
 /** An accepted candidate flies from its row to the text. @param {Element} from @param {Element} to */
@@ -53,11 +52,12 @@ class TextPane {
       this.words,
     ]);
     this.follower = new ScrollFollower(this.pane, () => {});
+    this.legend = makeLegend();
     this.element = make("section", "text-pane", { "data-testid": "text-pane" }, [
       make("h2", "", {}, ["Text"]),
       this.pane,
       this.follower.back,
-      makeLegend(),
+      this.legend.element,
     ]);
     this.words.addEventListener("click", (/** @type {MouseEvent} */ event) => this.selectPressed(event));
     this.column = new Column(this.words, this.caret);
@@ -81,6 +81,7 @@ class TextPane {
     this.showPrompt();
     this.catchUp();
     this.ringSelected();
+    this.legend.show(this.store.data.run?.engine ? this.landed : []);
   }
 
   close() {
@@ -129,7 +130,7 @@ class TextPane {
     const { recording, cursor } = this.store;
     if (recording.rounds.length === 0) return 0;
     const { round, step } = recording.place(cursor);
-    return recording.tokens[round] + landedBy(recording.rounds[round], step);
+    return recording.pieces[round] + landedBy(recording.rounds[round], step);
   }
 
   catchUp() {
@@ -180,15 +181,26 @@ class TextPane {
     const round = spot && recording.rounds[spot.round];
     if (!spot || !round) return null;
     const order = emittedBy(round).findIndex((each) => each.place === spot.place);
-    return order < 0 ? null : recording.prompt.length + recording.tokens[spot.round] + order;
+    return order < 0 ? null : recording.prompt.length + recording.pieces[spot.round] + order;
   }
 }
 
 const FATES = ["drafted", "accepted", "rejected", "discarded", "recovered", "bonus"];
 
+/** Of an engine's answer, "untold" only where there are such tokens, and alone where there are no others. */
 function makeLegend() {
   const samples = FATES.map((fate) => make("span", "chip", { "data-state": fate }, [fate]));
-  return make("div", "legend", { "aria-label": "Key to the marks", role: "group" }, samples);
+  const untold = make("span", "chip", { "data-state": "untold" }, ["fate not told"]);
+  untold.hidden = true;
+  return {
+    element: make("div", "legend", { "aria-label": "Key to the marks", role: "group" }, [...samples, untold]),
+    /** @param {Landed[]} landed of an engine */
+    show(landed) {
+      untold.hidden = !landed.some(({ fate }) => fate === "untold");
+      const bare = !untold.hidden && landed.every(({ fate }) => fate === "untold");
+      for (const sample of samples) sample.hidden = bare;
+    },
+  };
 }
 
 /** @param {Store} store */

@@ -3,7 +3,7 @@
 
 import { recall, remember } from "./browser_memory.js";
 import { make, makeButton } from "./elements.js";
-import { eventKind } from "./round_events.js";
+import { eventKind, judged } from "./round_events.js";
 import { answerWords, captionAt, questionWords } from "./tour_words.js";
 
 /** @import { Tour as TourWish } from "./payload.d.ts" */
@@ -77,7 +77,7 @@ class Tour {
     const { store } = this;
     const { recording, data } = store;
     if (!recording.rounds.length || data.run?.state !== "recorded") return;
-    if (!tourWanted(data.tour)) {
+    if (data.run.engine || !tourWanted(data.tour)) {
       this.state = "over";
       return;
     }
@@ -119,7 +119,8 @@ class Tour {
     this.state = "asking";
     this.from = this.to = store.cursor;
     store.select(spot);
-    const candidate = store.recording.rounds[spot.round].candidates[spot.place];
+    const candidate = judged(store.recording.rounds[spot.round].candidates[spot.place]);
+    if (!candidate) return;
     this.show("ask", questionWords(candidate), [
       makeButton("yes", "Accept", () => this.reply(spot, true)),
       makeButton("no", "Reject", () => this.reply(spot, false)),
@@ -131,7 +132,8 @@ class Tour {
   /** @param {Spot} spot @param {boolean} guess */
   reply(spot, guess) {
     const { store } = this;
-    const candidate = store.recording.rounds[spot.round].candidates[spot.place];
+    const candidate = judged(store.recording.rounds[spot.round].candidates[spot.place]);
+    if (!candidate) return;
     this.state = "told";
     this.to = store.recording.starts[spot.round + 1];
     store.setSpeed("0.5");

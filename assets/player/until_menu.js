@@ -2,7 +2,7 @@
 
 import { DropCard } from "./drop_card.js";
 import { make, makeButton, setTextOrHide } from "./elements.js";
-import { nextOutcome, numberAt, STOPS } from "./stops.js";
+import { isKnownOf, nextOutcome, numberAt, STOPS } from "./stops.js";
 
 /** @import { Spot } from "./round_events.js" */
 /** @import { RunStore } from "./run_store.js" */
@@ -14,6 +14,8 @@ export class UntilMenu {
     this.store = store;
     /** @type {Map<string, HTMLInputElement>} */
     this.limits = new Map();
+    /** The row of each stop. @type {[Stop, HTMLElement][]} */
+    this.rows = [];
     /** @type {Spot|null} */
     this.chosen = null;
     this.opener = make("summary", "", { "data-testid": "until" }, ["until …"]);
@@ -40,7 +42,9 @@ export class UntilMenu {
     const button = makeButton("", before, () => this.start(stop), { "data-testid": `until-${stop.name}` });
     const limit = stop.limit ? [this.makeLimit(stop), after] : [];
     const key = stop.key ? [make("kbd", "", { "aria-hidden": "true" }, [stop.key.toUpperCase()])] : [];
-    return make("div", "until-row", {}, [button, ...limit, ...key]);
+    const row = make("div", "until-row", {}, [button, ...limit, ...key]);
+    this.rows.push([stop, row]);
+    return row;
   }
 
   /** @param {Stop} stop */
@@ -69,6 +73,7 @@ export class UntilMenu {
   /** Play until a stop, with the value that stands in its field. @param {Stop} stop */
   start(stop) {
     const input = this.limits.get(stop.name);
+    if (!isKnownOf(stop, this.store.data.run)) return;
     if (input && !input.checkValidity()) return this.complain(input);
     const leaves = this.menu.element.contains(document.activeElement);
     this.menu.shut();
@@ -91,6 +96,7 @@ export class UntilMenu {
 
   draw() {
     this.offerChosen();
+    for (const [stop, row] of this.rows) row.hidden = !isKnownOf(stop, this.store.data.run);
     const { until, missed, cursor, playing } = this.store;
     const label = until ? until.stop.short(until.limit) : "until …";
     if (this.opener.textContent !== label) this.opener.textContent = label;

@@ -5,6 +5,7 @@ import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
+import { placeInAnswer, tellAnswer } from "./engine_words.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { tellFork, TELLERS } from "./verdict_words.js";
 
@@ -36,8 +37,9 @@ export function makeVerdictCard(store) {
       if (mark !== drawn) {
         drawn = mark;
         element.classList.toggle("vd-nothing", !subject);
+        element.classList.toggle("vd-told", Boolean(subject?.run.engine));
         head.update(subject);
-        sentence.replaceChildren(...(subject ? [...TELLERS[subject.fate](subject), ...tellFork(subject)] : [NOTHING_YET]));
+        sentence.replaceChildren(...(subject ? wordsOf(subject) : [NOTHING_YET]));
         bar.update(subject);
         odds.update(subject);
       }
@@ -48,6 +50,11 @@ export function makeVerdictCard(store) {
 }
 
 const NOTHING_YET = "Here you read why a token was accepted or rejected. Press Play, or step by a token.";
+
+/** @param {Subject} subject */
+function wordsOf(subject) {
+  return subject.run.engine ? tellAnswer(subject, subject.run.engine) : [...TELLERS[subject.fate](subject), ...tellFork(subject)];
+}
 
 /**
  * A string that changes whenever the card must be drawn anew.
@@ -105,10 +112,12 @@ function makeVerdictHead(store, shown) {
 }
 
 /** @param {Subject} subject */
-function placeWords({ run, round, spot, candidate }) {
+function placeWords(subject) {
+  const { run, round, spot, candidate } = subject;
+  if (run.engine) return placeInAnswer(subject);
   const count = round.candidates.length;
   const place = candidate ? `token ${spot.place + 1} of ${count}` : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && count < run.gamma ? `; only ${count} drafted, for no more fit into the text` : "";
+  const short = ends && count < (run.gamma ?? 0) ? `; only ${count} drafted, for no more fit into the text` : "";
   return `round ${spot.round + 1}, ${place}${short}`;
 }

@@ -1,6 +1,6 @@
 // This file holds the rule by which a run accepted or rejected its candidates.
 
-import { rejectedPlace } from "./round_events.js";
+import { judged, rejectedPlace } from "./round_events.js";
 
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
 
@@ -34,9 +34,9 @@ export function oddsOf(candidate, run) {
  * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {
-  const failed = round.candidates[rejectedPlace(round)];
+  const failed = judged(round.candidates[rejectedPlace(round)]);
   const { extra } = round;
-  if (!failed || !extra) return null;
+  if (!failed || !extra || !("uniform" in extra)) return null;
   if (run.residual === "target") return extra.target;
   if (run.residual === "draft") return extra.draft;
   const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);

@@ -1,6 +1,6 @@
 // This file finds which token the verdict card explains, and what has happened to it at the cursor.
 
-import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
+import { eventsOf, judged, placesOf, rejectedPlace, sceneAt } from "./round_events.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
@@ -9,8 +9,8 @@ import { eventsOf, rejectedPlace, sceneAt } from "./round_events.js";
 
 /**
  * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
- *   passed: boolean, landed: boolean}} Subject  passed: the target's pass is over; landed: the
- *   round's extra token is shown
+ *   passed: boolean, landed: boolean}} Subject  candidate: null also for one of which an engine tells
+ *   nothing but its fate; passed: the target's pass is over; landed: the round's last token is shown
  * @typedef {(Node|string)[]} Words
  */
 
@@ -24,11 +24,12 @@ export function subjectAt(store, spot) {
   const round = recording.rounds[spot.round];
   const step = spot.round < now.round ? eventsOf(round) : spot.round === now.round ? now.step : 0;
   const scene = sceneAt(round, step);
-  const candidate = round.candidates[spot.place] ?? null;
-  const fate = (candidate ? scene.cells[spot.place] : scene.extra) ?? "drafted";
+  const after = spot.place - round.candidates.length;
+  const fate = (after < 0 ? scene.cells[spot.place] : scene.last[after]) ?? "drafted";
   const passed = step > round.candidates.length + 1;
   const run = /** @type {Run} */ (data.run); // there is one where there are rounds
-  return { run, round, spot, candidate, fate, passed, landed: scene.extra !== null };
+  const candidate = judged(round.candidates[spot.place]);
+  return { run, round, spot, candidate, fate, passed, landed: scene.last.length > 0 };
 }
 
 /** Finds the latest rejection up to a round; remembers what it found. */
@@ -54,15 +55,10 @@ export function makeRejectionFinder() {
 export function nextSpot(store, spot, by) {
   const { rounds } = store.recording;
   const place = spot.place + by;
-  if (place >= 0 && place < countTokens(rounds[spot.round])) return { round: spot.round, place };
+  if (place >= 0 && place < placesOf(rounds[spot.round])) return { round: spot.round, place };
   const round = spot.round + by;
   if (round < 0 || round > store.recording.place(store.cursor).round) return null;
-  return { round, place: by > 0 ? 0 : countTokens(rounds[round]) - 1 };
-}
-
-/** @param {Round} round */
-function countTokens(round) {
-  return round.candidates.length + (round.extra ? 1 : 0);
+  return { round, place: by > 0 ? 0 : placesOf(rounds[round]) - 1 };
 }
 
 /**
@@ -82,6 +78,6 @@ export function shownSpot(store, lastRejection) {
   const struck = scene.cells.indexOf("rejected");
   if (struck >= 0) return { round, place: struck };
   const before = lastRejection(recording, round - 1);
-  const place = scene.extra ? scene.cells.length : Math.max(0, scene.cells.length - 1);
+  const place = scene.last.length ? scene.cells.length : Math.max(0, scene.cells.length - 1);
   return before ?? { round, place };
 }

@@ -2,7 +2,7 @@
 
 import { make } from "./elements.js";
 import { likelihood, share, toldApart } from "./number_words.js";
-import { rejectedPlace } from "./round_events.js";
+import { judged, rejectedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
 import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rule.js";
 
@@ -144,7 +144,7 @@ export function tellFork({ run, spot, candidate, fate }) {
 /** @param {Subject} subject @returns {Words} */
 function tellDiscarded({ run, round, candidate }) {
   if (!candidate) return [];
-  const failed = round.candidates[rejectedPlace(round)];
+  const failed = judged(round.candidates[rejectedPlace(round)]);
   const gave = run.greedy ? [] : [" ", ...bothGave(candidate), "."];
   if (!failed)
     return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested.", ...gave];
@@ -160,7 +160,7 @@ function tellDiscarded({ run, round, candidate }) {
 
 /** @param {Subject} subject @returns {Words} */
 function tellRecovered({ run, round, spot }) {
-  const failed = round.candidates[rejectedPlace(round)];
+  const failed = judged(round.candidates[rejectedPlace(round)]);
   if (!round.extra || !failed) return [];
   const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
   if (run.greedy && forkAt(run, spot.round, rejectedPlace(round)))
@@ -174,7 +174,7 @@ function tellRecovered({ run, round, spot }) {
 
 /** @param {Subject} subject @returns {Words} */
 function tellBonus({ run, round }) {
-  if (!round.extra) return [];
+  if (!round.extra || !("uniform" in round.extra)) return [];
   const own = tokenWord(round.extra.text);
   const gave = numberWord(likelihood(round.extra.target));
   const adds = [
@@ -191,6 +191,7 @@ function allAccepted(count) {
   return count === 1 ? "The one candidate was accepted" : `All ${count} candidates were accepted`;
 }
 
+/** @type {Record<Fate, (subject: Subject) => Words>} */
 export const TELLERS = {
   drafted: tellPending,
   accepted: tellTested,
@@ -199,6 +200,7 @@ export const TELLERS = {
   recovered: tellRecovered,
   bonus: tellBonus,
   prompt: () => [],
+  untold: () => [],
 };
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */

@@ -31,7 +31,7 @@ _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
 JsonObject = dict[str, Any]
 # How the model families that the engine knows write the end of a text.
-_END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
+END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def payload(
             own_speedup=own_speedup,
         ),
         "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
-        "end_texts": _END_TEXTS,
+        "end_texts": END_TEXTS,
         "growing": growing,
         "tour": tour,
         "forked": forked_text(trace, forked) if forked is not None else None,
@@ -199,6 +199,7 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "temperature": config.temperature,
         "forkable": status.forkable,
         "forks": fork_items(trace),
+        "engine": None,
     }
 
 

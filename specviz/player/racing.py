@@ -13,39 +13,47 @@ from hashlib import blake2b
 from specviz.comparison import Comparison, LaneRun, representative
 from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
 from specviz.player.round_values import lane_parts, target_seconds
+from specviz.player.server_payload import server_parts, server_payload_of
 from specviz.record.metrics import Metrics, metrics, resampled
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.speedup_words import is_undecided
-from specviz.record.trace import Trace
 
 MOST_LANES = 4
+_UNLIKE = (
+    "No lane is called the fastest: another engine's clock begins with its first piece, and its "
+    "machine and settings may be others."
+)
 
 
 def race_payload(
     labels: Sequence[str],
-    traces: Sequence[Trace],
+    traces: Sequence[AnyTrace],
     *,
-    figures: Sequence[Metrics] | None = None,
+    figures: Sequence[Metrics | None] | None = None,
     chosen: int = 0,
 ) -> JsonObject:
     """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
 
-    ``figures`` are those of the traces, if they are known already; only intervals are added.
+    ``figures`` are those of the traces, if they are known already; only intervals are added. The
+    answer of another engine has none, and with one in it the race has no winner.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane needs at least one round"
-    figures = _with_intervals(traces, figures)
+    found = _with_intervals(traces, figures)
+    answers = any(isinstance(trace, ServerTrace) for trace in traces)
     lanes = [
         _lane(str(label), trace, each)
-        for label, trace, each in zip(labels, traces, figures, strict=True)
+        for label, trace, each in zip(labels, traces, found, strict=True)
     ]
     return {
         "race": {
             "id": _race_id(lanes),
             "lanes": lanes,
             "targets": _targets(labels, traces),
-            "open": _is_undecided(figures),
+            "open": not answers and _is_undecided([each for each in found if each]),
             "chosen": chosen,
+            **({"unlike": _UNLIKE} if answers else {}),
         },
         "growing": False,
         "tour": "never",
@@ -92,23 +100,37 @@ def representatives(
     return tuple(run for run in found if run is not None)
 
 
-def _with_intervals(traces: Sequence[Trace], figures: Sequence[Metrics] | None) -> list[Metrics]:
-    if figures is None:
-        return [metrics(trace) for trace in traces]
-    return [resampled(each, trace) for each, trace in zip(figures, traces, strict=True)]
+def _with_intervals(
+    traces: Sequence[AnyTrace], figures: Sequence[Metrics | None] | None
+) -> list[Metrics | None]:
+    known = figures if figures is not None else [None] * len(traces)
+    return [_interval(trace, each) for trace, each in zip(traces, known, strict=True)]
 
 
-def _lane(label: str, trace: Trace, figures: Metrics) -> JsonObject:
-    status = RunStatus(id=_lane_id(label, trace), state="done", label=label)
+def _interval(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
+    if isinstance(trace, ServerTrace):
+        return None
+    return metrics(trace) if known is None else resampled(known, trace)
+
+
+def _lane(label: str, trace: AnyTrace, figures: Metrics | None) -> JsonObject:
+    if isinstance(trace, ServerTrace):
+        name = _lane_id(label, trace.info, trace.token_ids, [each.at for each in trace.rounds])
+        stage = server_payload_of(trace, run_id=name, state="done", label=label)
+        return {"label": label, "parts": server_parts(trace), "stage": stage}
+    assert figures is not None
+    times = [entry.times for entry in trace.rounds]
+    name = _lane_id(label, trace.config, trace.token_ids, times)
+    status = RunStatus(id=name, state="done", label=label)
     curves = curves_of(trace, figures, None)
     points = [point for point in (chart_point(trace, figures, current=True),) if point]
     stage = payload(trace, status, curves=curves, points=points, figures=figures)
     return {"label": label, "parts": lane_parts(trace), "stage": stage}
 
 
-def _lane_id(label: str, trace: Trace) -> str:
+def _lane_id(*parts: object) -> str:
     """Differs for every recording, because the player remembers by it what it has been sent."""
-    told = repr((label, trace.config, trace.token_ids, [entry.times for entry in trace.rounds]))
+    told = repr(parts)
     return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
@@ -116,10 +138,12 @@ def _race_id(lanes: Sequence[JsonObject]) -> str:
     return " ".join(lane["stage"]["run"]["id"] for lane in lanes)
 
 
-def _targets(labels: Sequence[str], traces: Sequence[Trace]) -> list[JsonObject]:
+def _targets(labels: Sequence[str], traces: Sequence[AnyTrace]) -> list[JsonObject]:
     """Every target alone, once, as it was timed along the words of the first lane that has it."""
     found: dict[tuple[str, str], JsonObject] = {}
     for label, trace in zip(labels, traces, strict=True):
+        if isinstance(trace, ServerTrace):
+            continue
         seconds = target_seconds(trace)
         target = trace.pair.target
         key = target.name, target.weights_sha256

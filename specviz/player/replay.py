@@ -19,8 +19,10 @@ from specviz.errors import ConfigError
 from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.player.server_payload import server_payload_of
 from specviz.record.body_words import OwnSpeedup, grown_words
 from specviz.record.metrics import Metrics
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 
 _RUN_ID = "replay"
@@ -42,7 +44,7 @@ _DOCUMENT = """<!doctype html>
 
 
 def replay_html(
-    trace: Trace,
+    trace: AnyTrace,
     figures: Metrics | None = None,
     own_speedup: OwnSpeedup | None = None,
     *,
@@ -54,10 +56,13 @@ def replay_html(
     ``own_speedup`` is that of the same pair without bodies, where the run has some; ``forked`` the
     run that this one is a fork of. It opens at the ``moment``, as a link says it.
     """
-    player = payload_of_trace(
-        trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
-        own_speedup=own_speedup, forked=forked,
-    )  # fmt: skip
+    if isinstance(trace, ServerTrace):
+        player = server_payload_of(trace, run_id=_RUN_ID, state="recorded", label="recorded")
+    else:
+        player = payload_of_trace(
+            trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
+            own_speedup=own_speedup, forked=forked,
+        )  # fmt: skip
     player["moment"] = dict(moment) if moment else None
     return _document(player, title=_pair(trace), facts=_facts(trace))
 
@@ -104,12 +109,12 @@ def _prompt(comparison: Comparison, item: int) -> list[str]:
 
 def comparison_replay_html(
     labels: Sequence[str],
-    traces: Sequence[Trace],
+    traces: Sequence[AnyTrace],
     *,
     verdict: str,
     table: Sequence[Sequence[str]] = (),
     facts: Sequence[str] = (),
-    figures: Sequence[Metrics] | None = None,
+    figures: Sequence[Metrics | None] | None = None,
 ) -> str:
     """The verdict, the table (its head first), and below them the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
@@ -117,7 +122,7 @@ def comparison_replay_html(
     return _document(
         race_payload(labels, traces, figures=figures),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=[*facts, *_where_and_when(traces[0])],
+        facts=[*facts, *_where_and_when(traces[0]), *_of_other_engines(traces[1:])],
         verdict=verdict,
         table=table,
     )
@@ -158,11 +163,15 @@ def script_json(value: Any) -> str:
     return text
 
 
-def _pair(trace: Trace) -> str:
+def _pair(trace: AnyTrace) -> str:
+    if isinstance(trace, ServerTrace):
+        return trace.info.model
     return trace.pair.name if trace.pair.draft else trace.pair.target.name
 
 
-def _facts(trace: Trace) -> list[str]:
+def _facts(trace: AnyTrace) -> list[str]:
+    if isinstance(trace, ServerTrace):
+        return _facts_of_answer(trace)
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
     bodies = [words] if (words := grown_words(trace.pair)) else []
@@ -170,8 +179,26 @@ def _facts(trace: Trace) -> list[str]:
     return [f"γ {config.gamma}", sampling, *forks, *bodies, *_where_and_when(trace)]
 
 
-def _where_and_when(trace: Trace) -> list[str]:
+def _of_other_engines(traces: Sequence[AnyTrace]) -> list[str]:
+    answers = [each for each in traces if isinstance(each, ServerTrace)]
+    return list(dict.fromkeys(fact for each in answers for fact in _where_and_when(each)))
+
+
+def _facts_of_answer(trace: ServerTrace) -> list[str]:
+    gamma, temperature = trace.info.gamma, trace.settings.temperature
+    told = [] if gamma is None else [f"γ {gamma}"]
+    sampling = "greedy" if temperature == 0 else f"T {temperature:g}"
+    return [*told, sampling, *_where_and_when(trace)]
+
+
+def _where_and_when(trace: AnyTrace) -> list[str]:
+    if isinstance(trace, ServerTrace):
+        return [trace.info.title, _when(trace.created)]
     where = trace.environment
     device = where.cpu if where.device == "cpu" else where.device_name
     threads = f", {where.threads} threads" if where.threads > 1 else ""
-    return [f"{device}{threads}", where.dtype, trace.created.replace("T", " ")[:16] + " UTC"]
+    return [f"{device}{threads}", where.dtype, _when(trace.created)]
+
+
+def _when(created: str) -> str:
+    return created.replace("T", " ")[:16] + " UTC"

@@ -18,7 +18,7 @@ ENGINES: dict[EngineName, str] = {
     "llama.cpp": "llama.cpp",
     "sglang": "SGLang",
     "lmstudio": "LM Studio",
-    "openai": "an OpenAI-compatible server",
+    "openai": "OpenAI-compatible server",
 }
 # What makes a piece of an answer a round.
 Grounds = Literal[

@@ -18,14 +18,17 @@ from specviz.player.payload import (
 )
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
+from specviz.player.server_payload import server_payload, server_payload_of
 from specviz.record.metrics import metrics
 from specviz.record.trace import Trace
 from specviz.store import load_trace
 from tests.node import check_types
 from tests.player.races import thrifty, wasteful
 from tests.player.test_replay import data_in
+from tests.record.server_traces import server_trace, timed, undivided, untold
 from tests.traces import full_trace, make_trace
 
+GROWING = RunStatus(id="s", state="running", label="live")
 DECLARED = ASSETS / "player" / "payload.d.ts"
 CONFIG = {
     "compilerOptions": {
@@ -71,7 +74,19 @@ def sent() -> list[tuple[str, JsonObject]]:
         ("RunPayload", payload_of_trace(full_trace(), run_id="f", state="done", label="f")),
         ("RunPayload", live(recorded(), tour="ask")),
         ("RunPayload", live(make_trace(["ar", "", "aa"]))),
+        *[
+            ("RunPayload", server_payload_of(each, run_id="s", state="done", label="s"))
+            for each in (
+                server_trace(),
+                timed(server_trace()),
+                undivided(server_trace()),
+                untold(server_trace()),
+            )
+        ],
+        ("RunPayload", server_payload(server_trace(), GROWING, start=2, growing=True)),
         ("RacePayload", race),
+        ("RacePayload", race_payload(["ours", "theirs"], [thrifty(), server_trace()])),
+        ("ReplayData", data_in(replay_html(server_trace()))),
         ("ReplayData", data_in(replay_html(full_trace()))),
         ("ReplayData", data_in(compared)),
     ]
@@ -82,12 +97,16 @@ def spoilt() -> list[tuple[str, JsonObject]]:
     data = payload_of_trace(full_trace(), run_id="f", state="done", label="f")
     run, first = data["run"], data["rounds"]["items"][0]
     rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
+    answer = server_payload_of(server_trace(), run_id="s", state="done", label="s")
+    told = answer["rounds"]["items"][1]
+    guessed = {**told, "times": {"draft": 0.1, "verify": 0.2}}
     return [
         ("RunPayload", {**data, "more": 1}),
         ("RunPayload", {key: value for key, value in data.items() if key != "lanes"}),
         ("RunPayload", {**data, "run": {**run, "state": "odd"}}),
         ("RunPayload", {**data, "run": {**run, "gamma": "5"}}),
         ("RunPayload", {**data, "rounds": rounds}),
+        ("RunPayload", {**answer, "rounds": {**answer["rounds"], "items": [guessed]}}),
     ]
 
 

@@ -43,7 +43,7 @@ def test_of_a_server_that_tells_nothing_all_figures_are_unknown(library: Library
     trace = untold(server_trace())
     pieces = tuple(replace(each, num_tokens=0, texts=("a",)) for each in trace.rounds)
     row = library.row(save_run(library, replace(trace, rounds=pieces))).summary
-    assert (row.engine, row.pair) == ("an OpenAI-compatible server", PLAIN.model)
+    assert (row.engine, row.pair) == ("OpenAI-compatible server", PLAIN.model)
     assert (row.gamma, row.tokens, row.tau, row.tokens_per_second) == (None, None, None, None)
 
 
@@ -56,7 +56,7 @@ def test_what_needs_our_own_rounds_is_told_whose_run_it_is(library: Library) -> 
 def test_they_are_found_by_engine(library: Library) -> None:
     own, answer = save_run(library, full_trace()), save_run(library, server_trace())
     bare = save_run(library, untold(server_trace()))
-    assert library.facets().engines == ("an OpenAI-compatible server", "vLLM 0.32.0", None)
+    assert library.facets().engines == ("OpenAI-compatible server", "vLLM 0.32.0", None)
 
     def found(*engines: str | None) -> set[str]:
         return {row.id for row in library.find(Query(engines=engines))}

@@ -1,0 +1,93 @@
+// These functions write what is known of a token in an engine's answer, and what the engine keeps to
+// itself.
+
+import { make } from "./elements.js";
+import { likelihood } from "./number_words.js";
+import { chipText } from "./token_text.js";
+
+/** @import { Engine, Round } from "./payload.d.ts" */
+/** @import { Subject, Words } from "./verdict_subject.js" */
+
+/** @param {string} text */
+function quoted(text) {
+  return make("q", "vd-token", {}, [chipText(text)]);
+}
+
+/** @param {string} word */
+function fateWord(word) {
+  return make("em", `vd-fate vd-${word}`, {}, [word]);
+}
+
+/** @param {Subject} subject @param {Engine} engine @returns {Words} */
+export function tellAnswer(subject, engine) {
+  const known = [...tellFate(subject), ...tellProbability(subject), ...tellTime(subject.round)];
+  return [...known, " ", make("span", "vd-silent", { "data-testid": "silent" }, [engine.silent])];
+}
+
+/** @param {Subject} subject @returns {Words} */
+function tellFate(subject) {
+  const { round, spot, fate } = subject;
+  const candidate = round.candidates[spot.place];
+  if (fate === "drafted") return ["This round has not come to it yet."];
+  if (fate === "untold") return tellUntold(subject);
+  if (!candidate) return tellLast(round, fate);
+  if (fate === "accepted" && candidate.text === null && round.untold)
+    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is in the piece that the round gave; where it begins there is not told.`];
+  if (fate === "accepted" && candidate.text === null)
+    return ["One of the candidates that the engine counts as ", fateWord(fate), ", but the answer ended before it."];
+  if (fate === "accepted") return [quoted(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
+  if (fate === "rejected")
+    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. Which token it was is not told.`];
+  return ["Drafted after the one that was rejected, so ", fateWord(fate), ". Which token it was is not told."];
+}
+
+/** @param {Round} round @param {string} fate @returns {Words} */
+function tellLast(round, fate) {
+  const text = round.extra?.text ?? "";
+  if (fate === "recovered") return [quoted(text), " stands in place of the rejected candidate: ", fateWord(fate), "."];
+  const count = round.candidates.length;
+  const all = count ? `all ${count} candidates were accepted` : "nothing was drafted";
+  return [quoted(text), ` is the target’s own: ${all} in this round, so this is a `, fateWord(fate), "."];
+}
+
+/** @param {Subject} subject @returns {Words} */
+function tellUntold({ round, spot }) {
+  const { candidates, untold = [] } = round;
+  const piece = untold[spot.place - candidates.length];
+  if (!piece) return [];
+  const { text, tokens } = piece;
+  const size = tokens === null ? "text" : tokens === 1 ? "one token" : `${tokens} tokens`;
+  const told = candidates.length ? ` of which the engine does not tell where each begins: ${sharesOf(round)}.` : " Whether it was drafted is not told.";
+  return [quoted(text), tokens !== null && tokens > 1 ? ` are ${size} in one piece,` : ` is ${size}.`, tokens !== null && tokens > 1 && !candidates.length ? " and which of them were drafted is not told." : told];
+}
+
+/** @param {Round} round */
+function sharesOf({ candidates }) {
+  const accepted = candidates.filter(({ verdict }) => verdict === "accepted").length;
+  return `${accepted} of ${candidates.length} candidates of this round were accepted`;
+}
+
+/** @param {Subject} subject @returns {Words} */
+function tellProbability({ round, spot, fate }) {
+  if (fate === "drafted") return [];
+  const { candidates, extra, untold = [] } = round;
+  const after = spot.place - candidates.length;
+  const token = after < 0 ? candidates[spot.place] : (extra ?? untold[after]);
+  const logprob = token && "logprob" in token ? token.logprob : null;
+  if (logprob === null) return [];
+  return [" The engine gives it ", make("b", "vd-number", {}, [likelihood(Math.exp(logprob))]), ` (log-probability ${logprob.toFixed(2).replace("-", "−")}).`];
+}
+
+/** @param {Round} round @returns {Words} */
+function tellTime({ at, merged }) {
+  if (at === undefined) return [];
+  return [` It came ${at.toFixed(3)} s after the request${merged ? ", in one piece with the round before" : ""}.`];
+}
+
+/** @param {Subject} subject */
+export function placeInAnswer({ run, round, spot, fate }) {
+  const count = round.candidates.length;
+  if (run.engine?.unit === "piece") return `piece ${spot.round + 1}`;
+  const last = fate === "untold" ? "as it came" : "the last token";
+  return `round ${spot.round + 1}, ${spot.place < count ? `candidate ${spot.place + 1} of ${count}` : last}`;
+}

@@ -1,0 +1,148 @@
+"""What stands above the player of another engine's answer: a sentence, and the figures it told.
+
+No speedup is claimed without a timing of the same model without speculation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.record.figures import CATALOGUE, titled
+from specviz.record.numbers import MILLISECONDS, PROBABILITY, RATE, RATIO, TOKENS, Quantity
+from specviz.record.server_figures import ServerMetrics, server_metrics, tokens_told
+from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
+from specviz.record.speedup_words import verdict_words
+
+JsonObject = dict[str, Any]
+_WHOLE = Quantity(digits=0)
+_NOT_TOLD = "the engine does not tell it"
+_NO_CLAIM = "No speedup is claimed: the target alone was not timed beside it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Card:
+    id: str
+    label: str
+    value: float | None
+    quantity: Quantity
+    help: str
+    note: str = ""
+
+    def as_json(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "label": self.label,
+            "value": self.value,
+            "shown": self.quantity.shown(self.value),
+            "note": self.note if self.value is not None or self.note else _NOT_TOLD,
+            "help": self.help,
+        }
+
+
+def server_summary(
+    trace: ServerTrace, *, sentence: str | None = None, growing: bool = False
+) -> JsonObject:
+    """``sentence`` takes the place of our own."""
+    figures = server_metrics(trace)
+    return {
+        "sentence": sentence or _sentence(trace, figures, growing=growing),
+        "because": "" if growing else _because(trace),
+        "bodies": "",
+        "lamp": "",
+        "figures": [each.as_json() for each in _headlines(figures)],
+        "finer": [each.as_json() for each in _finer(trace, figures)],
+    }
+
+
+def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:
+    tokens, rounds = tokens_told(trace), figures.num_rounds
+    came = _counted(tokens, "token") if tokens is not None else _counted(len(trace.rounds), "piece")
+    if tokens is not None and rounds is not None:
+        came = f"{came} in {_counted(rounds, 'round')}"
+    return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}."
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def _because(trace: ServerTrace) -> str:
+    said = (speedup_words(trace) or _NO_CLAIM, GROUNDS[trace.grounds], *trace.notices)
+    return " ".join(said)
+
+
+def speedup_words(trace: ServerTrace) -> str | None:
+    """The speedup with its interval; None where no block was timed."""
+    from specviz.servers.against import speedup_of
+
+    found = speedup_of(trace.baseline) if trace.baseline else None
+    if found is None:
+        return None
+    count = _counted(len(trace.baseline), "block")
+    if found.low is None or found.high is None:
+        speed = f"{RATIO.bare(found.value)} times the target alone"
+        return f"{speed} (timed in {count}, so how sure that is cannot be said)."
+    over = "the target alone"
+    return (
+        f"{verdict_words(found.value, found.low, found.high, f'on this prompt, in {count}', over)}."
+    )
+
+
+def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:
+    """Seconds a token of the target alone, over all its answers."""
+    answers = [each for block in blocks for each in block.alone]
+    tokens = sum(each.tokens for each in answers)
+    return sum(each.seconds for each in answers) / tokens if tokens else None
+
+
+# The figures
+
+
+def _headlines(m: ServerMetrics) -> Iterator[_Card]:
+    rate, tau = CATALOGUE["draft_acceptance_rate"], CATALOGUE["tau"]
+    speed = CATALOGUE["tokens_per_second"]
+    both = m.num_accepted is not None and m.num_drafted is not None
+    yield _Card(
+        id="draft-acceptance-rate", label=titled(rate.label), value=m.draft_acceptance_rate,
+        quantity=rate.quantity, help=f"{rate.definition}.",
+        note=f"{m.num_accepted} of {m.num_drafted} drafted" if both else "",
+    )  # fmt: skip
+    yield _Card(
+        id="tau", label=titled(tau.label), value=m.tau, quantity=TOKENS, help=f"{tau.definition}.",
+        note="" if m.num_rounds is None else _counted(m.num_rounds, "round"),
+    )  # fmt: skip
+    yield _Card(
+        id="tokens-per-second", label=titled(speed.label), value=m.tokens_per_second,
+        quantity=RATE, note="as they came here" if m.tokens_per_second is not None else "",
+        help="Tokens after the first piece, over the seconds from the first piece to the last. The "
+        "way to here is in it.",
+    )  # fmt: skip
+    yield _Card(
+        id="ttft-ms", label="Time to first token",
+        value=None if m.ttft is None else 1000 * m.ttft, quantity=MILLISECONDS,
+        help="From the request to the first piece: waiting, the prompt, and the way.",
+        note="from the request",
+    )  # fmt: skip
+
+
+def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[_Card]:
+    for place, alpha in enumerate(m.alpha_by_position):
+        yield _Card(
+            id=f"alpha-{place + 1}", label=f"α at position {place + 1}", value=alpha,
+            quantity=PROBABILITY, note="" if alpha is not None else "never reached",
+            help="Accepted at this position of a round, of what was accepted at the one before it; "
+            "the first of all rounds that drafted.",
+        )  # fmt: skip
+    yield _Card(
+        id="gamma", label="γ", value=trace.info.gamma, quantity=_WHOLE,
+        help="Candidates drafted a round, where the engine says so.",
+    )  # fmt: skip
+    pace = pace_alone(trace.baseline)
+    yield _Card(
+        id="baseline-tokens-per-second", label="Target alone, tokens/s",
+        value=None if pace is None else 1 / pace, quantity=RATE,
+        note="not timed" if pace is None else "in the mean of its answers",
+        help="Tokens a second without speculation, in other answers to the same prompt.",
+    )  # fmt: skip
