@@ -53,3 +53,15 @@ def test_it_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert held.take("key") is None
     monkeypatch.undo()
     assert held.take("key") is None
+
+
+def test_what_is_under_way_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabs, "_GRACE", 0.05)
+    held, ended = Tabs(), threading.Event()
+    held.end_with("tab", ended.set)
+    held.leave("another")
+    held.leave("tab")
+    held.stay("tab")
+    assert not ended.wait(0.2)
+    held.leave("tab")
+    assert ended.wait(5)
