@@ -45,6 +45,7 @@ PAGES = (
     Page("", "compare", "Compare"),
     Page("", "tune", "Tune", (_CHART,)),
     Page("", "lossless", "Lossless", (_CHART,)),
+    Page("", "servers", "Servers"),
     Page("", "runs", "Runs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),

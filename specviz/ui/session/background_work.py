@@ -28,6 +28,7 @@ CLAIMS = "claims"
 _WORKS_OF = {
     CLAIMS: (CLAIMS,),
     "lossless": ("audit",),
+    "servers": ("servers",),
     "tune": ("tune", "tune-cells", "tune-race"),
 }
 WORK_LINK = "work"  # in the link to a work's page: its id
@@ -110,6 +111,6 @@ def _show_works(going: tuple[Work, ...]) -> None:
     with _line():
         st.caption(f"Working: {done} of {planned} · {as_text(work.label)}{more}", width="content")
         page = next((page for page, names in _WORKS_OF.items() if work.name in names), "compare")
-        query = None if page == CLAIMS else {WORK_LINK: work.id}
+        query = None if page in (CLAIMS, "servers") else {WORK_LINK: work.id}
         st.page_link(f"pages/{page}.py", label="Show", query_params=query, width="content")
         st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))

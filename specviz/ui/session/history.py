@@ -14,9 +14,11 @@ from specviz.player.replay import replay_html
 from specviz.record.body_words import OwnSpeedup
 from specviz.record.frames import rounds_frame
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.server_run import ServerTrace
 from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
+from specviz.ui.session.answers import Answers
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.session.tabs import TAB_LINK, the_tabs
 from specviz.ui.session.worker import sit_in, this_tab
@@ -47,6 +49,15 @@ class ShownRun:
     forked: Trace | None = None  # the run that it is a fork of, where that is at hand
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAnswer:
+    """The answer of another engine, which was opened from the library."""
+
+    id: str
+    trace: ServerTrace
+    name: str
+
+
 @dataclass(slots=True)
 class History:
     """The last dozen runs, the newest last: records are large.
@@ -56,6 +67,7 @@ class History:
 
     runs: list[Run] = field(default_factory=list)
     opened: ShownRun | None = None
+    opened_answer: ShownAnswer | None = None  # shown in the place of any run
     sent_rounds: SentRounds = field(default_factory=SentRounds)
     # What the same pair does without bodies, by the run beside which it stands; None while unknown.
     own: dict[str, OwnSpeedup | None] = field(default_factory=dict)
@@ -64,6 +76,7 @@ class History:
     moment: tuple[str, dict[str, str]] | None = None
     heard: dict[str, int] = field(default_factory=dict)  # what the player asked for last, by number
     own_run: tuple[str, Run] | None = None  # that run under way, and the run beside which it stands
+    answers: Answers = field(default_factory=Answers)  # of serving engines
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -71,13 +84,18 @@ class History:
     @property
     def current(self) -> Run | None:
         """The newest run; None while a run of the library is shown instead."""
-        return self.runs[-1] if self.runs and self.opened is None else None
+        kept = self.opened is not None or self.opened_answer is not None
+        return self.runs[-1] if self.runs and not kept else None
 
     def add(self, run: Run) -> None:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
         known = {each.id for each in self.runs}
         self.forked = {each: trace for each, trace in self.forked.items() if each in known}
-        self.opened = None
+        self.close()
+
+    def close(self) -> None:
+        """Back from the library's run to the session's own."""
+        self.opened = self.opened_answer = None
 
     def begin(self, run: Run) -> None:
         """Add a run that has just been asked for, with its first round if that comes at once.
@@ -203,13 +221,14 @@ def session_history() -> History:
             sit_in(found[0])
             st.session_state[_KEY] = found[1]
             found[1].sent_rounds = SentRounds()  # the new page has none of them
+            found[1].answers.sent_rounds = SentRounds()
             st.session_state[_LINK] = wanted
     return st.session_state[_KEY]
 
 
 def remember_tab(history: History) -> None:
     """Keep for a reload what the tab shows, once it has a run; the key stands in the address."""
-    if not history.runs:
+    if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])
     the_tabs().keep(key, this_tab().id, history)

@@ -1,0 +1,91 @@
+"""Servers: what a serving engine that runs already tells of its speculation."""
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.ui.servers.against_section import (
+    NOT_CLAIMED,
+    can_time,
+    is_timing,
+    show_timing,
+    start_timing,
+    take_timed,
+    timing_words,
+)
+from specviz.ui.servers.answer_files import show_files
+from specviz.ui.servers.answer_player import show_answer
+from specviz.ui.servers.asking import asking_words, begin_answer
+from specviz.ui.servers.card import show_card, show_none
+from specviz.ui.servers.controls import choose
+from specviz.ui.servers.counters_section import show_counters, show_file
+from specviz.ui.session.history import remember_tab, session_history
+from specviz.ui.session.presses import press_button, take_press
+from specviz.ui.session.worker import this_tab
+from specviz.ui.shell import require_shell
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+require_shell()
+
+history = session_history()
+answers, tab = history.answers, this_tab()
+with st.sidebar:
+    choices = choose()
+server, baseline = choices.server, choices.baseline
+info = server.info if server is not None else None
+
+problem: SpecvizError | None = None
+if take_press("server_ask") and server is not None:
+    try:
+        begin_answer(answers, tab, choices)
+    except SpecvizError as error:
+        problem = error
+if take_press("server_stop"):
+    answers.stop()
+take_timed(answers)
+run = answers.current
+shown = answers.shown()
+timed = shown is not None and shown.finished and can_time(shown.trace.info, baseline)
+if take_press("server_time") and shown is not None and timed:
+    start_timing(shown, baseline)
+timing = is_timing(answers)
+remember_tab(history)
+
+with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    show_heading(
+        "Servers", "Watch a serving engine that is running already: its rounds, as it tells them."
+    )
+    press_button("Stop", key="server_stop", disabled=run is None or run.finished)
+    if info is not None and can_time(info, baseline):
+        press_button(
+            "Time against the target alone", key="server_time", disabled=not timed or timing
+        )
+    press_button("Ask", key="server_ask", type="primary", disabled=info is None or timing)
+
+for place in (server, baseline):
+    if place is not None and place.error is not None:
+        show_error(place.error)
+if problem is not None:
+    show_error(problem)
+if server is None:
+    show_none()
+elif info is not None:
+    with st.container(key="server_sends", gap=None):
+        st.caption(as_text(asking_words(choices)))
+        if shown is not None and timed:
+            st.caption(as_text(f"Timing sends {timing_words(shown.trace, baseline)}."))
+        elif shown is None and not can_time(info, baseline):
+            st.caption(NOT_CLAIMED)
+    show_card(info)
+elif server.error is None:
+    st.info("Nothing is sent to another machine before you confirm it beside its address.")
+
+if run is not None and run.error is not None:
+    show_error(run.error)
+show_timing(answers)
+show_answer(answers)
+show_files(answers)
+
+if server is not None and info is not None:
+    show_counters(info, granted=server.granted)
+show_file()

@@ -1,0 +1,81 @@
+"""The player of Watch with the answer of a serving engine, fed round by round while it lands.
+
+At rest nothing is sent. Until the newest answer has its first piece, the one before is shown.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.player.payload import RunLink, RunStatus
+from specviz.player.server_payload import server_payload
+from specviz.ui.session.answers import AnswerRun, Answers
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.widgets.player import player_wish, show_player
+
+_KEY = "server_player"
+_TICK = 0.25  # seconds; at half of this the browser drops updates
+
+
+def show_answer(answers: Answers) -> None:
+    """Draw the player and keep it up to date."""
+
+    def look() -> AnswerRun | None:
+        return answers.current
+
+    def busy(run: AnswerRun | None) -> str:
+        return run.id if run is not None and not run.finished else ""
+
+    redraw_while_busy(look(), look, busy, lambda run: _draw(answers, run), seconds=_TICK)
+
+
+def _draw(answers: Answers, newest: AnswerRun | None) -> None:
+    if newest is None:
+        return
+    over = newest.finished  # is read before the rounds: none may be missing from what is over
+    shown = answers.shown()
+    if shown is None:
+        st.caption(_waiting_words(over=over))
+        return
+    trace = shown.trace
+    growing = not over and shown is newest
+    start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), player_wish(_KEY))
+    status = _status(shown, newest, over=over)
+    link = RunLink(kept=True, settings=None, local=True) if shown.kept_as == shown.id else None
+    show_player(server_payload(trace, status, start=start, growing=growing, link=link), key=_KEY)
+
+
+def _waiting_words(*, over: bool) -> str:
+    return "Nothing came." if over else "It is asked; nothing has come yet."
+
+
+def _status(shown: AnswerRun, newest: AnswerRun, *, over: bool) -> RunStatus:
+    is_newest = shown is newest
+    state = _state(newest, over=over)
+    word = {"running": "live", "queued": "asked"}.get(state, state)
+    waiting = not is_newest and not over
+    return RunStatus(
+        id=shown.id,
+        state=state,
+        label=f"{word} · {newest.trace.info.title} · {newest.trace.info.model}",
+        detail=newest.error.culprit if newest.error else "",
+        remedy=newest.error.remedy if newest.error else "",
+        sentence=None if is_newest else _meanwhile(over=over),
+        decoded=over,
+        waiting=waiting,
+    )
+
+
+def _state(run: AnswerRun, *, over: bool) -> str:
+    if run.error is not None:
+        return "failed"
+    trace = run.trace
+    if not over:
+        return "running" if trace.rounds else "queued"
+    return "stopped" if trace.finish == "stopped" else "done"
+
+
+def _meanwhile(*, over: bool) -> str:
+    if over:
+        return "Nothing came. Below is the answer before it."
+    return "Until its first piece comes, the answer before it is shown below."

@@ -1,0 +1,103 @@
+"""The controls of Servers: which server, and what is asked of it. All but keys and a prompt of
+one's own stand in the link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from specviz.record.limits import CONTROLS
+from specviz.record.server_run import ServerSettings
+from specviz.servers.address import BASELINE_KEY, SERVER_KEY
+from specviz.ui.servers.kept_boxes import box, keep_boxes
+from specviz.ui.servers.places import Place, choose_place, look_again
+from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.prompt_boxes import PromptBoxes
+
+_LINKED = "query-params"
+_PROMPT = PromptBoxes("server_", linked=True)
+_MODEL = "server_model"
+_SETTINGS = (
+    "server_length", "server_temperature", "server_top_k", "server_top_p", "server_seed",
+    "server_chat", "server_ignore_eos",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the controls say. ``server`` is None while there is no address."""
+
+    server: Place | None
+    baseline: Place | None
+    prompt: str
+    settings: ServerSettings
+
+
+def choose() -> Choices:
+    """Draw the controls and read them."""
+    server = choose_place(
+        "Address of the engine", "server", SERVER_KEY, what="Prompts go", model=_said_model(),
+    )  # fmt: skip
+    if server is not None and len(server.models) > 1:
+        _choose_model(server)
+    baseline = choose_place(
+        "The same model without speculation", "baseline", BASELINE_KEY, what="Prompts go",
+        hint="Another address to time the target alone at. Empty where there is none.",
+    )  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
+        st.caption(
+            f"Keys are read from `{SERVER_KEY}` and `{BASELINE_KEY}`, where the dashboard runs.",
+        )
+        if server is not None or baseline is not None:
+            st.button("Look again", key="server_look", type="tertiary", on_click=look_again)
+    prompt = _PROMPT.choose()
+    settings = _choose_settings()
+    keep_boxes(_MODEL, *_SETTINGS)
+    return Choices(server=server, baseline=baseline, prompt=prompt, settings=settings)
+
+
+def _said_model() -> str | None:
+    """Before its box is drawn: what it said, or what the link says."""
+    key = box(_MODEL)
+    return st.session_state.get(key) or st.query_params.get(key)
+
+
+def _choose_model(server: Place) -> None:
+    if st.session_state.get(_MODEL) not in server.models:
+        st.session_state[_MODEL] = _said_model() if _said_model() in server.models else None
+    st.selectbox(
+        "Model", server.models, key=_MODEL, bind=_LINKED, format_func=as_text,
+        placeholder=as_text(server.models[0]),
+    )  # fmt: skip
+
+
+def _choose_settings() -> ServerSettings:
+    length = st.slider(
+        "At most, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8,
+        key=box("server_length"), bind=_LINKED,
+    )  # fmt: skip
+    temperature = st.slider(
+        "Temperature", *CONTROLS["temperature"].ends, 0.0, 0.05, key=box("server_temperature"),
+        bind=_LINKED, help="0 is greedy: the engine always chooses its likeliest token.",
+    )  # fmt: skip
+    with st.expander("More settings", key="server_more"):
+        top_k = st.number_input(
+            "Top-k", *CONTROLS["top_k"].whole_ends, 0, key=box("server_top_k"), bind=_LINKED,
+            help="Chooses among the k likeliest tokens only. 0 is off.",
+        )  # fmt: skip
+        top_p = st.slider(
+            "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key=box("server_top_p"), bind=_LINKED
+        )
+        seed = st.number_input(
+            "Seed", *CONTROLS["seed"].whole_ends, 0, key=box("server_seed"), bind=_LINKED
+        )
+        chat = st.toggle("As a chat message", key=box("server_chat"), bind=_LINKED)
+        ignore_eos = st.toggle(
+            "Go on after the text has ended", key=box("server_ignore_eos"), bind=_LINKED,
+            help="Where the engine can: it then writes up to the full length.",
+        )  # fmt: skip
+    return ServerSettings(
+        max_new_tokens=length, temperature=round(temperature, 2), top_k=int(top_k),
+        top_p=round(top_p, 2), seed=int(seed), chat=chat, ignore_eos=ignore_eos,
+    )  # fmt: skip

@@ -1,0 +1,34 @@
+"""The board of counters as a component, made of the files under ``assets/counters``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2 import component
+
+from specviz import ASSETS
+from specviz.player.script_modules import component_script
+from specviz.ui.session.sent_rounds import Wish
+
+_FOLDER = ASSETS / "counters"
+_mount = component(
+    "specviz_counters",
+    js=component_script(ASSETS, "counters/counters.js"),
+    css=(_FOLDER / "counters.css").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
+
+
+def show_board(data: dict[str, Any], *, key: str) -> None:
+    _mount(key=key, data=data, on_wish_change=_nothing_to_do)
+
+
+def board_wish(key: str) -> Wish:
+    """From which point on it wants them again."""
+    said: Any = st.session_state.get(key) or {}
+    return Wish(**(said.get("wish") or {}))
+
+
+def _nothing_to_do() -> None:
+    """Streamlit returns a state value only if it has a callback."""

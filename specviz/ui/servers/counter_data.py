@@ -1,0 +1,103 @@
+"""What the board of counters is sent: numbers for its drawings, and words that are written here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specviz.record.numbers import PERCENT, RATE, TOKENS, UNKNOWN
+from specviz.record.server_figures import metrics_of_counters
+from specviz.record.server_run import Counters
+from specviz.servers.counter_poller import Point, Seen
+from specviz.servers.counters import Rates
+
+_DIGITS = 4
+
+
+def board_data(
+    seen: Seen, *, name: str, start: int, live: bool, recent: str, began: str
+) -> dict[str, Any]:
+    """Points from number ``start`` on. ``recent``: what the bars are of, ``began``: their marks."""
+    start = max(start, seen.first)
+    return {
+        "id": name,
+        "live": live,
+        "points": {
+            "first": seen.first,
+            "from": start,
+            "items": [_point(each) for each in seen.points[start - seen.first :]],
+            "total": seen.total,
+        },
+        "alphas": _alphas(seen),
+        "legend": {"recent": recent, "began": began},
+        "figures": _figures(seen, began=began),
+        "notes": _notes(seen),
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    told = point.rates or Rates(seconds=0.0)
+    return {
+        "at": round(point.at, 2),
+        "tau": _short(told.accepted_length),
+        "drafted": _short(told.drafted_per_second),
+        "accepted": _short(told.accepted_per_second),
+        "anew": point.anew,
+    }
+
+
+def _alphas(seen: Seen) -> list[dict[str, float | None]]:
+    """By position: of late, and since the engine began."""
+    ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
+    late = seen.recent.alpha_by_position if seen.recent else ()
+    count = max(len(ever), len(late))
+    return [
+        {
+            "recent": _short(late[place]) if place < len(late) else None,
+            "began": _short(ever[place]) if place < len(ever) else None,
+        }
+        for place in range(count)
+    ]
+
+
+def _figures(seen: Seen, *, began: str) -> list[dict[str, str]]:
+    """Large: of late. Beside it, small: what was counted since the engine began."""
+    late = seen.recent or Rates(seconds=0.0)
+    ever = metrics_of_counters(seen.last or Counters(at=0.0))
+    share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
+    rows = [
+        ("tau", "Tokens a round, τ", TOKENS.shown(late.accepted_length), tau),
+        ("rate", "Draft acceptance rate", PERCENT.shown(late.draft_acceptance_rate), share),
+        ("drafted", "Drafted a second", _rate(late.drafted_per_second), _count(ever.num_drafted)),
+        ("accepted", "Accepted a second", _rate(late.accepted_per_second),
+         _count(ever.num_accepted)),
+        ("generated", "Tokens a second", _rate(late.generated_per_second),
+         _count(seen.last and seen.last.generated)),
+    ]  # fmt: skip
+    return [
+        {"id": name, "label": label, "shown": shown, "note": f"{all_of_it} {began}"}
+        for name, label, shown, all_of_it in rows
+    ]
+
+
+def _rate(value: float | None) -> str:
+    return RATE.shown(value)
+
+
+def _count(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def _notes(seen: Seen) -> list[str]:
+    told = []
+    if seen.error is not None:
+        told.append(f"{seen.error} What stands here was read before.")
+    if seen.anew:
+        times = "once" if seen.anew == 1 else f"{seen.anew} times"
+        told.append(f"The counters went back {times}: the engine was started anew.")
+    if seen.last is not None and not seen.last.drafts:
+        told.append("It has drafted nothing yet.")
+    return told
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)

@@ -1,0 +1,90 @@
+"""The servers that the page may look at: an address, the word of confirmation, what answers there.
+
+Nothing is sent to another machine, not even a look, before a person has confirmed it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.record.server_run import ServerInfo
+from specviz.servers.address import KeyName, checked_address, is_local
+from specviz.servers.connection import Limits
+from specviz.servers.finding import find_models, find_server
+from specviz.ui.servers.kept_boxes import box, keep_boxes
+from specviz.ui.widgets.plain_text import as_text
+
+_LOOKS = "servers looked at"
+_QUICK = Limits(connect=3.0, between=5.0, total=8.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A server at an address; ``info`` is None as long as nothing may be sent or it fails."""
+
+    address: str
+    granted: bool  # it may be another machine, over plain http
+    info: ServerInfo | None = None
+    models: tuple[str, ...] = ()
+    error: SpecvizError | None = None
+
+
+def choose_place(
+    label: str, key: str, key_name: KeyName, *, what: str, hint: str = "", model: str | None = None
+) -> Place | None:
+    """Draw the box of an address and look what answers there; None while it is empty.
+
+    ``what`` goes to it, in words. ``model``: which of several, by its name.
+    """
+    typed = st.text_input(
+        label, key=box(key), bind="query-params", placeholder="http://127.0.0.1:8000",
+        help=hint or None,
+    )  # fmt: skip
+    keep_boxes(key)
+    if not typed or not typed.strip():
+        return None
+    try:
+        address = checked_address(typed, allow_remote=True)
+        granted = is_local(address) or _granted(address, key, what)
+    except SpecvizError as error:
+        return Place(address="", granted=False, error=error)
+    if not granted:
+        return Place(address=address, granted=False)
+    return _looked_at(address, key_name, model)
+
+
+def look_again() -> None:
+    """Forget what was found: the server may be another one by now."""
+    st.session_state.pop(_LOOKS, None)
+
+
+def _granted(address: str, key: str, what: str) -> bool:
+    """The word of confirmation, which no link can give; for another machine it is asked anew."""
+    host = urlsplit(address).netloc
+    name = f"{key} granted {address}"
+    told = st.checkbox(f"{what} to {as_text(host)}, another machine", key=box(name))
+    keep_boxes(name)
+    return told
+
+
+def _looked_at(address: str, key_name: KeyName, model: str | None) -> Place:
+    looks: dict[tuple[str, str, str | None], Place] = st.session_state.setdefault(_LOOKS, {})
+    wanted = address, key_name, model
+    if wanted not in looks:
+        with st.spinner("Looking what answers there"):
+            looks[wanted] = _look(address, key_name, model)
+    return looks[wanted]
+
+
+def _look(address: str, key_name: KeyName, model: str | None) -> Place:
+    try:
+        models = find_models(address, allow_remote=True, key=key_name, limits=_QUICK)
+        chosen = model if model in models else models[0]
+        info = find_server(address, model=chosen, allow_remote=True, key=key_name, limits=_QUICK)
+    except SpecvizError as error:
+        return Place(address=address, granted=True, error=error)
+    return Place(address=address, granted=True, info=info, models=models)
