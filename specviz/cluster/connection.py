@@ -49,6 +49,7 @@ class Connection:
             include_dashboard=False,
             object_store_memory=_STORE_BYTES,
             _node_ip_address=_LOOPBACK,
+            _system_config={"worker_niceness": 0},  # or whatever else runs would go before
             **quiet,
         )
 

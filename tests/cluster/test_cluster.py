@@ -132,8 +132,26 @@ def test_what_a_killed_device_was_doing_is_done_again_and_nothing_twice(
     assert killed not in {each.pid for each in maker.devices}
 
 
-def test_a_call_that_ends_every_device_is_given_up(nodes: TwoNodes, maker: ClusterMaker) -> None:
+def test_a_stop_ends_the_work_and_leaves_no_device_behind(
+    maker: ClusterMaker, spec: PairSpec
+) -> None:
+    work = ComparisonWork(plan_of(spec, repeats=50), maker, None)
+    work.prepare()
+    pids = [each.pid for each in maker.devices]
+    runs = work.make_missing()
+    next(runs)
+    work.stop()
+    with pytest.raises(StoppedError):
+        list(runs)
     maker.close()
+    assert pids
+    deadline = time.monotonic() + 10
+    while any(map(psutil.pid_exists, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_call_that_ends_every_device_is_given_up(nodes: TwoNodes) -> None:
     connection = Connection(nodes.address)
     ray = connection.ray
     pool = DevicePool(ray, Need(cores=1, gpu=False, timed=True), lambda: None, lambda _: None)
@@ -141,21 +159,6 @@ def test_a_call_that_ends_every_device_is_given_up(nodes: TwoNodes, maker: Clust
         list(pool.results([Call(method="check", argument=_Deadly(), label="γ 2")]))
     pool.close()
     connection.close()
-
-
-def test_a_stop_ends_the_work_and_leaves_no_device_behind(nodes: TwoNodes, spec: PairSpec) -> None:
-    with ClusterMaker(nodes.address, timed=True, threads=1, budget=0.1) as maker:
-        work = ComparisonWork(plan_of(spec, repeats=50), maker, None)
-        work.prepare()
-        pids = [each.pid for each in maker.devices]
-        with pytest.raises(StoppedError):
-            for _ in work.make_missing():
-                work.stop()
-    assert pids
-    deadline = time.monotonic() + 10
-    while any(map(psutil.pid_exists, pids)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 class _Deadly:

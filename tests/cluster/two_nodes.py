@@ -14,7 +14,11 @@ needs_ray = pytest.mark.skipif(
     not has_ray(), reason="THE CLUSTER IS NOT TESTED: Ray is not installed (make ray)"
 )
 _STORE_BYTES = 80_000_000
-_QUICKLY = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+_QUICKLY = {
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 3,
+    "worker_niceness": 0,
+}
 
 
 class TwoNodes:
