@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import httpx2
 
@@ -61,12 +62,13 @@ def vllm(
     speculative: bool = True,
     gamma: int = GAMMA,
     level: str = "detailed",
+    model: Literal["target", "draft"] = "target",
     more: Sequence[str] = (),
 ) -> Iterator[str]:
     port = free_port()
     words = [
         *(str(python_of("vllm")), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(PAIR / "target"), "--served-model-name", MODEL, "--dtype", "float32"),
+        *("--model", str(PAIR / model), "--served-model-name", MODEL, "--dtype", "float32"),
         *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", "2"),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),

@@ -1,0 +1,170 @@
+"""Exchanges with an engine, recorded on their way and replayed: what was asked decides the answer.
+
+``python -m tests.servers.tapes`` records anew, with real engines.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from specviz.comparison.plan import Lane
+from specviz.measure.run_makers import InProcessMaker
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SuiteItem
+from specviz.record.trace import RunConfig
+from specviz.servers.endpoint_maker import EndpointMaker
+from specviz.tune.given_costs import given_costs
+from specviz.tune.question import Question
+from specviz.tune.tune_work import TuneWork
+from tests.servers import real_engines
+from tests.servers.replaying import ANSWERS, Handler, Page, Served, served
+
+TEXT = "Once upon a time there was a little girl named Lily. She had a red ball."
+FEW = "A big dog"
+DRAFT = str(real_engines.PAIR / "draft")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is scored: given words, or, without any, the server's own after ``prompt``."""
+
+    name: str
+    temperature: float
+    top_k: int = 0
+    text: str | None = None
+    prompt: str = ""
+    served_draft: bool = False
+
+    def question(self, target: str | None, draft: str) -> Question:
+        """Of a pair of our own where there is no target."""
+        spec = PairSpec(threads=1) if target is None else PairSpec(target=target, draft=draft)
+        config = RunConfig(
+            temperature=self.temperature, top_k=self.top_k, max_new_tokens=24, ignore_eos=True
+        )
+        return Question(
+            lanes=(Lane(spec=spec, config=config),), items=(SuiteItem(prompt=self.prompt),),
+            temperatures=(self.temperature,), gammas=(1, 2, 4, 6), text=self.text,
+        )  # fmt: skip
+
+
+CASES = (
+    Case(name="unfiltered", temperature=1.0, text=TEXT, served_draft=True),
+    Case(name="top-k", temperature=0.6, top_k=20, text=TEXT),
+    Case(name="whole", temperature=0.7, text=FEW),
+    Case(name="greedy-words", temperature=0.0, prompt="Once upon a time"),
+    Case(name="drawn-words", temperature=1.0, prompt="Once upon a time"),
+)
+
+
+def worked(question: Question, *, endpoints: bool) -> TuneWork:
+    here = InProcessMaker(lambda _: None)
+    work = TuneWork(
+        question, EndpointMaker(here) if endpoints else here, given=given_costs(0.1, 1.2)
+    )
+    work.carry_out()
+    return work
+
+
+@dataclass
+class Tape:
+    """By method, path and body: the status and the kind of the answer, and its text."""
+
+    found: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    def save(self, name: str) -> None:
+        data = gzip.compress(json.dumps(self.found, ensure_ascii=False).encode(), mtime=0)
+        place(name).write_bytes(data)
+
+
+def place(name: str) -> Path:
+    return ANSWERS / "scoring" / f"{name}.json.gz"
+
+
+def key_of(method: str, path: str, body: object) -> str:
+    return f"{method} {path} {json.dumps(body, sort_keys=True)}"
+
+
+@contextmanager
+def replayed_tape(name: str, alter: Callable[[str], str] = str) -> Iterator[Served]:
+    """``alter``: what becomes of every answer's text."""
+    told: Mapping[str, tuple[int, str, str]] = json.loads(gzip.decompress(place(name).read_bytes()))
+
+    def answer(handler: Handler) -> None:
+        kept = told.get(key_of(*_asked(handler)))
+        status, kind, text = kept or (404, "application/json", "{}")
+        handler.send(Page(body=alter(text).encode(), status=status, kind=kind))
+
+    with served({}) as server:
+        server.pages = _Any(Page(behave=answer))
+        yield server
+
+
+@contextmanager
+def recorded_tape(address: str, tape: Tape) -> Iterator[Served]:
+    """Passes everything on to a real engine, and keeps it."""
+
+    def answer(handler: Handler) -> None:
+        method, path, body = _asked(handler)
+        with httpx2.Client(base_url=address, timeout=120, trust_env=False) as client:
+            found = client.request(method, path, json=body)
+        kind = found.headers.get("content-type", "")
+        text = found.text if path != "/metrics" else _few_metrics(found.text)
+        tape.found[key_of(method, path, body)] = found.status_code, kind, text
+        handler.send(Page(body=text.encode(), status=found.status_code, kind=kind))
+
+    with served({}) as server:
+        server.pages = _Any(Page(behave=answer))
+        yield server
+
+
+class _Any(dict[str, Page]):
+    """The same behaviour on every page."""
+
+    def __init__(self, page: Page) -> None:
+        super().__init__()
+        self._page = page
+
+    def get(self, _path: str, _default: Any = None) -> Any:
+        return self._page
+
+
+def _asked(handler: Handler) -> tuple[str, str, object]:
+    body = handler.served.bodies[-1] if handler.command == "POST" else None
+    return handler.command, handler.path, body
+
+
+def _few_metrics(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if "spec_decode" in line) + "\n"
+
+
+def main() -> None:
+    if reason := real_engines.missing("vllm"):
+        print(reason)
+        sys.exit(1)
+    place("").parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        target = stack.enter_context(real_engines.vllm())
+        draft = stack.enter_context(real_engines.vllm(speculative=False, model="draft"))
+        for case in CASES:
+            of_target, of_draft = Tape(), Tape()
+            with recorded_tape(target, of_target) as one, recorded_tape(draft, of_draft) as other:
+                where = other.address if case.served_draft else DRAFT
+                work = worked(case.question(one.address, where), endpoints=True)
+            assert work.error is None, work.error
+            of_target.save(case.name)
+            if case.served_draft:
+                of_draft.save(f"{case.name}-draft")
+            print(case.name, work.answer.doubts)
+
+
+if __name__ == "__main__":
+    main()
