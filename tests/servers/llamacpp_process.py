@@ -21,6 +21,8 @@ def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> 
     params.endpoint_metrics, params.endpoint_slots = True, True
     whole = library.ggml_type.GGML_TYPE_F32
     params.cache_type_k = params.cache_type_v = whole
+    # Its attention in one kernel rounds to half precision.
+    params.flash_attn_type = library.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     if draft is not None:
         kinds = library.common_speculative_type

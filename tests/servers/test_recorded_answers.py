@@ -1,0 +1,185 @@
+"""Answers of real engines, recorded byte by byte: their rounds, totals, counters and ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.record.server_figures import server_metrics
+from specviz.record.server_run import ServerRound, ServerSettings, ServerTrace
+from specviz.servers import ask, find_server, read_counters
+from tests.servers.replaying import ANSWERS, Served, replayed
+
+SETTINGS = ServerSettings(max_new_tokens=80)
+SPECULATING = [
+    (engine, answer)
+    for engine, answers in {
+        "vllm": ("short", "ended", "drawn", "merged"),
+        "llamacpp": ("short", "ended", "drawn"),
+    }.items()
+    for answer in answers
+]
+
+
+def answered(server: Served, settings: ServerSettings = SETTINGS) -> ServerTrace:
+    answer = ask(find_server(server.address), "Once", settings)
+    landed = list(answer)
+    trace = answer.trace()
+    assert sum(each.num_tokens for each in landed) == trace.num_tokens
+    return trace
+
+
+def drafted(trace: ServerTrace) -> list[ServerRound]:
+    return [each for each in trace.rounds if each.drafted is not None]
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "gamma", "speculates"),
+    [
+        ("vllm", "vllm", 5, True),
+        ("vllm-plain", "vllm", None, False),
+        ("llamacpp", "llama.cpp", 5, True),
+        ("llamacpp-plain", "llama.cpp", None, False),
+    ],
+)
+def test_an_engine_is_recognised(
+    engine: str, name: str, gamma: int | None, speculates: bool
+) -> None:
+    with replayed(engine) as server:
+        info = find_server(server.address)
+    assert (info.engine, info.model, info.gamma) == (name, "tiny", gamma)
+    assert info.version == json.loads((ANSWERS / engine / "pages.json").read_text())["version"]
+    assert info.capabilities.speculates is speculates
+    assert info.capabilities.counters
+
+
+@pytest.mark.parametrize(("engine", "answer"), SPECULATING)
+def test_rounds_add_up_to_the_engines_totals(engine: str, answer: str) -> None:
+    with replayed(engine, answer) as server:
+        trace = answered(server)
+    rounds, totals = drafted(trace), trace.totals
+    assert trace.grounds == ("told" if engine == "vllm" else "counted")
+    assert totals.drafted == sum(each.drafted or 0 for each in rounds)
+    assert totals.accepted == sum(each.accepted or 0 for each in rounds)
+    assert totals.rounds in (None, len(rounds))
+    assert totals.tokens == trace.num_tokens == len(trace.token_ids)
+    assert trace.rounds[0].num_tokens == 1
+    assert trace.rounds[0].drafted is None
+    for each in rounds[:-1]:
+        assert each.num_tokens == (each.accepted or 0) + 1
+        assert len(each.texts) == each.num_tokens
+
+
+@pytest.mark.parametrize(("engine", "answer"), SPECULATING)
+def test_how_it_ended(engine: str, answer: str) -> None:
+    with replayed(engine, answer) as server:
+        trace = answered(server)
+    ended = answer in ("ended", "merged")
+    assert trace.finish == ("eos" if ended else "length")
+    assert (trace.token_ids[-1] == 0) is ended
+
+
+def test_engines_agree_on_a_greedy_text() -> None:
+    found = []
+    for engine in ("vllm", "vllm-plain", "llamacpp", "llamacpp-plain"):
+        with replayed(engine, "short") as server:
+            found.append(answered(server))
+    assert len({trace.token_ids for trace in found}) == 1
+    assert len({trace.text for trace in found}) == 1
+
+
+def test_pieces_that_merged_are_divided_as_those_that_did_not() -> None:
+    def shape(trace: ServerTrace) -> list[tuple[object, ...]]:
+        return [(r.texts, r.token_ids, r.drafted, r.accepted) for r in trace.rounds]
+
+    with replayed("vllm", "merged") as server:
+        merged = answered(server)
+    with replayed("vllm", "ended") as server:
+        single = answered(server)
+    assert shape(merged) == shape(single)
+    assert not any(each.merged for each in single.rounds)
+    assert any(each.merged for each in merged.rounds)
+    for before, each in zip(merged.rounds, merged.rounds[1:], strict=False):
+        assert not each.merged or each.at == before.at
+
+
+@pytest.mark.parametrize("engine", ["vllm-plain", "llamacpp-plain"])
+def test_without_speculation_there_are_pieces_and_no_rounds(engine: str) -> None:
+    with replayed(engine, "short") as server:
+        trace = answered(server)
+    assert trace.grounds == "none"
+    assert len(trace.rounds) == trace.num_tokens == 40
+    assert not drafted(trace)
+    assert trace.totals.drafted is None
+    figures = server_metrics(trace)
+    assert figures.tau is None
+    assert figures.num_drafted is None
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llamacpp"])
+def test_counters_are_those_of_the_answers(engine: str) -> None:
+    names = [answer for each, answer in SPECULATING if each == engine]
+    rounds = list[ServerRound]()
+    with replayed(engine) as server:
+        found = read_counters(find_server(server.address))
+    for answer in names:
+        with replayed(engine, answer) as server:
+            rounds += drafted(answered(server))
+    assert found.drafts == len(rounds)
+    assert found.drafted == sum(each.drafted or 0 for each in rounds)
+    assert found.accepted == sum(each.accepted or 0 for each in rounds)
+    assert found.accepted_at == tuple(
+        sum((each.accepted or 0) > place for each in rounds) for place in range(5)
+    )
+
+
+def test_without_an_account_of_steps_pieces_are_checked_by_totals() -> None:
+    """As vLLM answers at the level ``summary``, and with no level at all."""
+    with replayed("vllm", "ended") as server:
+        told = answered(server)
+        _drop(server, "per_step_accepted", "per_step_drafted")
+        summary = answered(server)
+        _drop(server, "metrics")
+        silent = answered(server)
+    assert summary.grounds == "checked chunks"
+    assert summary.totals == told.totals
+    assert [(r.token_ids, r.drafted, r.accepted) for r in summary.rounds] == [
+        (r.token_ids, r.drafted, r.accepted) for r in told.rounds
+    ]
+    assert silent.grounds == "chunks"
+    assert silent.totals.accepted is None
+    assert "--per-request-spec-decode-metrics" in silent.notices[0]
+
+
+def test_pieces_that_merged_do_not_pass_for_rounds() -> None:
+    with replayed("vllm", "merged") as server:
+        _drop(server, "per_step_accepted", "per_step_drafted")
+        trace = answered(server)
+    assert trace.grounds == "chunks"
+    assert "not the steps" in trace.notices[0]
+
+
+def _drop(server: Served, *names: str) -> None:
+    page = server.pages["/v1/completions"]
+    lines = page.body.decode().splitlines()
+    server.pages["/v1/completions"].body = "\n".join(
+        line if line in ("", "data: [DONE]") else f"data: {_without(line[6:], names)}"
+        for line in lines
+    ).encode()
+
+
+def _without(event: str, names: tuple[str, ...]) -> str:
+    def kept(found: dict[str, object]) -> dict[str, object]:
+        return {name: value for name, value in found.items() if name not in names}
+
+    return json.dumps(json.loads(event, object_hook=kept))
+
+
+def test_token_ids_may_be_the_prompt() -> None:
+    with replayed("vllm", "short") as server:
+        answer = ask(find_server(server.address), (5, 6), SETTINGS)
+        list(answer)
+        assert server.bodies[0]["prompt"] == [5, 6]
+    trace = answer.trace()
+    assert (trace.prompt, trace.prompt_ids) == ("", (5, 6))
