@@ -17,6 +17,7 @@ from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.errors import SpecvizError
 from specviz.record.body_words import spec_words
+from specviz.ui.compare.settings import on_cluster
 from specviz.ui.session.background_work import (
     WORK_LINK,
     start_comparison,
@@ -59,7 +60,7 @@ def own_work_going() -> ComparisonWork | None:
 
 
 def start(name: WorkName, plan: Plan, *, fresh: bool) -> None:
-    work = start_comparison(name, plan, fresh=fresh)
+    work = start_comparison(name, plan, fresh=fresh, on_cluster=on_cluster())
     st.session_state.setdefault(_SHOWN, {})[name] = work.id
     st.session_state.setdefault(_OWN, set()).add(work.id)
 

@@ -13,6 +13,7 @@ from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
 from specviz.record.trace import RunConfig
+from specviz.ui.session.cluster_work import has_ray
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
@@ -63,6 +64,7 @@ def choose_shared() -> Shared:
         "Go on after the text has ended", True, key=_returning("compare_ignore_eos"),
         bind=_LINKED, help="All runs then have the same length.",
     )  # fmt: skip
+    _choose_where()
     shared = Shared(
         prompt=prompt,
         kind=kind_of(prompt),
@@ -73,6 +75,21 @@ def choose_shared() -> Shared:
     )
     _remember("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
     return shared
+
+
+def _choose_where() -> None:
+    """Only where Ray is installed is there a choice."""
+    if has_ray():
+        st.toggle(
+            "On a cluster", key=_returning("compare_on_cluster"),
+            help="Makes the runs on the devices of the Ray cluster of `RAY_ADDRESS` or, where "
+                "that is not set, on a device of this machine.",
+        )  # fmt: skip
+        _remember("compare_on_cluster")
+
+
+def on_cluster() -> bool:
+    return has_ray() and bool(st.session_state.get("compare_on_cluster"))
 
 
 def choose_suite() -> Suite:

@@ -13,8 +13,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from specviz.comparison import unfinished_plans
 from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Plan
 from specviz.comparison.work import Work
+from specviz.ui.session.cluster_work import ClusterComparison
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import calibrating_worker, the_worker
@@ -46,10 +48,14 @@ def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
-def start_comparison(name: str, plan: Plan, *, fresh: bool) -> ComparisonWork:
-    work = ComparisonWork(
-        plan, run_maker(), the_library(), name=name, reuse="none" if fresh else "any"
-    )
+def start_comparison(
+    name: str, plan: Plan, *, fresh: bool, on_cluster: bool = False
+) -> ComparisonWork:
+    reuse: Reuse = "none" if fresh else "any"
+    if on_cluster:
+        work = ClusterComparison(plan, the_library(), name=name, reuse=reuse)
+    else:
+        work = ComparisonWork(plan, run_maker(), the_library(), name=name, reuse=reuse)
     unfinished_plans.remember(name, plan)
     the_work_queue().start(work)
     return work

@@ -1,0 +1,65 @@
+"""Compare on a cluster: offered only where Ray is installed, and then the runs are made there."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.ui.compare import settings
+from specviz.ui.session import cluster_work
+from specviz.ui.session.background_work import the_work_queue
+from tests.ui.compare_page import compare_page
+from tests.ui.paging import sound
+
+
+class FakeCluster:
+    """Notes how it was asked for and that it was let go of; it makes nothing."""
+
+    made: list[FakeCluster]
+
+    def __init__(self, **asked: object) -> None:
+        self.asked, self.open = asked, True
+        self.made.append(self)
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open = False
+
+    def stop(self) -> None: ...
+
+
+def test_without_ray_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "has_ray", lambda: False)
+    assert "compare_on_cluster" not in {each.key for each in compare_page().toggle}
+
+
+def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    FakeCluster.made = []
+    monkeypatch.setattr(settings, "has_ray", lambda: True)
+    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    app = compare_page()
+    sound(app.toggle(key="compare_on_cluster").set_value(True).run())
+    sound(app.button(key="compare_start_prompt").click().run())
+    (work,) = the_work_queue().works
+    assert work.wait(20)
+    (cluster,) = FakeCluster.made
+    assert cluster.asked == {"timed": True, "threads": None, "device": "auto"}
+
+
+def test_however_the_work_ends_its_cluster_is_let_go_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    FakeCluster.made = []
+    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4))
+    plan = Plan(lanes=lanes, items=(SuiteItem(prompt="Once"),))
+    work = cluster_work.ClusterComparison(plan, cluster_work.Library(), name="prompt", reuse="any")
+    work.carry_out()  # it can check nothing
+    assert work.state == "failed"
+    assert not FakeCluster.made[0].open
