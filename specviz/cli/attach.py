@@ -48,13 +48,14 @@ def command(options: argparse.Namespace) -> int:
         return _from_file(options)
     items = items_from(options) or (preset_suite() if options.presets else ())
     _check(options, items)
+    settings = settings_from(options)
     from specviz.servers.finding import find_server
 
     info = find_server(options.address, model=options.model, allow_remote=options.allow_remote)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     if painter is not None:
         print(render_server(painter, info) + "\n")
-    code = _ask_all(options, info, items, painter) if items else 0
+    code = _ask_all(options, info, items, settings, painter) if items else 0
     if code or (items and not options.watch):
         return code
     return _follow(options, info, painter)
@@ -90,9 +91,9 @@ def _ask_all(
     options: argparse.Namespace,
     info: ServerInfo,
     items: Sequence[SuiteItem],
+    settings: ServerSettings,
     painter: Painter | None,
 ) -> int:
-    settings = settings_from(options)
     blocks = _blocks(options, info, items)
     _tell_what_is_sent(info, items, settings, times=1 + (4 * blocks + 2 if blocks else 0))
     traces, stopped = list[ServerTrace](), False
@@ -209,14 +210,14 @@ def _tell_all(
     painter: Painter | None,
 ) -> None:
     if painter is None:
-        print(to_json(_report(info, traces)))
+        print(to_json(answers_report(info, traces)))
         return
     if len(traces) > 1:
         print(render_metrics(painter, pooled_metrics(traces)))
     print(render_against(painter, _speedup(traces), info, traces))
 
 
-def _report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
+def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
     """Text, tokens and rounds are those of the only prompt; of several, each run has its own."""
     runs = [_run(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}

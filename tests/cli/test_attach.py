@@ -1,0 +1,180 @@
+"""``attach``: recorded engines in the terminal and as JSON, their counters, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.store import Library
+from tests.servers.replaying import Handler, Page, Served, replayed, served
+
+PROMPT = "Tom had a big red ball. He took it to the garden and"
+KEYS = {"engine", "version", "capabilities", "text", "token_ids", "rounds", "metrics"}
+METRICS = {
+    "num_rounds", "num_drafted", "num_accepted", "draft_acceptance_rate", "tau",
+    "alpha_by_position", "tokens_per_second",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SPECVIZ_SERVER_KEY", "a-secret-key")
+
+
+def attached(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["attach", *arguments, "--json"]) == 0
+    told = capsys.readouterr()
+    assert "a-secret-key" not in told.out + told.err
+    return json.loads(told.out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(["attach", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.strip().splitlines()) == 1
+    return told.err
+
+
+def test_the_object_of_an_engine_that_tells_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with replayed("vllm", "ended") as server:
+        record = attached(capsys, server.address, "--prompt", PROMPT, "--temperature", "0")
+        sent = server.bodies[-1]
+    assert record.keys() >= KEYS
+    assert record["metrics"].keys() >= METRICS
+    assert (record["engine"], sent["prompt"]) == ("vllm", PROMPT)
+    rounds = [each for each in record["rounds"] if each["drafted"]]
+    metrics = record["metrics"]
+    assert metrics["num_rounds"] == len(rounds)
+    assert metrics["num_drafted"] == sum(each["drafted"] for each in rounds)
+    assert metrics["num_accepted"] == sum(each["accepted"] for each in rounds)
+    passed = [sum(each["accepted"] > place for each in rounds) for place in range(5)]
+    bases = [len(rounds), *passed]
+    assert metrics["alpha_by_position"] == [
+        pytest.approx(count / base) if base else None
+        for count, base in zip(passed, bases, strict=False)
+    ]
+    ids = [token for each in record["rounds"] for token in each["token_ids"]]
+    assert record["token_ids"] == ids
+    assert record["speedup"] is None  # nothing was compared
+    assert len(Library().find()) == 1
+
+
+def test_pieces_of_text_are_no_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    events = [{"choices": [{"text": text, "index": 0}]} for text in (" a", " dog")]
+    events.append({"choices": [{"text": "", "index": 0, "finish_reason": "length"}]})
+    stream = "".join(f"data: {json.dumps(each)}\n\n" for each in events) + "data: [DONE]\n\n"
+    pages = {
+        "/v1/models": Page(body=b'{"object": "list", "data": [{"id": "some"}]}'),
+        "/v1/completions": Page(body=stream.encode(), kind="text/event-stream"),
+    }
+    with served(pages) as server:
+        record = attached(capsys, server.address, "--prompt", "I saw", "--no-keep")
+    untold = METRICS - {"alpha_by_position", "tokens_per_second"}
+    assert {name: record["metrics"][name] for name in untold} == dict.fromkeys(untold)
+    assert (record["engine"], record["text"]) == ("openai", " a dog")
+    assert Library().find() == ()
+
+
+def test_several_prompts_count_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text('{"prompt": "One"}\n{"prompt": "Two"}\n')
+    with replayed("llamacpp", "short") as server:
+        record = attached(capsys, server.address, "--suite", str(suite), "--no-keep")
+    own = [each["metrics"]["num_accepted"] for each in record["runs"]]
+    assert len(own) == 2
+    assert record["metrics"]["num_accepted"] == sum(own)
+    assert (record["text"], record["rounds"]) == (None, None)
+
+
+def paced(server: Served, seconds: float) -> None:
+    """Its answer comes event by event, so much time apart."""
+    events = server.pages["/v1/completions"].body.split(b"\n\n")
+
+    def answer(handler: Handler) -> None:
+        handler.begin_stream()
+        for each in events:
+            handler.wfile.write(each + b"\n\n")
+            handler.wfile.flush()
+            time.sleep(seconds)
+
+    server.pages["/v1/completions"] = Page(behave=answer)
+
+
+def test_against_its_target_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with replayed("vllm", "ended") as server, replayed("vllm-plain", "short") as alone:
+        paced(server, 0.002)
+        paced(alone, 0.002)
+        record = attached(
+            capsys, server.address, "--prompt", PROMPT, "--baseline", alone.address, "--no-keep"
+        )
+        asked = len(server.bodies), len(alone.bodies)
+    assert asked == (1 + 1 + 12, 1 + 12)  # the answer, a warm-up, six blocks of two
+    assert record["speedup"]["count"] == len(record["runs"][0]["blocks"]) == 6
+    assert record["speedup"]["value"] > 1.2  # one piece a round against one a token
+    assert record["speedup"]["low"] <= record["speedup"]["value"] <= record["speedup"]["high"]
+
+
+def test_the_terminal_has_rounds_figures_and_their_grounds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with replayed("llamacpp", "short") as server:
+        assert main(["attach", server.address, "--prompt", PROMPT, "--no-keep"]) == 0
+    told = capsys.readouterr()
+    assert "sending 1 prompt (52 characters), 1 time each, for at most 128 tokens" in told.err
+    for words in ("llama.cpp", "keeps to itself", "came at", "draft acceptance rate",
+                  "Rounds are counted", "No speedup is claimed"):  # fmt: skip
+        assert words in " ".join(told.out.split())
+
+
+def test_counters_of_a_server_and_of_a_saved_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with replayed("vllm") as server:
+        live = attached(capsys, server.address)
+        page = server.pages["/metrics"].body
+    saved = tmp_path / "metrics.txt"
+    saved.write_bytes(page)
+    read = attached(capsys, str(saved))
+    assert live.keys() >= KEYS
+    assert read["metrics"] == live["metrics"]
+    assert read["metrics"]["num_accepted"] > 0
+    assert (live["engine"], read["engine"]) == ("vllm", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["http://127.0.0.1:9"], "cannot be reached"),
+        (["http://example.com:9", "--prompt", "a"], "another machine"),
+        (["http://me:secret@127.0.0.1:9"], "name or password"),
+        (["http://127.0.0.1:9?key=secret"], "after its path"),
+        (["http://127.0.0.1:9", "--every", "nan"], "--every is nan"),
+        (["http://127.0.0.1:9", "--baseline", "http://127.0.0.1:8"], "nothing is asked"),
+        (["http://127.0.0.1:9", "--prompt", "a", "--temperature", "-1"], "temperature is -1"),
+        (["http://127.0.0.1:9", "--prompt", ""], "prompt is empty"),
+    ],
+)
+def test_what_is_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaint = refused(capsys, *arguments)
+    assert told in complaint
+    assert "secret" not in complaint
+
+
+def test_a_file_without_counters_and_a_question_to_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "some.log"
+    file.write_text("nothing of the kind\n")
+    assert "none of the counters" in refused(capsys, str(file))
+    assert "is a file" in refused(capsys, str(file), "--prompt", "a")
