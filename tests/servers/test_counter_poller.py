@@ -1,0 +1,101 @@
+"""One poller for all who look: points, restarts that break the line, failures, and its end."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from specviz.errors import ServerError
+from specviz.record.server_run import Counters
+from specviz.servers.counter_poller import CounterPoller, Seen, points_of, seen_of
+
+
+def counted(at: float, drafts: float) -> Counters:
+    return Counters(
+        at=at, drafts=drafts, drafted=4 * drafts, accepted=3 * drafts,
+        accepted_at=(drafts, drafts, drafts, 0.0), generated=4 * drafts,
+    )  # fmt: skip
+
+
+class Engine:
+    """Gives these counters one after the other, then the last one again a second later each."""
+
+    def __init__(self, *found: Counters | ServerError) -> None:
+        self.found, self.reads = list(found), 0
+
+    def read(self) -> Counters:
+        self.reads += 1
+        each = self.found.pop(0) if len(self.found) > 1 else self.found[0]
+        if isinstance(each, ServerError):
+            raise each
+        return each
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz.servers.counter_poller._AFTER_FAILURE", 0.01)
+
+
+def looked(engine: Engine, points: int, *, unseen: float = 5.0) -> tuple[CounterPoller, Seen]:
+    poller = CounterPoller(engine.read, every=0.01, unseen=unseen)
+    deadline = time.monotonic() + 10
+    while (seen := poller.look(1.0)).total < points:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return poller, seen
+
+
+def test_points_are_rates_over_the_last_seconds() -> None:
+    _, seen = looked(Engine(*(counted(float(at), 10.0 * at) for at in range(30))), 25)
+    point = seen.points[24]
+    assert point.at == 24
+    assert point.rates is not None
+    assert point.rates.seconds == 10
+    assert point.rates.accepted_length == 4
+    assert point.rates.drafted_per_second == 40
+    assert seen.recent is not None
+    assert seen.recent.alpha_by_position == (1, 1, 1, 0)
+
+
+def test_a_restart_breaks_the_line() -> None:
+    engine = Engine(counted(0, 100), counted(1, 110), counted(2, 5), counted(3, 9))
+    _, seen = looked(engine, 4)
+    assert [each.anew for each in seen.points[:4]] == [False, False, True, False]
+    assert seen.points[2].rates is None  # nothing is worked out across it
+    assert seen.points[3].rates is not None
+    assert seen.points[3].rates.drafted_per_second == 16
+    assert seen.anew == 1
+
+
+def test_a_failure_is_told_and_what_was_read_stays(hasty: None) -> None:
+    failure = ServerError("It cannot be reached.", remedy="Start it.")
+    poller, _ = looked(Engine(counted(0, 1), counted(1, 2), failure), 2)
+    deadline = time.monotonic() + 5
+    while (seen := poller.look()).error is None:
+        assert time.monotonic() < deadline
+    assert (seen.error, seen.total) == (failure, 2)
+    assert seen.last == counted(1, 2)
+
+
+def test_nobody_looks_and_it_ends() -> None:
+    engine = Engine(counted(0, 1))
+    poller, _ = looked(engine, 1, unseen=0.1)
+    time.sleep(0.5)
+    reads = engine.reads
+    time.sleep(0.2)
+    assert engine.reads == reads
+    poller.look()
+    time.sleep(0.05)
+    assert engine.reads > reads
+
+
+def test_counters_that_were_saved() -> None:
+    found = (counted(0, 0), counted(10, 20), counted(20, 30), counted(30, 4))
+    points = points_of(found)
+    assert [each.at for each in points] == [0, 10, 20, 30]
+    rates = [each.rates and each.rates.drafted_per_second for each in points]
+    assert rates == [None, 8, 4, None]
+    assert points[3].anew
+    assert seen_of(found[:1]).recent is None
+    assert seen_of(()).points == ()

@@ -1,0 +1,259 @@
+"""The page Servers against replayed engines: asked, timed, followed; and engines that misbehave."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.record.server_run import ServerTrace
+from specviz.servers.against_work import AGAINST
+from specviz.store import Library
+from specviz.ui.servers import places
+from specviz.ui.session.background_work import the_work_queue
+from tests.servers.replaying import Handler, Page, Served, replayed, served
+from tests.servers.test_against_work import MODELS, slow
+from tests.ui.paging import ROOT, sound
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    yield
+    the_work_queue().close()
+
+
+@pytest.fixture
+def vllm() -> Iterator[Served]:
+    with replayed("vllm", "short") as engine:
+        yield engine
+
+
+def page_of(**link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    app.switch_page("pages/servers.py")
+    for name, value in link.items():
+        app.query_params[name] = value
+    return sound(app.run())
+
+
+def said(app: AppTest) -> str:
+    parts = (*app.title, *app.caption, *app.markdown, *app.info, *app.error)
+    return " ".join(each.value for each in parts).replace("\\", "").replace("\u2060", "")
+
+
+def boards(app: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(each.proto.json) for each in app.get("bidi_component")]
+
+
+def ask(app: AppTest) -> dict[str, Any]:
+    """Press Ask; what the player is given when the answer is over."""
+    sound(app.button(key="server_ask").click().run())
+    return until(app, "done", "failed", "stopped")
+
+
+def until(app: AppTest, *states: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 20
+    while not (found := [each for each in boards(app) if "run" in each]) or (
+        found[0]["run"]["state"] not in states
+    ):
+        assert time.monotonic() < deadline, said(app)
+        time.sleep(0.1)
+        sound(app.run())
+    return found[0]
+
+
+def test_without_an_address_nothing_is_sent() -> None:
+    app = page_of()
+    assert "Give the address of a serving engine" in said(app)
+    assert app.button(key="server_ask").disabled
+
+
+def test_an_answer_lands_in_the_player_and_in_the_library(vllm: Served) -> None:
+    app = page_of(server=vllm.address, server_length="40")
+    assert "vLLM 0.32.0" in said(app)
+    assert f"for an answer of at most 40 tokens, to {vllm.address}." in said(app)
+    assert "Keeps to itself rejected tokens" in said(app)
+    assert vllm.bodies == []  # a look is all that was sent
+    data = ask(app)
+    assert data["run"]["state"] == "done"
+    assert data["rounds"]["total"] == len(data["rounds"]["items"]) > 5
+    (row,) = Library().find()
+    kept = Library().open_any(row.id)
+    assert isinstance(kept, ServerTrace)
+    assert kept.info.address == vllm.address
+    assert len(vllm.bodies) == 1
+    assert app.get("download_button")
+
+
+def test_it_is_still_there_when_the_page_is_left_and_opened_again(vllm: Served) -> None:
+    app = page_of(server=vllm.address)
+    data = ask(app)
+    sound(app.switch_page("pages/runs.py").run())
+    app.query_params.clear()
+    sound(app.switch_page("pages/servers.py").run())
+    assert app.text_input(key="server").value == vllm.address
+    assert until(app, "done")["run"]["id"] == data["run"]["id"]
+    assert len(vllm.bodies) == 1
+
+
+def test_another_machine_is_not_even_looked_at_before_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+
+    def look(address: str, *_: object) -> places.Place:
+        looked.append(address)
+        return places.Place(address=address, granted=True)
+
+    monkeypatch.setattr(places, "_look", look)
+    app = page_of(server="http://203.0.113.5:8000")
+    assert looked == []
+    assert "Nothing is sent to another machine before you confirm it" in said(app)
+    assert app.button(key="server_ask").disabled
+    (box,) = app.checkbox
+    assert box.label.replace("\\", "") == "Prompts go to 203.0.113.5:8000, another machine"
+    sound(box.check().run())
+    assert looked == ["http://203.0.113.5:8000"]
+    assert not any("granted" in name for name in app.query_params)
+    sound(app.text_input(key="server").input("http://203.0.113.6:8000").run())
+    assert len(looked) == 1  # for another one it is asked anew
+
+
+def test_a_key_is_sent_and_shown_nowhere(vllm: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECVIZ_SERVER_KEY", "very-secret")
+    app = page_of(server=vllm.address)
+    ask(app)
+    assert all(head["Authorization"] == "Bearer very-secret" for _, head in vllm.asked)
+    told = said(app) + json.dumps(boards(app)) + json.dumps(app.query_params)
+    assert "very-secret" not in told
+
+
+def behaving(how: str) -> dict[str, Page]:
+    def endless(handler: Handler) -> None:
+        handler.begin_stream()
+        handler.wfile.write(b"data: {oh\n\n")
+
+    return {
+        "no models": {},
+        "elsewhere": {
+            "/v1/models": Page(status=302, headers={"Location": "http://203.0.113.9/models"})
+        },
+        "a key": {"/v1/models": Page(status=401)},
+        "broken": {"/v1/models": MODELS, "/v1/completions": Page(behave=endless)},
+        "failing": {
+            "/v1/models": MODELS,
+            "/v1/completions": Page(status=500, body=b'{"error": "![x](http://203.0.113.9/x)"}'),
+        },
+    }[how]
+
+
+@pytest.mark.parametrize("how", ["no models", "elsewhere", "a key"])
+def test_a_server_that_is_none_is_told_in_one_line(how: str) -> None:
+    with served(behaving(how)) as engine:
+        app = page_of(server=engine.address)
+    assert len(app.error) == 1
+    assert app.button(key="server_ask").disabled
+
+
+@pytest.mark.parametrize("how", ["broken", "failing"])
+def test_an_answer_that_breaks_off_is_told_in_one_line(how: str) -> None:
+    with served(behaving(how)) as engine:
+        app = page_of(server=engine.address)
+        assert app.error == []
+        sound(app.button(key="server_ask").click().run())
+        deadline = time.monotonic() + 10
+        while not app.error:
+            assert time.monotonic() < deadline
+            sound(app.run())
+    assert len(app.error) == 1
+    assert "![" not in app.error[0].value  # as text, not as a picture
+    assert not app.button(key="server_ask").disabled
+
+
+def test_addresses_that_cannot_be() -> None:
+    for address in ("http://me:secret@127.0.0.1:1", "http://127.0.0.1:1", "::::", "ftp://x"):
+        app = page_of(server=address)
+        assert len(app.error) == 1, address
+        assert "secret" not in app.error[0].value
+
+
+def test_the_same_model_without_speculation_makes_a_speedup() -> None:
+    fast = {"/v1/models": MODELS, "/v1/completions": slow(0.004)}
+    alone = {"/v1/models": MODELS, "/v1/completions": slow(0.012)}
+    with served(fast) as first, served(alone) as second:
+        app = page_of(server=first.address)
+        assert "No speedup is claimed" in said(app)
+        sound(app.text_input(key="baseline").input(second.address).run())
+        assert app.button(key="server_time").disabled  # nothing was asked yet
+        ask(app)
+        assert f"to {first.address} and {second.address} by turns" in said(app)
+        sound(app.button(key="server_time").click().run())
+        work: Any = the_work_queue().newest(AGAINST)
+        assert work.wait(30)
+        sound(app.run())
+    assert "times" in said(app)
+    assert f"With speculation at {first.address}, the target alone at {second.address}" in said(app)
+    (row,) = Library().find()  # with its blocks, instead of without
+    kept = Library().open_any(row.id)
+    assert isinstance(kept, ServerTrace)
+    assert kept.baseline == work.blocks
+    assert kept.baseline_address == second.address
+
+
+def test_its_counters_are_followed(vllm: Served) -> None:
+    app = page_of(server=vllm.address, server_follow="true")
+    (board,) = boards(app)
+    assert board["live"]
+    assert board["points"]["total"] >= 1
+    assert [each["id"] for each in board["figures"]][:2] == ["tau", "rate"]
+    assert len(board["alphas"]) == 5
+    asked = [path for path, _ in vllm.asked].count("/metrics")
+    for _ in range(5):
+        sound(app.run())
+    assert [path for path, _ in vllm.asked].count("/metrics") <= asked + 2
+
+
+def test_an_engine_that_counts_nothing_says_so() -> None:
+    with served({"/v1/models": MODELS}) as engine:
+        app = page_of(server=engine.address, server_follow="true")
+        assert "counts nothing that could be read here" in said(app)
+        assert not app.toggle or all(each.key != "server_follow" for each in app.toggle)
+
+
+LOG = """INFO 11-24 10:00:10 SpecDecoding metrics: Mean acceptance length: 3.00, Accepted \
+throughput: 20.00 tokens/s, Drafted throughput: 50.00 tokens/s, Accepted: 200 tokens, Drafted: \
+500 tokens, Per-position acceptance rate: 0.900, 0.600, 0.300, 0.150, 0.050, Avg \
+Draft acceptance rate: 40.0%
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "points"),
+    [
+        ("metrics.txt", "vllm:spec_decode_num_drafts_total 10\n"
+         "vllm:spec_decode_num_draft_tokens_total 50\n"
+         "vllm:spec_decode_num_accepted_tokens_total 25\n", 1),
+        ("engine.log", LOG + LOG.replace("10:00:10", "10:00:20"), 3),
+    ],
+)  # fmt: skip
+def test_counters_from_a_file(name: str, body: str, points: int) -> None:
+    app = page_of()
+    sound(app.file_uploader(key="server_file").set_value((name, body.encode(), "text/plain")).run())
+    (board,) = boards(app)
+    assert (board["live"], board["points"]["total"]) == (False, points)
+
+
+def test_a_file_without_any_is_told() -> None:
+    app = page_of()
+    sound(
+        app.file_uploader(key="server_file")
+        .set_value(("x", b"\xff\x00![a](b)", "text/plain"))
+        .run()
+    )
+    assert len(app.error) == 1
