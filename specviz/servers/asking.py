@@ -23,7 +23,7 @@ from specviz.record.server_run import (
 from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import PATIENT, Connection, Limits
 from specviz.servers.engines import engine_of
-from specviz.servers.events import events
+from specviz.servers.events import EventStream
 from specviz.servers.pieces import Prompt, Reading, Request
 
 _BROKE_OFF = "The engine ended the stream before the answer was done."
@@ -128,14 +128,15 @@ class Answer(Iterator[ServerRound]):
 
     def _take_all(self) -> None:
         lines = self._connection.lines(self._request.path, self._request.body)
-        for event, at in events(self._connection.address, lines):
+        stream = EventStream(self._connection.address, lines)
+        for event, at in stream:
             with self._lock:
                 landed = self._reading.take(event, at - self._began)
             for each in landed:
                 self._landed.put(each)
         with self._lock:
-            done = self._reading.outcome().finish is not None
-        if not done:
+            finish = self._reading.outcome().finish
+        if finish is None and not stream.done:
             raise ServerError(
                 f"{self._connection.address}: {_BROKE_OFF}", remedy="Look into its log."
             )

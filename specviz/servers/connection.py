@@ -24,6 +24,7 @@ from specviz.servers.failures import answered, broken, unreachable
 
 MAX_LINE = 10**6  # bytes
 MAX_BODY = 64 * 10**6
+_SHORTEST_SECRET = 8  # characters
 _NO_SUCH_PAGE = (404, 405, 501)
 
 
@@ -70,30 +71,33 @@ class Connection:
 
     def get(self, path: str) -> Any:
         """A JSON page; None if there is no such page, or it is none of JSON."""
-        text = self.get_text(path)
-        try:
-            return None if text is None else json.loads(text)
-        except (ValueError, RecursionError):
-            return None
+        return _json_or_none(self.get_text(path))
 
     def get_text(self, path: str) -> str | None:
         """None if there is no such page."""
         with self._open("GET", path) as response:
-            if response is None:
+            if response.status_code in _NO_SUCH_PAGE:
                 return None
-            return b"".join(self._pieces(response, path)).decode(errors="replace")
+            self._check(response)
+            return self._text(response, path)
+
+    def look(self, path: str) -> Any:
+        """A JSON page that only some engines have: None whatever else is answered."""
+        return _json_or_none(self.look_text(path))
+
+    def look_text(self, path: str) -> str | None:
+        with self._open("GET", path) as response:
+            return self._text(response, path) if response.is_success else None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         with self._open("POST", path, body) as response:
-            if response is None:
-                raise broken(self.address, f"has no {path}")
-            return parsed(self.address, b"".join(self._pieces(response, path)))
+            self._check(response)
+            return parsed(self.address, self._text(response, path))
 
     def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
         """The lines of a streamed answer, as they come."""
         with self._open("POST", path, body) as response:
-            if response is None:
-                raise broken(self.address, f"has no {path}")
+            self._check(response)
             yield from self._split(self._pieces(response, path))
 
     def stop(self) -> None:
@@ -104,18 +108,12 @@ class Connection:
     @contextmanager
     def _open(
         self, method: Literal["GET", "POST"], path: str, body: Mapping[str, Any] | None = None
-    ) -> Iterator[httpx2.Response | None]:
-        """None if a page that was to be got does not exist."""
+    ) -> Iterator[httpx2.Response]:
         watch = Timer(self._limits.total, self._run_late)
         watch.daemon = True
         watch.start()
         try:
             with self._client() as client, client.stream(method, path, json=body) as response:
-                if response.status_code in _NO_SUCH_PAGE:
-                    yield None
-                    return
-                if not response.is_success:
-                    raise answered(self.address, response, self._error_text(response), self._known)
                 yield response
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._explained(error) from None
@@ -158,6 +156,20 @@ class Connection:
         self._late.set()
         self._hang_up()
 
+    def _check(self, response: httpx2.Response) -> None:
+        if not response.is_success:
+            known = (self._key_name, self._key is not None)
+            raise answered(self.address, response, self._error_text(response), known)
+
+    def _text(self, response: httpx2.Response, path: str) -> str:
+        return self._shown(b"".join(self._pieces(response, path)))
+
+    def _shown(self, data: bytes | bytearray) -> str:
+        """As text, without the key: but for keys so short that they may well stand for nothing."""
+        text = data.decode(errors="replace")
+        hidden = self._key is not None and len(self._key) >= _SHORTEST_SECRET
+        return text.replace(self._key, "[key]") if hidden and self._key else text
+
     def _pieces(self, response: httpx2.Response, path: str) -> Iterator[bytes]:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise broken(self.address, f"sends {path} compressed, which was not asked for")
@@ -171,16 +183,23 @@ class Connection:
             raise self._explained(None)
 
     def _split(self, pieces: Iterator[bytes]) -> Iterator[Line]:
-        rest = b""
+        held = bytearray()
         for piece in pieces:
             at = time.perf_counter()
-            *whole, rest = (rest + piece).split(b"\n")
-            if max(map(len, (*whole, rest))) > MAX_LINE:
-                raise broken(self.address, f"sends a line of more than {MAX_LINE // 10**6} MB")
-            for line in whole:
-                yield Line(text=line.decode(errors="replace").rstrip("\r"), at=at)
-        if rest:
-            yield Line(text=rest.decode(errors="replace"), at=time.perf_counter())
+            *ends, rest = piece.split(b"\n")
+            for end in ends:
+                held += end
+                yield Line(text=self._shown(self._bounded(held)).rstrip("\r"), at=at)
+                held = bytearray()
+            held += rest
+            self._bounded(held)
+        if held:
+            yield Line(text=self._shown(held), at=time.perf_counter())
+
+    def _bounded(self, line: bytearray) -> bytearray:
+        if len(line) > MAX_LINE:
+            raise broken(self.address, f"sends a line of more than {MAX_LINE // 10**6} MB")
+        return line
 
     def _error_text(self, response: httpx2.Response) -> str:
         """The first part of what it says of an error, without the key."""
@@ -192,16 +211,19 @@ class Connection:
         text = said[:10_000].decode(errors="replace")
         return text.replace(self._key, "[key]") if self._key else text
 
-    @property
-    def _known(self) -> tuple[KeyName, bool]:
-        return self._key_name, self._key is not None
-
     def _explained(self, error: Exception | None) -> ServerError:
         if self._stopped.is_set():
             return ServerError(f"The answer of {self.address} was stopped.", remedy="Ask again.")
         if self._late.is_set():
             return broken(self.address, f"is not done after {self._limits.total:g} s")
         return unreachable(self.address, error, self._limits.connect, self._limits.between)
+
+
+def _json_or_none(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def parsed(address: str, text: str | bytes) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specviz.record.server_run import Capabilities, EngineName, ServerInfo, ServerSettings
 from specviz.servers import llamacpp, lmstudio, openai, sglang, vllm
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Prompt, Reading, Request
+from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,18 +18,18 @@ class Engine:
     name: EngineName
     run_here: bool
     known_from: str
-    recognised: Callable[[Connection, str], ServerInfo | None]
+    recognised: Callable[[Connection, Listed], ServerInfo | None]
     request: Callable[[ServerInfo, Prompt, ServerSettings], Request]
     reading: Callable[[ServerInfo, ServerSettings], Reading]
     chat_reading: Callable[[ServerInfo, ServerSettings], Reading]
 
 
-def _any_other(connection: Connection, model: str) -> ServerInfo:
+def _any_other(connection: Connection, listed: Listed) -> ServerInfo:
     return ServerInfo(
         address=connection.address,
         engine="openai",
         version=None,
-        model=model,
+        model=listed.model,
         gamma=None,
         capabilities=Capabilities(),
     )

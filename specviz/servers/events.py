@@ -11,19 +11,32 @@ from specviz.servers.pieces import Event
 _FIELDS = ("event:", "id:", "retry:", ":")
 
 
-def events(address: str, lines: Iterable[Line]) -> Iterator[tuple[Event, float]]:
-    """With the time at which each came. An event that tells of an error raises it."""
-    for line in lines:
-        if not line.text or line.text.startswith(_FIELDS):
-            continue
-        name, _, data = line.text.partition(":")
-        if name not in ("data", "error"):
-            raise broken(address, "answers with something that is no stream of events")
-        if data.strip() == "[DONE]":
-            return
-        event = parsed(address, data)
+class EventStream:
+    """Events with the time at which each came. One that tells of an error raises it.
+
+    ``done``: whether the stream said that it was over.
+    """
+
+    def __init__(self, address: str, lines: Iterable[Line]) -> None:
+        self._address, self._lines = address, lines
+        self.done = False
+
+    def __iter__(self) -> Iterator[tuple[Event, float]]:
+        for line in self._lines:
+            if not line.text or line.text.startswith(_FIELDS):
+                continue
+            name, _, data = line.text.partition(":")
+            if name not in ("data", "error"):
+                raise broken(self._address, "answers with something that is no stream of events")
+            if data.strip() == "[DONE]":
+                self.done = True
+                return
+            yield self._event(name, data), line.at
+
+    def _event(self, name: str, data: str) -> Event:
+        event = parsed(self._address, data)
         if not isinstance(event, dict):
-            raise broken(address, "sends an event that is no object")
+            raise broken(self._address, "sends an event that is no object")
         if name == "error" or event.get("error"):
-            raise refused(address, message_of(event))
-        yield event, line.at
+            raise refused(self._address, message_of(event))
+        return event

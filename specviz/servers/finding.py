@@ -10,7 +10,7 @@ from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import QUICK, Connection, Limits
 from specviz.servers.engines import ENGINES
 from specviz.servers.failures import broken
-from specviz.servers.pieces import inside
+from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
 
@@ -26,8 +26,8 @@ def find_server(
     """``model``: which of several it shall be; else the first. ``key``: the variable of the
     environment that holds the bearer key, if there is one."""
     connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
-    name = _chosen(connection, model)
-    found = (each.recognised(connection, name) for each in ENGINES)
+    chosen = _chosen(connection, model)
+    found = (each.recognised(connection, chosen) for each in ENGINES)
     return next(info for info in found if info is not None)
 
 
@@ -39,27 +39,31 @@ def find_models(
     limits: Limits = QUICK,
 ) -> tuple[str, ...]:
     """The names of the models that it serves; at least one."""
-    return _models(Connection(address, key=key, allow_remote=allow_remote, limits=limits))
+    connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
+    return tuple(each.model for each in _models(connection))
 
 
-def _models(connection: Connection) -> tuple[str, ...]:
+def _models(connection: Connection) -> tuple[Listed, ...]:
     listed = inside(connection.get("/v1/models"), "data")
-    rows = [each for each in listed if _named(each)] if isinstance(listed, list) else []
-    if not rows:
+    rows = map(_row, listed) if isinstance(listed, list) else ()
+    if not (found := tuple(row for row in rows if row is not None)):
         raise broken(connection.address, "has no list of models under /v1/models")
-    return tuple(row["id"] for row in rows)
+    return found
 
 
-def _chosen(connection: Connection, model: str | None) -> str:
-    """The name of a model that it serves."""
-    names = _models(connection)
-    if model is None or model in names:
-        return model or names[0]
-    some = ", ".join(each[:80] for each in names[:_MOST_NAMED])
+def _chosen(connection: Connection, model: str | None) -> Listed:
+    models = _models(connection)
+    for each in models:
+        if model is None or each.model == model:
+            return each
+    some = ", ".join(each.model[:80] for each in models[:_MOST_NAMED])
     raise ServerError(
         f"{connection.address} serves no model {model!r}.", remedy=f"It serves {some}."
     )
 
 
-def _named(row: Any) -> bool:
-    return isinstance(inside(row, "id"), str)
+def _row(row: Any) -> Listed | None:
+    name, owner = inside(row, "id"), inside(row, "owned_by")
+    if not isinstance(name, str):
+        return None
+    return Listed(model=name, owner=owner if isinstance(owner, str) else None)

@@ -21,7 +21,7 @@ from specviz.record.server_run import (
 from specviz.record.trace import Finish
 from specviz.servers import openai
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Event, Outcome, Prompt, Request, inside, whole, wholes
+from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole, wholes
 from specviz.servers.prometheus import largest_position, samples_of
 
 _BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
@@ -32,20 +32,20 @@ _HELD_BACK = (
 )
 
 
-def recognised(connection: Connection, model: str) -> ServerInfo | None:
-    props = connection.get("/props")
+def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
+    props = connection.look("/props")
     if inside(props, "default_generation_settings") is None:
         return None
-    slots = connection.get("/slots")
+    slots = connection.look("/slots")
     told = [inside(each, "speculative") for each in slots] if isinstance(slots, list) else []
     speculates = any(each is True for each in told) if told else None
     version = inside(props, "build_info")
-    samples = samples_of(connection.get_text("/metrics") or "")
+    samples = samples_of(connection.look_text("/metrics") or "")
     return ServerInfo(
         address=connection.address,
         engine="llama.cpp",
         version=version if isinstance(version, str) else None,
-        model=model,
+        model=listed.model,
         gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,

@@ -19,11 +19,11 @@ from specviz.record.server_run import (
 )
 from specviz.servers import openai
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Event, Outcome, Prompt, Request, inside, whole
+from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole
 
 
-def recognised(connection: Connection, model: str) -> ServerInfo | None:
-    models = inside(connection.get("/api/v0/models"), "data")
+def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
+    models = inside(connection.look("/api/v0/models"), "data")
     if not isinstance(models, list):
         return None
     if not any("compatibility_type" in each for each in models if isinstance(each, dict)):
@@ -32,7 +32,7 @@ def recognised(connection: Connection, model: str) -> ServerInfo | None:
         address=connection.address,
         engine="lmstudio",
         version=None,
-        model=model,
+        model=listed.model,
         gamma=None,
         capabilities=Capabilities(totals=True),
     )

@@ -14,6 +14,14 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A model in a server's list, and whom the list says it is owned by."""
+
+    model: str
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     path: str
     body: dict[str, Any]

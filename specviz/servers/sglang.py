@@ -19,7 +19,17 @@ from specviz.record.server_run import (
 from specviz.record.trace import Finish
 from specviz.servers import openai
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Event, Outcome, Piece, Prompt, Request, inside, whole, wholes
+from specviz.servers.pieces import (
+    Event,
+    Listed,
+    Outcome,
+    Piece,
+    Prompt,
+    Request,
+    inside,
+    whole,
+    wholes,
+)
 from specviz.servers.reconciling import checked_rounds
 
 _FINISH: dict[str, Finish] = {"length": "length", "abort": "stopped"}
@@ -28,8 +38,8 @@ _ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")
 _DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 
 
-def recognised(connection: Connection, model: str) -> ServerInfo | None:
-    told = connection.get("/server_info") or connection.get("/get_server_info")
+def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
+    told = connection.look("/server_info") or connection.look("/get_server_info")
     if not isinstance(told, dict) or "internal_states" not in told:
         return None
     version, method = told.get("version"), told.get("speculative_algorithm")
@@ -39,13 +49,13 @@ def recognised(connection: Connection, model: str) -> ServerInfo | None:
         address=connection.address,
         engine="sglang",
         version=version if isinstance(version, str) else None,
-        model=model,
+        model=listed.model,
         gamma=drafts - 1 if speculates and drafts else None,
         capabilities=Capabilities(
             token_ids=True,
             rounds=speculates is True,
             totals=speculates is True,
-            counters="sglang:" in (connection.get_text("/metrics") or ""),
+            counters="sglang:" in (connection.look_text("/metrics") or ""),
             prompt_laws=True,
             speculates=speculates,
         ),

@@ -23,7 +23,17 @@ from specviz.record.server_run import (
 )
 from specviz.servers import openai
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Event, Outcome, Piece, Prompt, Request, inside, whole, wholes
+from specviz.servers.pieces import (
+    Event,
+    Listed,
+    Outcome,
+    Piece,
+    Prompt,
+    Request,
+    inside,
+    whole,
+    wholes,
+)
 from specviz.servers.prometheus import largest_position, samples_of
 from specviz.servers.reconciling import Step, checked_rounds, rounds_of
 
@@ -37,18 +47,18 @@ _DISAGREE = (
 )
 
 
-def recognised(connection: Connection, model: str) -> ServerInfo | None:
-    version = inside(connection.get("/version"), "version")
-    if not isinstance(version, str):
-        return None
-    samples = samples_of(connection.get_text("/metrics") or "")
+def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
+    samples = samples_of(connection.look_text("/metrics") or "")
     known = any(each.name.startswith("vllm:") for each in samples)
+    version = inside(connection.look("/version"), "version")
+    if not isinstance(version, str) or not (known or listed.owner == "vllm"):
+        return None
     speculates = any(each.name == _DRAFTS for each in samples) if known else None
     return ServerInfo(
         address=connection.address,
         engine="vllm",
         version=version,
-        model=model,
+        model=listed.model,
         gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,
