@@ -13,30 +13,63 @@ from specviz.cli.output_files import check_output, save_text
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import body_report, report, to_json
 from specviz.cli.terminal_text import Painter, painter_for
+from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 
 _LONGEST_PAUSE = 10.0  # seconds for a round, whatever the file says
 
 
 def command(options: argparse.Namespace) -> int:
-    from specviz.store import load_trace
+    from specviz.store import load_run
 
     if options.html is not None:
         check_output(options.html, "--html")
-    trace = load_trace(options.file)
+    trace = load_run(options.file)
     if options.html is not None:
         _write_replay(trace, options.html)
     if options.json:
-        print_report(trace)
+        _print_json(trace)
     if options.json or options.html is not None:
         return 0
     painter = painter_for(sys.stdout, os.environ)
+    if isinstance(trace, ServerTrace):
+        _show_answer(painter, trace, pace=options.pace)
+        return 0
     _replay(painter, trace, pace=options.pace)
     print_result(painter, trace)
     return 0
 
 
-def _write_replay(trace: Trace, path: Path) -> None:
+def _print_json(trace: AnyTrace) -> None:
+    if not isinstance(trace, ServerTrace):
+        print_report(trace)
+        return
+    from specviz.cli.attach import answers_report
+
+    print(to_json(answers_report(trace.info, [trace])))
+
+
+def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
+    """The answer of another engine, as ``attach`` shows it."""
+    from specviz.cli.server_render import (
+        render_answer,
+        render_server,
+        render_server_round,
+        server_heading,
+    )
+    from specviz.record.server_figures import server_metrics
+
+    print(f"{render_server(painter, trace.info)}\n\n{server_heading(painter)}", flush=True)
+    before = 0.0
+    for entry in trace.rounds:
+        if pace:
+            time.sleep(min(entry.at - before, _LONGEST_PAUSE))
+        before = entry.at
+        print(render_server_round(painter, entry), flush=pace)
+    print(f"\n{render_answer(painter, trace, server_metrics(trace))}")
+
+
+def _write_replay(trace: AnyTrace, path: Path) -> None:
     from specviz.player.replay import replay_html
 
     save_text(path, replay_html(trace), "--html", "Choose a place with room for it.")

@@ -9,8 +9,10 @@ import streamlit as st
 
 from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.errors import SpecvizError
-from specviz.player.replay import replay_html
+from specviz.player.racing import MOST_LANES
+from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.record.pairs import spec_of
+from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
@@ -23,6 +25,7 @@ MOST_ROUNDS = 1000  # runs whose rounds go into one file
 _DELETED = "runs deleted"
 _FAILED = "runs failed"
 _SAVED = "runs saved"
+_SIDE_BY_SIDE = "Kept runs side by side, each as it was timed when it was made."
 _LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
 
 
@@ -148,7 +151,7 @@ def _dismiss() -> None:
 
 def _offer_files(library: Library, row: RunRow) -> None:
     """Files of one run. They are made on the click, so that drawing the page opens no trace."""
-    made: list[tuple[str, str, str, Callable[[Trace], str]]] = [
+    made: list[tuple[str, str, str, Callable[[AnyTrace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
         ("Replay (HTML)", "replay.html", "text/html", replay_html),
@@ -165,14 +168,16 @@ def _offer_files(library: Library, row: RunRow) -> None:
         )
 
 
-def _file(library: Library, run_id: str, make: Callable[[Trace], str]) -> str:
-    return make(library.open(run_id))
+def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str:
+    return make(library.open_any(run_id))
 
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
     """Parquet of these runs, or of all that a query finds."""
     whose = "all runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
     st.caption(f"Of {whose}; rounds of the first {MOST_ROUNDS:,} runs at most.")
+    if not isinstance(rows, Query) and len(rows) <= MOST_LANES:
+        _offer_race(library, rows)
     for label, name, make in (
         ("Runs (Parquet)", "runs", _runs_table),
         ("Rounds (Parquet)", "rounds", _rounds_table),
@@ -188,13 +193,36 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
         )
 
 
+def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
+    """Kept runs on one clock, whoever made them; nothing is said of who is faster."""
+    st.download_button(
+        "Race (HTML)",
+        partial(_race, library, rows),
+        file_name="specviz-race.html",
+        mime="text/html",
+        key="runs_race_html",
+        type="tertiary",
+        on_click="ignore",
+    )
+
+
+def _race(library: Library, rows: Sequence[RunRow]) -> str:
+    opened = [(title_of(row), library.open_any(row.id)) for row in rows]
+    raced = [(label, trace) for label, trace in opened if trace.rounds]
+    return comparison_replay_html(
+        [label for label, _ in raced], [trace for _, trace in raced], verdict=_SIDE_BY_SIDE
+    )
+
+
 def _runs_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
     return parquet(runs_frame(library.find(rows) if isinstance(rows, Query) else rows))
 
 
 def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
     found = library.find(rows) if isinstance(rows, Query) else rows
-    return parquet(rounds_of_runs((row.id, library.open(row.id)) for row in found[:MOST_ROUNDS]))
+    return parquet(
+        rounds_of_runs((row.id, library.open_any(row.id)) for row in found[:MOST_ROUNDS])
+    )
 
 
 # What went wrong

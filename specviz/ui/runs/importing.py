@@ -16,12 +16,12 @@ import streamlit as st
 
 from specviz.comparison.to_json import KIND as COMPARISON
 from specviz.errors import SpecvizError, TraceError
-from specviz.player.payload import payload_of_trace
+from specviz.player.any_run import payload_of_run
 from specviz.player.replay import script_json
 from specviz.record.numbers import SIZE
-from specviz.record.trace import Trace
+from specviz.record.server_run import AnyTrace
 from specviz.store import KIND as TRACE
-from specviz.store import Library, own_run, parsed, run_from_record
+from specviz.store import Library, parsed, run_from_record
 from specviz.store.saving import save_run
 
 MOST_FILES = 50
@@ -73,7 +73,7 @@ def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
     return save_run(library, trace, name=PurePosixPath(_shown(name)).stem), False
 
 
-def _read(content: bytes) -> Trace:
+def _read(content: bytes) -> AnyTrace:
     if len(content) > MOST_BYTES:
         raise TraceError(
             f"It is larger than {SIZE.shown(MOST_BYTES)}.", remedy="Import a trace of one run."
@@ -89,7 +89,7 @@ def _read(content: bytes) -> Trace:
     record = parsed(text, "It")
     del text
     try:
-        return own_run(run_from_record(record, "It"), "It")
+        return run_from_record(record, "It")
     except TraceError as error:
         raise _other_kind(error, record) from None
 
@@ -102,13 +102,13 @@ def _other_kind(error: TraceError, record: object) -> TraceError:
     return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
 
 
-def _showable(trace: Trace) -> Trace:
+def _showable(trace: AnyTrace) -> AnyTrace:
     if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
         raise TraceError(
             f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
         )
     try:
-        script_json(payload_of_trace(trace, run_id="import", state="recorded", label=""))
+        script_json(payload_of_run(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
         # A record may be well-formed and senseless; better that it fails here than when shown.
         raise TraceError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.record.server_run import ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import Library
-from specviz.ui.session.history import History
+from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.own_run import own_speedup_kept
@@ -24,14 +25,17 @@ def open_linked(history: History) -> SpecvizError | None:
     if wanted == st.session_state.get(_SEEN):
         return None
     st.session_state[_SEEN] = wanted
-    history.opened = None
+    history.close()
     if wanted is None:
         return None
     try:
         library = the_library()
-        trace = library.open(wanted)
+        trace, name = library.open_any(wanted), library.row(wanted).name
+        if isinstance(trace, ServerTrace):
+            history.opened_answer = ShownAnswer(id=wanted, trace=trace, name=name)
+            return None
         own = own_speedup_kept(library, trace) if trace.pair.has_bodies else None
-        history.open(wanted, library.row(wanted).name, trace, own, _forked(library, trace))
+        history.open(wanted, name, trace, own, _forked(library, trace))
     except SpecvizError as error:
         return error
     return None
@@ -50,7 +54,7 @@ def _forked(library: Library, trace: Trace) -> Trace | None:
 def show_library_run(history: History) -> None:
     """A line for the opened run, with the way back. Once it is closed, the link forgets it too."""
     shown = history.opened
-    if shown is None:
+    if shown is None and history.opened_answer is None:
         if st.query_params.get(RUN_LINK) is not None:
             st.session_state[_SEEN] = None
             del st.query_params[RUN_LINK]
@@ -58,7 +62,8 @@ def show_library_run(history: History) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="opened"):
         st.caption("This run is from the library. Press Run to start another.")
-        _offer_settings(shown.trace)
+        if shown is not None:
+            _offer_settings(shown.trace)
         st.page_link("pages/runs.py", label="All runs")
         st.button("Close", key="close_opened", type="tertiary", on_click=_close, args=(history,))
 
@@ -74,4 +79,4 @@ def _offer_settings(trace: Trace) -> None:
 
 
 def _close(history: History) -> None:
-    history.opened = None
+    history.close()

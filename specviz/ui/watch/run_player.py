@@ -28,10 +28,11 @@ from specviz.ui.session.moments import linked_moment
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
+from specviz.ui.watch.answer import show_answer
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.own_run import is_making_own, see_to_own_run
 from specviz.ui.watch.player_wishes import can_be_forked, heed_wishes
-from specviz.ui.watch.sharing import link_of
+from specviz.ui.watch.sharing import is_local, link_of
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.player import player_wish, show_player
@@ -47,6 +48,9 @@ def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> None:
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
+    if history.opened_answer is not None:
+        show_answer(history.opened_answer, _KEY, local=is_local())
+        return
 
     def see_to_runs() -> None:
         see_to_own_run(worker, the_library(), this_tab().id, history)

@@ -14,6 +14,7 @@ from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import MOMENT
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import TAB_LINK
+from specviz.ui.watch.answer import show_answer_files
 from specviz.ui.widgets.pair_boxes import (
     BODY_BOXES,
     PAIR_BOXES,
@@ -31,6 +32,9 @@ _ON_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 def show_downloads(history: History) -> None:
     """Of the run that is shown, once nothing is under way: before, that may be an older run."""
+    if history.opened_answer is not None:
+        show_answer_files(history.opened_answer)
+        return
     shown, run = history.shown(), history.current
     resting = not shown.growing and (run is None or run.finished)
     for label, name, kind in (
@@ -66,9 +70,14 @@ def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | Non
     return RunLink(
         kept=kept and the_run_saver().failure is None,
         settings=_settings_of(shown.trace),
-        local=st.get_option("server.address") in _ON_THIS_MACHINE,
+        local=is_local(),
         heard=history.heard.get("moment"),
     )
+
+
+def is_local() -> bool:
+    """Whether the server listens on this machine alone."""
+    return st.get_option("server.address") in _ON_THIS_MACHINE
 
 
 def _settings_of(trace: Trace) -> str | None:

@@ -1,0 +1,168 @@
+"""What the player is told of another engine's answer: what that engine told, and nothing more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.player.payload import JsonObject, RunStatus
+from specviz.player.racing import race_payload
+from specviz.player.replay import comparison_replay_html, replay_html
+from specviz.player.server_payload import round_item, server_payload, server_payload_of
+from specviz.record.server_run import ServerTotals, ServerTrace
+from tests.player.races import thrifty
+from tests.player.test_replay import data_in
+from tests.record.server_traces import server_trace, timed, undivided, untold
+
+LAWS = {"draft", "target", "uniform", "expected", "insight", "verify", "other"}
+
+
+def sent(trace: ServerTrace) -> JsonObject:
+    return server_payload_of(trace, run_id="s", state="done", label="s")
+
+
+def names_in(value: object) -> set[str]:
+    """All keys of a value for JSON."""
+    if isinstance(value, dict):
+        return set(value) | {name for each in value.values() for name in names_in(each)}
+    if isinstance(value, list):
+        return {name for each in value for name in names_in(each)}
+    return set()
+
+
+@pytest.mark.parametrize("make", [lambda t: t, undivided, untold, timed])
+def test_no_round_has_a_number_that_no_engine_tells(make: Any) -> None:
+    items = sent(make(server_trace()))["rounds"]["items"]
+    assert not names_in(items) & LAWS
+
+
+def test_accepted_candidates_have_names_and_the_others_have_none() -> None:
+    item = round_item(server_trace(), 1)
+    assert [each["verdict"] for each in item["candidates"]] == [
+        "accepted", "accepted", "accepted", "rejected", "discarded",
+    ]  # fmt: skip
+    assert [each["text"] for each in item["candidates"]] == [" w2", " w3", " w4", None, None]
+    assert item["extra"] == {"text": " w5", "kind": "recovered", "logprob": -0.25}
+    assert (item["times"], item["at"]) == ({"whole": 0.02}, 0.12)
+
+
+def test_after_all_candidates_comes_a_bonus() -> None:
+    assert round_item(server_trace(), 2)["extra"]["kind"] == "bonus"
+
+
+def test_a_token_that_came_with_no_round_has_no_fate() -> None:
+    item = round_item(server_trace(), 0)
+    assert item["candidates"] == []
+    assert item["untold"] == [{"text": " w1", "tokens": 1, "logprob": -0.25}]
+    assert item["times"] == {"whole": 0.0}  # the clock begins with it
+
+
+def test_a_text_that_is_not_divided_is_one_piece_beside_nameless_fates() -> None:
+    item = round_item(undivided(server_trace()), 1)
+    assert {each["text"] for each in item["candidates"]} == {None}
+    assert [each["verdict"] for each in item["candidates"]].count("accepted") == 3
+    assert item["extra"] is None
+    assert item["untold"] == [{"text": " w2 w3 w4 w5", "tokens": 4, "logprob": None}]
+
+
+def test_accepted_candidates_that_the_end_cut_off_stay_nameless() -> None:
+    trace = server_trace([(5, 4)])
+    last = trace.rounds[0]
+    cut = replace(
+        last, num_tokens=2, texts=last.texts[:2], token_ids=last.token_ids[:2], logprobs=()
+    )
+    item = round_item(replace(trace, rounds=(cut,)), 0)
+    assert [each["text"] for each in item["candidates"]] == [" w1", " w2", None, None, None]
+    assert (item["extra"], item["cut"]) == (None, "eos")
+
+
+def test_where_drafted_is_not_told_there_are_no_fates() -> None:
+    """As in an answer of vLLM that is under way: it tells of its steps at the end."""
+    trace = server_trace(grounds="chunks", totals=ServerTotals())
+    rounds = tuple(replace(each, drafted=None) for each in trace.rounds)
+    item = round_item(replace(trace, rounds=rounds), 1)
+    assert item["candidates"] == []
+    assert [each["text"] for each in item["untold"]] == [" w2", " w3", " w4", " w5"]
+
+
+def test_an_answer_grows_by_rounds_and_is_sent_whole_when_it_is_over() -> None:
+    status = RunStatus(id="s", state="running", label="live")
+    growing = server_payload(server_trace(), status, start=3, growing=True)
+    assert (growing["rounds"]["from"], len(growing["rounds"]["items"])) == (3, 2)
+    over = server_payload(server_trace(), status, start=3)
+    assert (over["rounds"]["from"], over["rounds"]["total"]) == (0, 5)
+    assert over["rounds"]["edition"] != growing["rounds"]["edition"]
+
+
+def shown(data: JsonObject) -> dict[str, str]:
+    cards = [*data["summary"]["figures"], *data["summary"]["finer"]]
+    return {each["id"]: each["shown"] for each in cards}
+
+
+def test_the_sentence_names_engine_and_model_and_claims_no_speedup() -> None:
+    said = sent(server_trace())["summary"]
+    assert said["sentence"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds."
+    assert "No speedup is claimed" in said["because"]
+    assert "speedup" not in " ".join(shown(sent(server_trace())))
+
+
+def test_figures_are_those_that_were_told() -> None:
+    figures = shown(sent(server_trace()))
+    assert (figures["draft-acceptance-rate"], figures["tau"]) == ("0.500", "3.50")
+    assert (figures["alpha-1"], figures["alpha-3"]) == ("0.750", "0.667")
+    assert figures["ttft-ms"] == "100.0 ms"
+    bare = shown(sent(untold(server_trace())))
+    assert (bare["draft-acceptance-rate"], bare["tau"], bare["gamma"]) == ("–", "–", "–")
+
+
+def test_a_timing_of_the_target_alone_is_told_and_drawn_at_its_pace() -> None:
+    data = sent(timed(server_trace()))
+    assert data["summary"]["because"].startswith("2.00 times the target alone (timed in 1 block")
+    assert data["lanes"]["target"] == [0.0, *[0.02] * 14]
+    assert "mean pace in 2 other answers, 50.0 tokens/s" in data["lanes"]["pace"]
+    assert sent(server_trace())["lanes"] is None
+
+
+def test_charts_that_need_probabilities_are_left_out_and_one_line_says_so() -> None:
+    told = sent(server_trace())["charts"]["left_out"]
+    assert told["charts"] == ["throughput", "acceptance"]
+    assert told["why"].count(".") == 1 + "vLLM 0.32.0".count(".")
+    assert set(sent(untold(server_trace()))["charts"]["left_out"]["charts"]) == {
+        "throughput", "acceptance", "places", "tokens",
+    }  # fmt: skip
+
+
+def test_pieces_without_a_number_of_tokens_are_counted_as_pieces() -> None:
+    trace = untold(server_trace())
+    rounds = tuple(replace(each, num_tokens=0, texts=("a",)) for each in trace.rounds)
+    data = sent(replace(trace, rounds=rounds))
+    assert data["run"]["engine"]["counts"] == data["run"]["engine"]["unit"] == "piece"
+    assert data["summary"]["sentence"].endswith("5 pieces.")
+
+
+def test_a_replay_holds_it_and_no_address() -> None:
+    html = replay_html(server_trace(), moment={"round": "2"})
+    data = data_in(html)
+    assert data["player"]["moment"] == {"round": "2"}
+    assert data["about"]["title"] == "tiny"
+    assert data["about"]["facts"] == ["γ 5", "greedy", "vLLM 0.32.0", "2026-11-24 09:30 UTC"]
+    assert "8765" not in html
+
+
+def test_it_races_beside_our_own_runs_and_nobody_wins() -> None:
+    race = race_payload(["ours", "theirs"], [thrifty(), server_trace()])["race"]
+    assert race["open"] is False
+    assert race["unlike"].startswith("No lane is called the fastest")
+    assert [len(each["parts"]) for each in race["lanes"]] == [len(thrifty().rounds), 5]
+    assert len(race["targets"]) == 1
+    assert "unlike" not in race_payload(["ours"], [thrifty()])["race"]
+    saved = data_in(comparison_replay_html(["a", "b"], [thrifty(), server_trace()], verdict="So."))
+    assert "vLLM 0.32.0" in saved["about"]["facts"]
+
+
+def test_everything_is_json() -> None:
+    for make in (lambda t: t, undivided, untold, timed):
+        json.dumps(sent(make(server_trace())), allow_nan=False)
