@@ -18,6 +18,7 @@ from specviz.ui.servers.asking import asking_words, begin_answer
 from specviz.ui.servers.card import show_card, show_none
 from specviz.ui.servers.controls import choose
 from specviz.ui.servers.counters_section import show_counters, show_file
+from specviz.ui.servers.draft_section import show_draft
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
@@ -89,3 +90,5 @@ show_files(answers)
 if server is not None and info is not None:
     show_counters(info, granted=server.granted)
 show_file()
+if info is not None:
+    show_draft(choices)

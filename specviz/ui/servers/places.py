@@ -49,7 +49,7 @@ def choose_place(
         return None
     try:
         address = checked_address(typed, allow_remote=True)
-        granted = is_local(address) or _granted(address, key, what)
+        granted = is_granted(address, key, what)
     except SpecvizError as error:
         return Place(address="", granted=False, error=error)
     if not granted:
@@ -62,8 +62,11 @@ def look_again() -> None:
     st.session_state.pop(_LOOKS, None)
 
 
-def _granted(address: str, key: str, what: str) -> bool:
-    """The word of confirmation, which no link can give; for another machine it is asked anew."""
+def is_granted(address: str, key: str, what: str) -> bool:
+    """Whether it may be sent anything. The word of confirmation, which no link can give, is asked
+    for anew for every other machine."""
+    if is_local(address):
+        return True
     host = urlsplit(address).netloc
     name = f"{key} granted {address}"
     told = st.checkbox(f"{what} to {as_text(host)}, another machine", key=box(name))

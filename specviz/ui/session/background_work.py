@@ -30,7 +30,7 @@ CLAIMS = "claims"
 _WORKS_OF = {
     CLAIMS: (CLAIMS,),
     "lossless": ("audit",),
-    "servers": ("servers",),
+    "servers": ("servers", "servers-draft"),
     "tune": ("tune", "tune-cells", "tune-race"),
 }
 WORK_LINK = "work"  # in the link to a work's page: its id

@@ -14,7 +14,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 # Text that a person writes, and ids: there "inf" is a word and "1e400" may be an id.
 WORDS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
-     "kept", "comparison", "runs_search", "server", "server_model", "baseline")
+     "kept", "comparison", "runs_search", "server", "server_model", "baseline",
+     "server_draft")
 )  # fmt: skip
 _GREATEST = 2**53  # beyond it a browser no longer tells whole numbers apart
 

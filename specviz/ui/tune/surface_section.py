@@ -151,7 +151,8 @@ def _show_chosen(
 
 def _offer_watch(answer: Answer, candidate: Candidate, cell: Cell) -> None:
     config = _config(candidate, cell)
-    if answer.question.text is not None or out_of_reach(config):
+    unwatchable = candidate.lane.spec.served or answer.question.text is not None
+    if unwatchable or out_of_reach(config):
         return
     prompt = answer.question.items[0].prompt
     st.button(

@@ -1,0 +1,26 @@
+"""Tokens a round that a draft is expected to give a served target, over γ."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from specviz.record.numbers import TOKENS
+from specviz.tune.surface import Surface
+from specviz.ui.widgets.chart_style import SERIES, figure
+
+
+def tau_over_gamma(found: Surface) -> go.Figure:
+    """A line a temperature. Acceptance alone: without step costs nothing is said of speed."""
+    made = figure(x_title="candidates a round, γ", y_title="tokens a round, τ", height=330)
+    for place, temperature in enumerate(found.temperatures):
+        cells = [each for each in found.cells if each.temperature == temperature]
+        made.add_scatter(
+            x=[each.gamma for each in cells], y=[each.tau for each in cells],
+            mode="lines+markers", name=f"temperature {temperature:g}",
+            line={"color": SERIES[place % len(SERIES)]},
+            hovertemplate=f"γ %{{x}}: {TOKENS.hover()}<extra>temperature {temperature:g}</extra>",
+        )  # fmt: skip
+    made.update_yaxes(rangemode="tozero")
+    made.update_xaxes(dtick=1)
+    made.update_layout(showlegend=True)
+    return made

@@ -1,0 +1,153 @@
+"""What a draft that the server does not run would be worth to it, from scores over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from specviz.comparison.plan import Lane
+from specviz.errors import ConfigError, SpecvizError
+from specviz.record.pairs import PairSpec, is_address
+from specviz.record.prompts import SuiteItem
+from specviz.record.trace import RunConfig, StepCosts
+from specviz.servers.address import DRAFT_KEY, checked_address
+from specviz.servers.endpoint_maker import EndpointMaker
+from specviz.tune.given_costs import given_costs
+from specviz.tune.question import TEMPERATURES, Question
+from specviz.tune.tune_work import TuneWork
+from specviz.ui.servers.charts import tau_over_gamma
+from specviz.ui.servers.controls import Choices
+from specviz.ui.servers.kept_boxes import box, keep_boxes
+from specviz.ui.servers.places import is_granted
+from specviz.ui.session.background_work import run_maker, the_work_queue
+from specviz.ui.session.presses import press_button, take_press
+from specviz.ui.tune.current import follow
+from specviz.ui.tune.surface_section import show_advice, show_surface
+from specviz.ui.tune.text_section import show_text
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+_WORK, _SHOWN = "servers-draft", "draft work shown"
+_LINKED = "query-params"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """``granted``: an address may be that of another machine."""
+
+    draft: str
+    granted: bool
+    costs: StepCosts | None
+
+
+def show_draft(choices: Choices) -> None:
+    """The controls, the work and what it has found; the page has a server."""
+    st.markdown("#### A draft that it does not run")
+    server = choices.server
+    assert server is not None
+    assert server.info is not None
+    if not server.info.capabilities.prompt_laws:
+        st.caption(
+            "This takes log-probabilities of a text that is known, which this engine does not "
+            "give. vLLM and SGLang do."
+        )
+        return
+    st.caption(
+        "The server's model writes words, and both models' log-probabilities of them say how often "
+        "this draft would be accepted. Speeds follow only from costs that you give."
+    )
+    try:
+        wish = _choose()
+        if take_press("server_score"):
+            _start(choices, wish)
+    except SpecvizError as problem:
+        show_error(problem)
+    work = the_work_queue().find(st.session_state.get(_SHOWN))
+    if isinstance(work, TuneWork):
+        follow(work, partial(_show_head, work))
+        if not work.going:
+            _show_found(work)
+
+
+def _choose() -> _Wish:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="server_draft_boxes"):
+        typed = st.text_input(
+            "Draft: an address, a folder or a Hub id", key=box("server_draft"), bind=_LINKED,
+            placeholder="http://127.0.0.1:8001",
+        )  # fmt: skip
+        costs = _choose_costs()
+        press_button("Score it", key="server_score", disabled=not (typed and typed.strip()))
+    keep_boxes("server_draft", "server_costs", "server_c", "server_v")
+    draft = (typed or "").strip()
+    granted = True
+    if is_address(draft):
+        draft = checked_address(draft, allow_remote=True)
+        granted = is_granted(draft, "server_draft", "Texts go")
+        st.caption(f"Its key is read from `{DRAFT_KEY}`.")
+    return _Wish(draft=draft, granted=granted, costs=costs)
+
+
+def _choose_costs() -> StepCosts | None:
+    given = st.toggle(
+        "Costs", key=box("server_costs"), bind=_LINKED,
+        help="c, a draft step, and v, checking a round, in steps of the target: with them speedups "
+        "follow, without them tokens a round.",
+    )  # fmt: skip
+    if not given:
+        return None
+    c = st.number_input(
+        "c", 0.0, 10.0, 0.05, 0.01, format="%.3f", key=box("server_c"), bind=_LINKED, width=110
+    )
+    v = st.number_input(
+        "v", 0.1, 50.0, 1.1, 0.05, format="%.2f", key=box("server_v"), bind=_LINKED, width=110
+    )
+    return given_costs(c, v)
+
+
+def _start(choices: Choices, wish: _Wish) -> None:
+    server, settings = choices.server, choices.settings
+    if server is None or not wish.draft:
+        return
+    if not wish.granted:
+        raise ConfigError(
+            "The draft is on another machine.", remedy="Confirm beside it that texts go there."
+        )
+    config = RunConfig(
+        temperature=settings.temperature, max_new_tokens=settings.max_new_tokens,
+        top_k=settings.top_k, top_p=settings.top_p, seed=settings.seed,
+        ignore_eos=settings.ignore_eos,
+    )  # fmt: skip
+    question = Question(
+        lanes=(Lane(spec=PairSpec(target=server.address, draft=wish.draft), config=config),),
+        items=(SuiteItem(prompt=choices.prompt),),
+        temperatures=tuple(sorted({*TEMPERATURES, config.temperature})),
+    )
+    maker = EndpointMaker(run_maker(), allow_remote=server.granted)
+    work = TuneWork(question, maker, given=wish.costs, wants_costs=False, name=_WORK)
+    the_work_queue().start(work)
+    st.session_state[_SHOWN] = work.id
+
+
+def _show_head(work: TuneWork) -> None:
+    if work.given is not None:
+        show_advice(work)
+
+
+def _show_found(work: TuneWork) -> None:
+    answer = work.answer
+    if not answer.candidates:
+        return
+    for doubt in dict.fromkeys(text.doubt for text in answer.candidates[0].texts if text.doubt):
+        st.warning(as_text(doubt))
+    if work.given is not None:
+        show_surface(answer, (), given=True)
+    elif answer.candidates[0].surface.cells:
+        show_chart(
+            tau_over_gamma(answer.candidates[0].surface),
+            "Rounds to expect along the target's own words. Without costs nothing is said of "
+            "speed.",
+            "exact", key="server_taus", alt="Expected tokens a round over γ, by temperature",
+        )  # fmt: skip
+    show_text(answer)

@@ -1,0 +1,114 @@
+"""The page Servers in a browser, against an engine that is replayed at a slower pace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_state
+from tests.browser.reading import ROUND
+from tests.browser.test_access import serious_violations
+from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_text_size import assert_readable
+from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.browser.test_tune import tab_to
+from tests.servers.replaying import Handler, Page, Served, replayed
+
+pytestmark = pytest.mark.timeout(120)
+
+BOARD = '[data-testid="counters"]'
+
+
+@pytest.fixture
+def engine() -> Iterator[Served]:
+    with replayed("vllm", "short") as server:
+        path, page = next((p, each) for p, each in server.pages.items() if "completions" in p)
+        server.pages[path] = slowly(page.body)
+        yield server
+
+
+def slowly(body: bytes) -> Page:
+    """The recorded answer, an event every 0.15 s."""
+
+    def behave(handler: Handler) -> None:
+        handler.begin_stream()
+        for event in body.split(b"\n\n"):
+            handler.wfile.write(event + b"\n\n")
+            handler.wfile.flush()
+            if handler.served.over.wait(0.15):
+                return
+
+    return Page(behave=behave)
+
+
+def page_url(server: Server, engine: Served, **link: str) -> str:
+    return f"{server.url}/servers?{urlencode({'server': engine.address, **link})}"
+
+
+def points(page: Any) -> int:
+    return int(page.locator(BOARD).get_attribute("data-points"))
+
+
+def until_points(page: Any, count: int) -> None:
+    page.wait_for_function(
+        "([board, count]) => Number(document.querySelector(board)?.dataset.points) >= count",
+        arg=[BOARD, count],
+    )
+
+
+def test_an_answer_lands_round_by_round(
+    server: Server, engine: Served, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(page_url(server, engine))
+    at_rest(page)
+    tab_to(page, "Ask")
+    page.keyboard.press("Enter")
+    wait_for_state(page, "running")
+    few = page.locator(ROUND).count()
+    wait_for_state(page, "done")
+    assert page.locator(ROUND).count() > max(few, 5)
+    page.get_by_text("No speedup is claimed").first.wait_for()
+    at_rest(page)
+    assert_readable(page)
+    assert serious_violations(page) == []
+    page.get_by_role("link", name="Runs").first.click()
+    page.wait_for_selector(".st-key-runs_table")
+    page.get_by_role("link", name="Servers").first.click()
+    page.wait_for_selector(ROUND)  # it is still there
+    assert page.locator(".st-key-server input").input_value() == engine.address
+
+
+def test_counters_are_appended_and_a_restart_is_told(
+    server: Server, engine: Served, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(
+        page_url(server, engine, server_follow="true"), width=420, height=860, scheme="dark"
+    )
+    until_points(page, 2)
+    page.eval_on_selector(BOARD, "each => { each.mark = true }")
+    before = points(page)
+    until_points(page, before + 2)
+    assert page.eval_on_selector(BOARD, "each => each.mark")  # the same element: nothing flickers
+    counted = engine.pages["/metrics"].body.decode()
+    anew = re.sub(r" [\d.]+$", " 1.0", counted, flags=re.MULTILINE)
+    engine.pages["/metrics"] = Page(body=anew.encode())
+    page.locator(BOARD).get_by_text("the engine was started anew").wait_for()
+    page.locator(f"{BOARD} .anew").first.wait_for(state="attached")
+    assert_readable(page)
+    assert cut_off(page) == []
+    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    page.locator(".st-key-server_follow label").click()
+    page.locator(BOARD).wait_for(state="detached")
+    at_rest(page)
+    assert serious_violations(page) == []
+
+
+def test_a_server_that_is_not_there(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/servers?server=http%3A%2F%2F127.0.0.1%3A9")
+    page.get_by_text("cannot be reached").wait_for()
+    assert page.locator('[data-testid="stException"]').count() == 0
+    assert page.locator(".st-key-server_ask button").is_disabled()
