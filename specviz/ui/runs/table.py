@@ -219,6 +219,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Pair": summary.pair,
+        "Engine": summary.engine or OUR_OWN,
         "Bodies": summary.bodies or "",
         "Kind": "" if summary.engine else summary.kind or OWN_WORDS,
         "Tags": list(row.tags),
@@ -226,7 +227,6 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Drafter": summary.drafter,
         "Rule": summary.rule,
         "Ended by": summary.finish,
-        "Engine": summary.engine or OUR_OWN,
     }
 
 
@@ -262,7 +262,8 @@ def _columns() -> dict[str, Any]:
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
-        "Pair": column.TextColumn(width=95),
+        "Pair": column.TextColumn(help="Of another engine, its model", width=95),
+        "Engine": column.TextColumn(width=95),
         "Bodies": column.TextColumn(
             help="What the models cost: as larger ones, or as they are. Empty: the run was kept "
             "before this was.",
