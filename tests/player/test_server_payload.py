@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,14 @@ from specviz.player.payload import JsonObject, RunStatus
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import round_item, server_payload, server_payload_of
-from specviz.record.server_run import ServerTotals, ServerTrace
+from specviz.record.server_run import ServerSettings, ServerTotals, ServerTrace
+from specviz.servers import ask, find_server
+from specviz.store import Library, run_from_json, trace_to_json
+from specviz.store.saving import save_run
 from tests.player.races import thrifty
 from tests.player.test_replay import data_in
 from tests.record.server_traces import server_trace, timed, undivided, untold
+from tests.servers.replaying import replayed
 
 LAWS = {"draft", "target", "uniform", "expected", "insight", "verify", "other"}
 
@@ -166,3 +171,37 @@ def test_it_races_beside_our_own_runs_and_nobody_wins() -> None:
 def test_everything_is_json() -> None:
     for make in (lambda t: t, undivided, untold, timed):
         json.dumps(sent(make(server_trace())), allow_nan=False)
+
+
+RECORDED = [
+    ("vllm", "short"), ("vllm", "ended"), ("vllm", "drawn"), ("vllm", "merged"),
+    ("llamacpp", "short"), ("llamacpp", "ended"), ("llamacpp-plain", "short"),
+    ("vllm-plain", "short"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "answer"), RECORDED)
+def test_answers_of_real_engines_are_kept_and_play(
+    engine: str, answer: str, tmp_path: Path
+) -> None:
+    with replayed(engine, answer) as server:
+        asked = ask(find_server(server.address), "Once", ServerSettings(max_new_tokens=80))
+        list(asked)
+        trace = asked.trace()
+    assert run_from_json(trace_to_json(trace)) == trace
+    library = Library(tmp_path / "runs.db")
+    assert library.open_any(save_run(library, trace)) == trace
+    items = sent(trace)["rounds"]["items"]
+    assert "".join(text_of(item) for item in items) == trace.text
+    known = [each for each in trace.rounds if each.drafted is not None]
+    drawn = [each for item in items for each in item["candidates"]]
+    assert len(drawn) == sum(each.drafted or 0 for each in known)
+    accepted = sum(each["verdict"] == "accepted" for each in drawn)
+    assert accepted == sum(each.accepted or 0 for each in known)
+
+
+def text_of(item: JsonObject) -> str:
+    """What a round adds to the text, as the player adds it."""
+    accepted = [each["text"] or "" for each in item["candidates"] if each["verdict"] == "accepted"]
+    extra = [item["extra"]["text"]] if item["extra"] else []
+    return "".join([*accepted, *extra, *(each["text"] for each in item.get("untold", []))])
