@@ -71,7 +71,7 @@ export class TimesChart {
     );
     this.frame.svg.classList.toggle("ch-blank", counts.rounds === 0);
     if (counts.rounds) this.paint();
-    this.tellParts(!counts.phases.whole);
+    this.tellParts(counts.divided);
     return counts.rounds > 0;
   }
 
@@ -171,10 +171,10 @@ function hatch(frame) {
 }
 
 /** @param {RoundCounts} counts */
-function timesWords({ phases, rounds }) {
+function timesWords({ phases, rounds, divided }) {
   /** @param {number} seconds */
   const mean = (seconds) => milliseconds(seconds / rounds);
-  if (phases.whole) return `On average a round took ${mean(phases.whole)}.`;
+  if (!divided) return `On average a round took ${mean(phases.whole)}.`;
   const [draft, verify, other] = [mean(phases.draft), mean(phases.verify), mean(phases.other)];
   return `On average a round took ${draft} to draft, ${verify} for the target to check and ${other} besides.`;
 }

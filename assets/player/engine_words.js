@@ -20,16 +20,16 @@ function fateWord(word) {
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
 export function tellAnswer(subject, engine) {
-  const known = [...tellFate(subject), ...tellProbability(subject), ...tellTime(subject.round)];
+  const known = [...tellFate(subject, engine), ...tellProbability(subject), ...tellTime(subject.round)];
   return [...known, " ", make("span", "vd-silent", { "data-testid": "silent" }, [engine.silent])];
 }
 
-/** @param {Subject} subject @returns {Words} */
-function tellFate(subject) {
+/** @param {Subject} subject @param {Engine} engine @returns {Words} */
+function tellFate(subject, engine) {
   const { round, spot, fate } = subject;
   const candidate = round.candidates[spot.place];
   if (fate === "drafted") return ["This round has not come to it yet."];
-  if (fate === "untold") return tellUntold(subject);
+  if (fate === "untold") return tellUntold(subject, engine);
   if (!candidate) return tellLast(round, fate);
   if (fate === "accepted" && candidate.text === null && round.untold)
     return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is in the piece that the round gave; where it begins there is not told.`];
@@ -50,15 +50,21 @@ function tellLast(round, fate) {
   return [quoted(text), ` is the target’s own: ${all} in this round, so this is a `, fateWord(fate), "."];
 }
 
-/** @param {Subject} subject @returns {Words} */
-function tellUntold({ round, spot }) {
+/** @param {Subject} subject @param {Engine} engine @returns {Words} */
+function tellUntold({ round, spot }, { speculates }) {
   const { candidates, untold = [] } = round;
   const piece = untold[spot.place - candidates.length];
   if (!piece) return [];
   const { text, tokens } = piece;
-  const size = tokens === null ? "text" : tokens === 1 ? "one token" : `${tokens} tokens`;
-  const told = candidates.length ? ` of which the engine does not tell where each begins: ${sharesOf(round)}.` : " Whether it was drafted is not told.";
-  return [quoted(text), tokens !== null && tokens > 1 ? ` are ${size} in one piece,` : ` is ${size}.`, tokens !== null && tokens > 1 && !candidates.length ? " and which of them were drafted is not told." : told];
+  const several = tokens !== null && tokens > 1;
+  const size = several ? ` are ${tokens} tokens in one piece.` : tokens === 1 ? " is one token." : " came in one piece.";
+  return [quoted(text), size, ...(speculates === false ? [] : [draftedOf(round, several)])];
+}
+
+/** What is known of how a piece was made. @param {Round} round @param {boolean} several */
+function draftedOf(round, several) {
+  if (round.candidates.length) return ` Where each of them begins is not told: ${sharesOf(round)}.`;
+  return several ? " Which of them were drafted is not told." : " Whether it was drafted is not told.";
 }
 
 /** @param {Round} round */

@@ -104,6 +104,8 @@ export interface Engine {
   silent: string;
   /** What its pieces are, in a sentence. */
   grounds: string;
+  /** False where it decodes the target alone; null where it does not say. */
+  speculates: boolean | null;
   /** What a row of the list is: it may tell no rounds. */
   unit: "round" | "piece";
   /** What can be counted: it may tell no tokens. */

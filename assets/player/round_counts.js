@@ -29,6 +29,8 @@ export class RoundCounts {
     this.seconds = [];
     /** Seconds of all rounds. */
     this.phases = { draft: 0, verify: 0, other: 0, whole: 0 };
+    /** Whether the seconds of rounds are divided. */
+    this.divided = true;
   }
 
   get rounds() {
@@ -66,6 +68,7 @@ export class RoundCounts {
 
   /** @param {Round} round */
   addTimes({ times }) {
+    this.divided &&= !("whole" in times);
     this.seconds.push(0);
     for (const { phase, seconds } of phasesOf(times)) {
       this.seconds[this.seconds.length - 1] += seconds;

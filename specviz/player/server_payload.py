@@ -150,6 +150,7 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
             "name": trace.info.title,
             "silent": _silent(trace.info),
             "grounds": GROUNDS[trace.grounds],
+            "speculates": trace.info.capabilities.speculates,
             "unit": "piece" if trace.grounds == "none" else "round",
             "counts": "piece" if tokens_told(trace) is None else "token",
         },
@@ -158,6 +159,8 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
 
 def _silent(info: ServerInfo) -> str:
     """What the engine keeps to itself, whatever token it is."""
+    if info.capabilities.speculates is False:
+        return f"{info.title} does not speculate here: every token is the target’s own."
     return (
         f"{info.title} keeps to itself what draft and target gave it, the draw that decided, and "
         "every token that it rejected."

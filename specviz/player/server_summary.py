@@ -115,7 +115,8 @@ def _headlines(m: ServerMetrics) -> Iterator[_Card]:
     )  # fmt: skip
     yield _Card(
         id="tokens-per-second", label=titled(speed.label), value=m.tokens_per_second,
-        quantity=RATE, note="as they came here" if m.tokens_per_second is not None else "",
+        quantity=RATE,
+        note="it came in one piece" if m.tokens_per_second is None else "as they came here",
         help="Tokens after the first piece, over the seconds from the first piece to the last. The "
         "way to here is in it.",
     )  # fmt: skip

@@ -19,7 +19,7 @@ from specviz.store import Library, run_from_json, trace_to_json
 from specviz.store.saving import save_run
 from tests.player.races import thrifty
 from tests.player.test_replay import data_in
-from tests.record.server_traces import server_trace, timed, undivided, untold
+from tests.record.server_traces import VLLM, server_trace, timed, undivided, untold
 from tests.servers.replaying import replayed
 
 LAWS = {"draft", "target", "uniform", "expected", "insight", "verify", "other"}
@@ -205,3 +205,10 @@ def text_of(item: JsonObject) -> str:
     accepted = [each["text"] or "" for each in item["candidates"] if each["verdict"] == "accepted"]
     extra = [item["extra"]["text"]] if item["extra"] else []
     return "".join([*accepted, *extra, *(each["text"] for each in item.get("untold", []))])
+
+
+def test_of_an_engine_that_does_not_speculate_no_draft_is_spoken() -> None:
+    info = replace(VLLM, capabilities=replace(VLLM.capabilities, speculates=False))
+    engine = sent(replace(untold(server_trace()), info=info))["run"]["engine"]
+    assert engine["speculates"] is False
+    assert engine["silent"].endswith("does not speculate here: every token is the target’s own.")
