@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.browser.conftest import Server, wait_for_state
-from tests.browser.reading import ROUND
+from tests.browser.reading import EMITTED, ROUND, count_emitted
 from tests.browser.test_access import serious_violations
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
@@ -20,6 +20,7 @@ from tests.servers.replaying import Handler, Page, Served, replayed
 
 pytestmark = pytest.mark.timeout(120)
 
+MORE = "([tokens, few]) => document.querySelectorAll(tokens).length > few"
 BOARD = '[data-testid="counters"]'
 
 
@@ -32,14 +33,14 @@ def engine() -> Iterator[Served]:
 
 
 def slowly(body: bytes) -> Page:
-    """The recorded answer, an event every 0.15 s."""
+    """The recorded answer, an event every 0.3 s."""
 
     def behave(handler: Handler) -> None:
         handler.begin_stream()
         for event in body.split(b"\n\n"):
             handler.wfile.write(event + b"\n\n")
             handler.wfile.flush()
-            if handler.served.over.wait(0.15):
+            if handler.served.over.wait(0.3):
                 return
 
     return Page(behave=behave)
@@ -68,9 +69,9 @@ def test_an_answer_lands_round_by_round(
     tab_to(page, "Ask")
     page.keyboard.press("Enter")
     wait_for_state(page, "running")
-    few = page.locator(ROUND).count()
+    few = count_emitted(page)
     wait_for_state(page, "done")
-    assert page.locator(ROUND).count() > max(few, 5)
+    page.wait_for_function(MORE, arg=[EMITTED, few])
     page.get_by_text("No speedup is claimed").first.wait_for()
     at_rest(page)
     assert_readable(page)
@@ -80,6 +81,9 @@ def test_an_answer_lands_round_by_round(
     page.get_by_role("link", name="Servers").first.click()
     page.wait_for_selector(ROUND)  # it is still there
     assert page.locator(".st-key-server input").input_value() == engine.address
+    page.reload()
+    page.wait_for_selector(ROUND)
+    assert len(engine.bodies) == 1
 
 
 def test_counters_are_appended_and_a_restart_is_told(
@@ -101,6 +105,11 @@ def test_counters_are_appended_and_a_restart_is_told(
     assert_readable(page)
     assert cut_off(page) == []
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    known = points(page)
+    page.locator(".st-key-server_follow label").click()
+    page.locator(BOARD).wait_for(state="detached")
+    page.locator(".st-key-server_follow label").click()
+    until_points(page, known)  # all of them, although they were sent before
     page.locator(".st-key-server_follow label").click()
     page.locator(BOARD).wait_for(state="detached")
     at_rest(page)

@@ -15,6 +15,7 @@ from specviz.record.server_run import ServerTrace
 from specviz.servers.against_work import AGAINST
 from specviz.store import Library
 from specviz.ui.servers import places
+from specviz.ui.session import tabs
 from specviz.ui.session.background_work import the_work_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
 from tests.servers.test_against_work import MODELS, slow
@@ -174,6 +175,21 @@ def test_an_answer_that_breaks_off_is_told_in_one_line(how: str) -> None:
     assert len(app.error) == 1
     assert "![" not in app.error[0].value  # as text, not as a picture
     assert not app.button(key="server_ask").disabled
+
+
+def test_an_answer_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabs, "_GRACE", 0.05)
+    with served({"/v1/models": MODELS, "/v1/completions": slow(0.05, pieces=1000)}) as engine:
+        app = page_of(server=engine.address)
+        sound(app.button(key="server_ask").click().run())
+        until(app, "running")
+        tabs.the_tabs().leave(app.session_state["tab"])
+        run = app.session_state["history"].answers.current
+        assert run.wait(5)
+        assert run.trace.finish == "stopped"
+        assert 0 < len(run.trace.rounds) < 1000
+    (row,) = Library().find()
+    assert row.id == run.kept_as
 
 
 def test_addresses_that_cannot_be() -> None:

@@ -21,6 +21,7 @@ def tau_over_gamma(found: Surface) -> go.Figure:
             hovertemplate=f"γ %{{x}}: {TOKENS.hover()}<extra>temperature {temperature:g}</extra>",
         )  # fmt: skip
     made.update_yaxes(rangemode="tozero")
-    made.update_xaxes(dtick=1)
+    if found.gammas:
+        made.update_xaxes(range=[min(found.gammas) - 0.5, max(found.gammas) + 0.5], dtick=1)
     made.update_layout(showlegend=True)
     return made

@@ -139,8 +139,13 @@ def _show_found(work: TuneWork) -> None:
     answer = work.answer
     if not answer.candidates:
         return
-    for doubt in dict.fromkeys(text.doubt for text in answer.candidates[0].texts if text.doubt):
-        st.warning(as_text(doubt))
+    doubts = [
+        f"At temperature {each.law.temperature:g}: {as_text(each.doubt)}"
+        for each in answer.candidates[0].texts
+        if each.doubt
+    ]
+    if doubts:
+        st.warning("  \n".join(doubts))
     if work.given is not None:
         show_surface(answer, (), given=True)
     elif answer.candidates[0].surface.cells:

@@ -20,7 +20,7 @@ from specviz.tune.tune_work import TuneWork
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, shown
-from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.page_parts import Provenance, show_chart
 from specviz.ui.widgets.pair_boxes import put_bodies
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
@@ -79,6 +79,7 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
         return
     runs = [*run_points(measured, candidate.label), *session_points(candidate)]
     chosen = chosen_cells(candidate)
+    marks: tuple[Provenance, ...] = ("exact",) if given else ("exact", "measured")
     with st.container(key="tune_maps"):
         left, right = st.columns([9, 5], gap="medium")
     with left, st.container(key="tune_map_box"):
@@ -86,14 +87,14 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
             surface_map(candidate.surface, runs, ink=_ink()),
             "Expected speedup. Green is faster than the target alone, orange slower; press a cell "
             "to choose it, with Shift further ones.",
-            "exact", "measured", key=_MAP, on_select="rerun", selection_mode="points",
+            *marks, key=_MAP, on_select="rerun", selection_mode="points",
             alt="Map of the expected speedup over γ and temperature",
         )  # fmt: skip
     with right:
         show_chart(
             speedup_over_gamma(candidate.surface, answer.temperature, runs),
             f"At temperature {answer.temperature:g}. Dotted: the target alone.",
-            "exact", "measured", key="tune_gammas",
+            *marks, key="tune_gammas",
             alt="Expected speedup over γ at the temperature asked about",
         )  # fmt: skip
     _show_chosen(answer, candidate, chosen, given=given)
