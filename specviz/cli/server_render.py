@@ -18,7 +18,7 @@ from specviz.cli.terminal_text import (
     wrap_text,
 )
 from specviz.comparison.statistics import Ratio
-from specviz.record.numbers import PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
+from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
 from specviz.record.server_figures import ServerMetrics
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
 
@@ -59,7 +59,7 @@ def render_server_round(painter: Painter, entry: ServerRound) -> str:
         + painter.join(lines[0])
         + " " * (body - sum(display_width(text) for text, _ in lines[0]))
         + f"{f'+{entry.num_tokens}':>{EMITS_COLUMNS}}"
-        + painter.paint(f"{1000 * entry.at:>{TIME_COLUMNS - 3}.0f} ms", "dim")
+        + painter.paint(f"{MILLISECONDS.shown(1000 * entry.at):>{TIME_COLUMNS}}", "dim")
     )
     return "\n".join([first, *(" " * INDEX_COLUMNS + painter.join(line) for line in lines[1:])])
 

@@ -113,3 +113,12 @@ def test_a_time_of_a_comparison_that_cannot_be() -> None:
     with pytest.raises(TraceError, match="a time not above 0"):
         store.run_from_json(text)
     assert isinstance(store.run_from_json(store.trace_to_json(trace)), ServerTrace)
+
+
+def test_a_file_of_the_schema_before_is_read_and_written_as_it_was() -> None:
+    """Such files have no place for answers of other engines, and runs of our own need none."""
+    file = Path(__file__).parents[1] / "cli" / "of_before" / "trace_7.json"
+    trace = store.load_trace(file)
+    assert store.load_run(file) == trace
+    assert (len(trace.odds), len(trace.token_ids)) == (12, 12)
+    assert store.trace_to_json(trace).strip() == file.read_text(encoding="utf-8").strip()
