@@ -143,7 +143,10 @@ class DevicePool:
                 if ready:
                     value = self._value(next(refs), member)
                     if value is None:
-                        raise self._nobody()
+                        raise DeviceError(
+                            f"The device on {member.host} ended: {self._last_words}",
+                            remedy="Start again; if it ends again, look for room in its memory.",
+                        )
                     yield value
         except StopIteration:
             return

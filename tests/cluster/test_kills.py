@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -24,7 +25,7 @@ from tests.step_costs import place_step_costs
 
 pytestmark = [needs_ray, pytest.mark.thorough]
 PROMPTS = [f"Once upon a time there were {number} dogs" for number in range(40)]
-REPEATS = 4
+REPEATS = 2
 RUNS = 2 * len(PROMPTS) * REPEATS
 KILLS = ["actor", "driver", "node"] * 3 + ["actor"]
 
@@ -71,9 +72,13 @@ class Driver:
 
 
 def devices() -> list[int]:
-    """The processes that make runs, on this machine."""
-    found = (each for each in psutil.process_iter(["cmdline"]))
-    return [each.pid for each in found if "ray::Device" in " ".join(each.info["cmdline"] or [])]
+    """The processes of this test that make runs."""
+    found = list[int]()
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "ray::Device" in " ".join(each.cmdline()):
+                found.append(each.pid)
+    return found
 
 
 @pytest.mark.timeout(580)
@@ -83,7 +88,7 @@ def test_killed_at_ten_random_moments_nothing_is_lost_and_nothing_is_there_twice
     chance, library, done = random.Random(7), Library(), dict[tuple[int, int, int], str]()
     driver = Driver(words, nodes.address, tmp_path)
     for kind in KILLS:
-        assert driver.wait_for(driver.reports() + chance.randrange(4, 16)), driver.err.read_text()
+        assert driver.wait_for(driver.reports() + chance.randrange(3, 11)), driver.err.read_text()
         time.sleep(chance.uniform(0.0, 0.3))
         match kind:
             case "actor":
@@ -101,7 +106,7 @@ def test_killed_at_ten_random_moments_nothing_is_lost_and_nothing_is_there_twice
         if kind == "driver":
             assert row.num_runs == len(jobs)
             driver = Driver(words, nodes.address, tmp_path)
-    assert driver.process.wait(timeout=200) == 0, driver.err.read_text()
+    assert driver.process.wait(timeout=300) == 0, driver.err.read_text()
     record = json.loads(driver.out.read_text())
     assert record["complete"] is True
     (row,) = library.comparisons()
