@@ -48,6 +48,7 @@ def test_no_models_and_no_page(module: str) -> None:
 def test_the_page_loads_no_models() -> None:
     loaded = loaded_by(
         "specviz.ui.watch.run_player, specviz.ui.widgets.run_controls, "
+        "specviz.ui.servers.draft_section, specviz.ui.servers.answer_player, "
         "specviz.ui.widgets.pair_panel"
     )
     assert not loaded & MODELS

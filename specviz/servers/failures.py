@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ import httpx2
 from specviz.errors import ServerError
 from specviz.servers.address import KeyName
 
+_NUMBER = re.compile(r"^\[(Errno )?[^\]]*\] ")
 _LOOK = "Look into its log."
 _ELSEWHERE = "Check that the address is that of a serving engine."
 
@@ -96,11 +98,8 @@ def _of_encryption(error: BaseException | None) -> str | None:
 
 
 def _reason(error: BaseException | None) -> str:
-    while error is not None and error.__cause__ is not None:
-        error = error.__cause__
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return _one_line(str(error)).rstrip(".") or type(error).__name__
+    said = _NUMBER.sub("", _one_line(str(error))).rstrip(".")
+    return said[:1].lower() + said[1:] or type(error).__name__
 
 
 def _place(location: str) -> str:

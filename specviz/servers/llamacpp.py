@@ -112,7 +112,8 @@ class CountedReading:
         told = whole(inside(timings, "predicted_n"))
         self._end(event)
         count = openai.either(told, whole(event.get("tokens_predicted")))
-        if count is not None and count > self.tokens:
+        count = min(count or 0, self.settings.max_new_tokens)  # no engine may make us count on
+        if count > self.tokens:
             self._begin_round(count - self.tokens, timings, at)
             self._add(count - self.tokens, event, at)
             self.tokens = count

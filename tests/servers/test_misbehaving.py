@@ -1,0 +1,358 @@
+"""Servers that misbehave: one clear line each, in bounded time, and no key in it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import ServerError
+from specviz.record.server_run import Capabilities, ServerInfo, ServerSettings
+from specviz.servers import SERVER_KEY, ask, find_server, read_counters
+from specviz.servers.asking import Answer
+from specviz.servers.connection import Limits
+from tests.servers.replaying import Handler, Page, Served, events_page, served
+
+SHORT = Limits(connect=1.0, between=0.5, total=1.5)
+SETTINGS = ServerSettings(max_new_tokens=8)
+KEY = "sk-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < 5
+
+
+def info_of(address: str, **capabilities: bool) -> ServerInfo:
+    return ServerInfo(
+        address=address,
+        engine="openai",
+        version=None,
+        model="tiny",
+        gamma=None,
+        capabilities=Capabilities(**capabilities),
+    )
+
+
+def asked(server: Served) -> Answer:
+    return ask(info_of(server.address), "Once", SETTINGS, limits=SHORT)
+
+
+def one_line(error: ServerError) -> str:
+    text = str(error)
+    assert "\n" not in text
+    assert text.endswith(".")
+    assert KEY not in text
+    return text
+
+
+def failure(server: Served) -> str:
+    """Of an answer; what came before it stays, and it fails once."""
+    answer = asked(server)
+    with pytest.raises(ServerError) as caught:
+        list(answer)
+    assert list(answer) == []
+    trace = answer.trace()
+    assert trace.finish == "stopped"
+    assert trace.notices[-1] == str(caught.value)
+    return one_line(caught.value)
+
+
+def completion(behave: Callable[[Handler], None] | Page) -> dict[str, Page]:
+    return {"/v1/completions": behave if isinstance(behave, Page) else Page(behave=behave)}
+
+
+def piece(text: str) -> dict[str, object]:
+    return {"choices": [{"index": 0, "text": text, "finish_reason": None}]}
+
+
+# Where nothing can be had
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{held.getsockname()[1]}"
+    with pytest.raises(ServerError, match="cannot be reached: connection refused") as caught:
+        find_server(address, limits=SHORT)
+    one_line(caught.value)
+
+
+def test_a_name_that_no_machine_has() -> None:
+    with pytest.raises(ServerError, match="cannot be reached") as caught:
+        find_server("https://no-such-machine.invalid", allow_remote=True, limits=SHORT)
+    one_line(caught.value)
+
+
+def test_one_that_takes_the_call_and_says_nothing() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        with pytest.raises(ServerError, match="has sent nothing") as caught:
+            find_server(f"http://127.0.0.1:{held.getsockname()[1]}", limits=SHORT)
+    one_line(caught.value)
+
+
+def test_one_that_sends_its_head_drop_by_drop() -> None:
+    def drip(handler: Handler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while not handler.served.over.wait(0.1):
+            handler.wfile.write(b"X")
+
+    with (
+        served({"/v1/models": Page(behave=drip)}) as server,
+        pytest.raises(ServerError, match="is not done after") as caught,
+    ):
+        find_server(server.address, limits=SHORT)
+    one_line(caught.value)
+
+
+def test_one_that_speaks_no_http() -> None:
+    def shout(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+
+    with (
+        served({"/v1/models": Page(behave=shout)}) as server,
+        pytest.raises(ServerError, match="does not speak HTTP") as caught,
+    ):
+        find_server(server.address, limits=SHORT)
+    one_line(caught.value)
+
+
+def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+    made = tmp_path / "own.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    try:
+        subprocess.run(
+            [*words, "-keyout", made, "-out", tmp_path / "c"],
+            check=True,
+            timeout=20,
+            capture_output=True,
+        )
+    except FileNotFoundError:
+        pytest.skip("openssl is missing")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "c", made)
+    with served({}) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        with pytest.raises(ServerError, match="cannot be trusted: self-signed") as caught:
+            find_server(f"https://127.0.0.1:{server.server_port}", limits=SHORT)
+    one_line(caught.value)
+
+
+def test_https_where_plain_http_is_spoken() -> None:
+    with served({}) as server, pytest.raises(ServerError, match="cannot be trusted") as caught:
+        find_server(f"https://127.0.0.1:{server.server_port}", limits=SHORT)
+    one_line(caught.value)
+
+
+# What is answered to a question
+
+
+@pytest.mark.parametrize(("key", "words"), [(KEY, "refuses the key in"), (None, "asks for a key")])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_wrong_key(
+    status: int, key: str | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if key is not None:
+        monkeypatch.setenv(SERVER_KEY, key)
+    page = Page(status=status, body=f"no such key: {key}".encode())
+    with (
+        served({"/v1/models": page}) as server,
+        pytest.raises(ServerError, match=words) as caught,
+    ):
+        find_server(server.address, limits=SHORT)
+    assert SERVER_KEY in one_line(caught.value)
+    assert server.asked[0][1].get("Authorization") == (None if key is None else f"Bearer {KEY}")
+
+
+def test_an_engine_that_repeats_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVER_KEY, KEY)
+    page = Page(status=500, body=json.dumps({"error": {"message": f"your {KEY} is odd"}}).encode())
+    with served(completion(page)) as server:
+        assert "answers 500: your [key] is odd" in failure(server)
+    with served(completion(events_page([piece(KEY), {"error": f"odd: {KEY}"}]))) as server:
+        answer = asked(server)
+        with pytest.raises(ServerError, match=r"odd: \[key\]"):
+            list(answer)
+    assert KEY not in repr(answer.trace())
+    assert KEY not in repr(vars(answer)["_connection"])
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with served({}) as elsewhere:
+        place = elsewhere.address.replace("//", "//name:secret@") + "/there?token=secret"
+        page = Page(status=307, headers={"Location": place})
+        with served({"/v1/models": page, **completion(page)}) as server:
+            with pytest.raises(ServerError, match="sends us on to") as caught:
+                find_server(server.address, limits=SHORT)
+            text = failure(server)
+        assert elsewhere.asked == []
+    assert f"{elsewhere.address}/there," in one_line(caught.value)
+    assert f"{elsewhere.address}/there," in text
+    assert "secret" not in text
+
+
+def test_no_list_of_models() -> None:
+    for page in (Page(body=b"<html>"), Page(body=b'{"data": []}'), Page(body=b'{"data": 3}')):
+        with (
+            served({"/v1/models": page}) as server,
+            pytest.raises(ServerError, match="no list of models"),
+        ):
+            find_server(server.address, limits=SHORT)
+
+
+def test_a_model_that_is_not_served() -> None:
+    page = Page(body=b'{"data": [{"id": "one"}, {"id": "two"}]}')
+    with served({"/v1/models": page}) as server:
+        with pytest.raises(ServerError, match="It serves one, two"):
+            find_server(server.address, model="three", limits=SHORT)
+        assert find_server(server.address, model="two", limits=SHORT).model == "two"
+
+
+def test_no_counters() -> None:
+    with served({}) as server, pytest.raises(ServerError, match="no page /metrics"):
+        read_counters(info_of(server.address))
+
+
+def test_speculation_that_cannot_be_switched_off() -> None:
+    with served({}) as server, pytest.raises(ServerError, match="without speculation"):
+        ask(info_of(server.address), "Once", SETTINGS, speculate=False)
+
+
+# Streams
+
+
+def test_a_refusal_says_why() -> None:
+    body = json.dumps({"error": {"message": "max_tokens\n is too large", "code": 400}}).encode()
+    with served(completion(Page(status=400, body=body))) as server:
+        assert "answers 400: max_tokens is too large" in failure(server)
+
+
+def test_no_such_endpoint() -> None:
+    with served({}) as server:
+        assert "answers 404: Not Found" in failure(server)
+
+
+def test_an_error_in_the_stream() -> None:
+    page = events_page([piece("a"), {"error": {"message": "out of memory"}}])
+    with served(completion(page)) as server:
+        assert "answers: out of memory" in failure(server)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'data: {"choices": [\n\n', "no JSON"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "no JSON"),
+        (b"data: 3\n\n", "no object"),
+        (b"<html><body>Welcome</body></html>", "no stream of events"),
+        (b'{"choices": [{"text": "all at once"}]}', "no stream of events"),
+        (b"", "ended the stream before"),
+        (b'data: {"choices": [{"text": "a"}]}\n\n', "ended the stream before"),
+        (b"data: " + b"x" * 10_000_000 + b"\n\n", "a line of more than 1 MB"),
+        (b"x" * 10_000_000, "a line of more than 1 MB"),
+    ],
+)
+def test_a_broken_stream(body: bytes, words: str) -> None:
+    with served(completion(Page(body=body, kind="text/event-stream"))) as server:
+        assert words in failure(server)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{"text": 5, "token_ids": "no", "logprobs": [1], "finish_reason": 3}]},
+        {"choices": [{"text": "a", "token_ids": [1, -1], "logprobs": {"tokens": [None]}}]},
+        {"usage": [1], "metrics": {"speculative_decoding": {"per_step_accepted": [10**30]}}},
+        {"timings": 3, "tokens_predicted": True, "meta_info": [], "stats": 3},
+        {"tokens_predicted": 10**9, "timings": {"draft_n": 7, "draft_n_accepted": 9}},
+        {"meta_info": {"completion_tokens": "x", "finish_reason": {"type": 3}}, "output_ids": [1]},
+    ],
+)
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp", "sglang", "lmstudio", "openai"])
+def test_events_of_another_shape_are_passed_over(engine: str, event: object) -> None:
+    page = events_page([event, piece("x"), event])
+    paths = ("/v1/completions", "/completion", "/generate", "/api/v0/completions")
+    with served(dict.fromkeys(paths, page)) as server:
+        found = info_of(server.address, speculates=True)
+        answer = ask(_named(found, engine), "Once", SETTINGS, limits=SHORT)
+        list(answer)
+    assert answer.trace().finish in ("stopped", "eos")
+
+
+def _named(info: ServerInfo, engine: str) -> ServerInfo:
+    from dataclasses import replace
+    from typing import get_args
+
+    from specviz.record.server_run import EngineName
+
+    (name,) = (each for each in get_args(EngineName) if each == engine)
+    return replace(info, engine=name)
+
+
+def test_a_stream_without_end_is_ended() -> None:
+    def endless(handler: Handler) -> None:
+        handler.begin_stream()
+        while not handler.served.over.wait(0.02):
+            handler.event(piece("more "))
+
+    with served(completion(endless)) as server:
+        assert "is not done after 1.5 s" in failure(server)
+
+
+def test_a_stream_that_comes_to_a_halt() -> None:
+    def halting(handler: Handler) -> None:
+        handler.begin_stream()
+        handler.event(piece("one"))
+        handler.served.over.wait(10)
+
+    with served(completion(halting)) as server:
+        assert "has sent nothing for 0.5 s" in failure(server)
+
+
+def test_stopped_from_another_thread() -> None:
+    gone = threading.Event()
+
+    def waiting(handler: Handler) -> None:
+        handler.begin_stream()
+        handler.event(piece("one"))
+        while not handler.served.over.wait(0.02):
+            try:
+                handler.wfile.write(b": still here\n\n")
+            except OSError:
+                gone.set()
+                return
+
+    with served(completion(waiting)) as server:
+        answer = ask(info_of(server.address), "Once", SETTINGS)
+        assert next(answer).texts == ("one",)
+        threading.Timer(0.2, answer.stop).start()
+        began = time.monotonic()
+        assert list(answer) == []
+        assert time.monotonic() - began < 1
+        assert gone.wait(2)  # the engine is told, too
+    trace = answer.trace()
+    assert (trace.finish, trace.text, trace.notices) == ("stopped", "one", ())
+
+
+def test_stopped_before_anything_came() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        answer = ask(info_of(f"http://127.0.0.1:{held.getsockname()[1]}"), "Once", SETTINGS)
+        answer.stop()
+        assert list(answer) == []
+    assert answer.trace().rounds == ()
