@@ -22,7 +22,7 @@ export class AlphaBars {
   draw(alphas, legend, width) {
     setText(this.recent, legend.recent);
     setText(this.began, legend.began);
-    this.began.hidden = !alphas.some((each) => each.recent !== null);
+    this.began.hidden = !alphas.some((each) => each.recent !== null && each.began !== null);
     if (width < 80) return;
     this.plot.setAttribute("viewBox", `0 0 ${width} ${ABOVE + HEIGHT + BELOW}`);
     this.plot.setAttribute("aria-label", words(alphas));

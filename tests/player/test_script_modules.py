@@ -18,6 +18,7 @@ from specviz.player.script_modules import (
 from specviz.ui.theory.bias.bars import bars_source
 from tests.node import run_node
 
+COUNTERS = "counters/counters.js"
 ODDS_TEXT = "odds_text/odds_text.js"
 EXPORTS = """export const ONE = 1;
 export function two() {}
@@ -196,6 +197,7 @@ def test_each_script_holds_each_file_once() -> None:
         (replay_source()[0], "player/replay.js"),
         (bars_source()[0], "bars/bars.js"),
         (component_script(ASSETS, ODDS_TEXT), ODDS_TEXT),
+        (component_script(ASSETS, COUNTERS), COUNTERS),
     ):
         functions = re.findall(r"^const (\$[a-z_]+\$[a-z_]+) = \(\(\) =>", script, re.MULTILINE)
         assert functions == [variable_of(path) for path in read_modules(ASSETS, entry)]
@@ -203,6 +205,6 @@ def test_each_script_holds_each_file_once() -> None:
 
 def test_no_script_lies_idle() -> None:
     starts = ("component", "replay", "first_stage")
-    entries = (*(f"player/{name}.js" for name in starts), "bars/bars.js", ODDS_TEXT)
+    entries = (*(f"player/{name}.js" for name in starts), "bars/bars.js", ODDS_TEXT, COUNTERS)
     used = {path for entry in entries for path in read_modules(ASSETS, entry)}
     assert used == {path.relative_to(ASSETS).as_posix() for path in ASSETS.rglob("*.js")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from specviz.record.numbers import PERCENT, RATE, TOKENS, UNKNOWN
@@ -27,7 +28,7 @@ def board_data(
             "items": [_point(each) for each in seen.points[start - seen.first :]],
             "total": seen.total,
         },
-        "alphas": _alphas(seen),
+        "alphas": _alphas(seen, live=live),
         "legend": {"recent": recent, "began": began},
         "figures": _figures(seen, began=began),
         "notes": _notes(seen),
@@ -45,36 +46,41 @@ def _point(point: Point) -> dict[str, Any]:
     }
 
 
-def _alphas(seen: Seen) -> list[dict[str, float | None]]:
-    """By position: of late, and since the engine began."""
+def _alphas(seen: Seen, *, live: bool) -> list[dict[str, float | None]]:
+    """By position: of late, and since the engine began; of what was saved, one of them."""
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
-    count = max(len(ever), len(late))
-    return [
-        {
-            "recent": _short(late[place]) if place < len(late) else None,
-            "began": _short(ever[place]) if place < len(ever) else None,
-        }
-        for place in range(count)
-    ]
+    if not live:
+        return [{"recent": _short(each), "began": None} for each in late or ever]
+    both = zip_longest(late, ever)
+    return [{"recent": _short(one), "began": _short(all_of_it)} for one, all_of_it in both]
 
 
 def _figures(seen: Seen, *, began: str) -> list[dict[str, str]]:
     """Large: of late. Beside it, small: what was counted since the engine began."""
-    late = seen.recent or Rates(seconds=0.0)
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
-    rows = [
-        ("tau", "Tokens a round, τ", TOKENS.shown(late.accepted_length), tau),
-        ("rate", "Draft acceptance rate", PERCENT.shown(late.draft_acceptance_rate), share),
-        ("drafted", "Drafted a second", _rate(late.drafted_per_second), _count(ever.num_drafted)),
-        ("accepted", "Accepted a second", _rate(late.accepted_per_second),
-         _count(ever.num_accepted)),
-        ("generated", "Tokens a second", _rate(late.generated_per_second),
-         _count(seen.last and seen.last.generated)),
-    ]  # fmt: skip
+    drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)
+    generated = _count(seen.last and seen.last.generated)
+    late = seen.recent
+    if late is None:  # there is nothing to compare with
+        rows = [
+            ("tau", "Tokens a round, τ", tau, ""),
+            ("rate", "Draft acceptance rate", share, ""),
+            ("drafted", "Drafted", drafted, ""),
+            ("accepted", "Accepted", accepted, ""),
+            ("generated", "Tokens", generated, ""),
+        ]
+    else:
+        rows = [
+            ("tau", "Tokens a round, τ", TOKENS.shown(late.accepted_length), tau),
+            ("rate", "Draft acceptance rate", PERCENT.shown(late.draft_acceptance_rate), share),
+            ("drafted", "Drafted a second", _rate(late.drafted_per_second), drafted),
+            ("accepted", "Accepted a second", _rate(late.accepted_per_second), accepted),
+            ("generated", "Tokens a second", _rate(late.generated_per_second), generated),
+        ]
     return [
-        {"id": name, "label": label, "shown": shown, "note": f"{all_of_it} {began}"}
+        {"id": name, "label": label, "shown": shown, "note": f"{all_of_it} {began}".strip()}
         for name, label, shown, all_of_it in rows
     ]
 
