@@ -87,7 +87,8 @@ def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Pieces that are rounds: not where none are told, and without tokens that came with none."""
     if trace.grounds == "none":
         return ()
-    return told_rounds(trace) or trace.rounds
+    counted = tuple(each for each in trace.rounds if each.accepted is not None)
+    return told_rounds(trace) or counted or trace.rounds
 
 
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
