@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.player.payload import RunLink, RunStatus
+from specviz.player.payload import RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.ui.session.answers import AnswerRun, Answers
 from specviz.ui.session.redraw import redraw_while_busy
@@ -41,8 +41,7 @@ def _draw(answers: Answers, newest: AnswerRun | None) -> None:
     growing = not over and shown is newest
     start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), player_wish(_KEY))
     status = _status(shown, newest, over=over)
-    link = RunLink(kept=True, settings=None, local=True) if shown.kept_as == shown.id else None
-    show_player(server_payload(trace, status, start=start, growing=growing, link=link), key=_KEY)
+    show_player(server_payload(trace, status, start=start, growing=growing), key=_KEY)
 
 
 def _waiting_words(*, over: bool) -> str:

@@ -6,17 +6,13 @@ An answer lands in a thread of its own, so it goes on when the page is left. It 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 
 from specviz.errors import SpecvizError
-from specviz.player.replay import replay_html
 from specviz.record.server_run import ServerBlock, ServerTrace
 from specviz.servers.asking import Answer
-from specviz.store import trace_to_json
 from specviz.store.saving import save_run
-from specviz.store.tables import rounds_csv
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.sent_rounds import SentRounds
 
@@ -94,7 +90,6 @@ class Answers:
 
     runs: list[AnswerRun] = field(default_factory=list)
     sent_rounds: SentRounds = field(default_factory=SentRounds)
-    _files: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
     @property
     def current(self) -> AnswerRun | None:
@@ -113,18 +108,3 @@ class Answers:
     def shown(self) -> AnswerRun | None:
         """The newest that has anything to show."""
         return next((each for each in reversed(self.runs) if each.trace.rounds), None)
-
-    def file(self, run: AnswerRun, name: str) -> str:
-        """A finished answer as a file; made once."""
-        key = run.id, name, len(run.trace.baseline)
-        if key not in self._files:
-            self._files = {known: text for known, text in self._files.items() if known[0] == run.id}
-            self._files[key] = _FILES[name](run.trace)
-        return self._files[key]
-
-
-_FILES: dict[str, Callable[[ServerTrace], str]] = {
-    "trace.json": trace_to_json,
-    "rounds.csv": rounds_csv,
-    "replay.html": replay_html,
-}
