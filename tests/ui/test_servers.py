@@ -14,12 +14,14 @@ from streamlit.testing.v1 import AppTest
 from specviz.record.server_run import ServerTrace
 from specviz.servers.against_work import AGAINST
 from specviz.store import Library
-from specviz.ui.servers import places
+from specviz.ui.servers import draft_section, places
 from specviz.ui.session import tabs
 from specviz.ui.session.background_work import the_work_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
 from tests.servers.test_against_work import MODELS, slow
 from tests.ui.paging import ROOT, sound
+from tests.ui.theory_pages import charts
+from tests.ui.tune_works import ScoringMaker
 
 
 @pytest.fixture(autouse=True)
@@ -273,3 +275,56 @@ def test_a_file_without_any_is_told() -> None:
         .run()
     )
     assert len(app.error) == 1
+
+
+@pytest.fixture
+def scoring(monkeypatch: pytest.MonkeyPatch) -> ScoringMaker:
+    maker = ScoringMaker(has_costs=False)
+    monkeypatch.setattr(draft_section, "EndpointMaker", lambda *_, **__: maker)
+    return maker
+
+
+def scored(app: AppTest) -> None:
+    sound(app.button(key="server_score").click().run())
+    work = the_work_queue().newest("servers-draft")
+    assert work is not None
+    assert work.wait(20)
+    sound(app.run())
+
+
+def test_a_draft_that_it_does_not_run(vllm: Served, scoring: ScoringMaker) -> None:
+    app = page_of(server=vllm.address, server_draft="some/folder", server_length="32")
+    scored(app)
+    (study,) = {id(each): each for each in scoring.studies}.values()
+    assert (study.config.max_new_tokens, len(study.laws), study.costs) == (32, 4, False)
+    assert "tokens a round, τ" in json.dumps(charts(app), ensure_ascii=False)
+    assert "Without costs nothing is said of speed" in said(app)
+
+
+def test_with_costs_it_is_tune_s_map(vllm: Served, scoring: ScoringMaker) -> None:
+    app = page_of(server=vllm.address, server_draft="some/folder", server_costs="true")
+    scored(app)
+    assert "times the target's speed" in said(app)
+    assert "times the target alone" in json.dumps(charts(app))
+    assert all(each.key != "tune_watch" for each in app.button)  # no run of ours is of it
+    assert scoring.studies
+
+
+def test_a_draft_on_another_machine_is_asked_after_a_word(
+    vllm: Served, scoring: ScoringMaker
+) -> None:
+    app = page_of(server=vllm.address, server_draft="http://203.0.113.5:8000")
+    sound(app.button(key="server_score").click().run())
+    assert "Confirm beside it" in app.error[0].value
+    assert scoring.studies == []
+    sound(app.checkbox[0].check().run())
+    scored(app)
+    assert scoring.studies
+
+
+def test_an_engine_without_laws_scores_nothing() -> None:
+    with replayed("llamacpp", "short") as engine:
+        app = page_of(server=engine.address)
+        assert "which this engine does not give" in said(app)
+        data = ask(app)
+        assert data["run"]["engine"]["name"].startswith("llama.cpp")
