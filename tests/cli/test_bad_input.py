@@ -102,7 +102,7 @@ def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[s
     ("arguments", "culprit"),
     [
         ([], "the following arguments are required: run|show|bench|compare|score|tune|audit"),
-        (["dance"], "argument run|show|bench|compare|score|tune|audit: invalid choice: 'dance'"),
+        (["dance"], "argument run|show|bench|compare|score|tune|audit|attach: invalid choice: 'dance'"),
         (["run"], "the following arguments are required: PROMPT"),
         (["run", ""], "The prompt is empty."),
         (["run", "\udcff"], "The prompt is not UTF-8."),

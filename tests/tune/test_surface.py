@@ -263,7 +263,7 @@ def coverage(groups: Sequence[Sequence[ScoredText]], record: Callable[..., None]
     return share
 
 
-DRAWS = 500
+DRAWS = 250
 
 
 def test_the_interval_over_eight_texts_holds_as_often_as_it_says(
