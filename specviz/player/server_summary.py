@@ -18,6 +18,7 @@ from specviz.record.speedup_words import verdict_words
 JsonObject = dict[str, Any]
 _WHOLE = Quantity(digits=0)
 _NOT_TOLD = "the engine does not tell it"
+_NOT_TOLD_YET = "not told so far"
 _NO_CLAIM = "No speedup is claimed: the target alone was not timed beside it."
 
 
@@ -30,13 +31,15 @@ class _Card:
     help: str
     note: str = ""
 
-    def as_json(self) -> JsonObject:
+    def as_json(self, *, growing: bool) -> JsonObject:
+        """Of an answer under way more may be told at its end."""
+        untold = _NOT_TOLD_YET if growing else _NOT_TOLD
         return {
             "id": self.id,
             "label": self.label,
             "value": self.value,
             "shown": self.quantity.shown(self.value),
-            "note": self.note if self.value is not None or self.note else _NOT_TOLD,
+            "note": self.note if self.value is not None or self.note else untold,
             "help": self.help,
         }
 
@@ -51,8 +54,8 @@ def server_summary(
         "because": "" if growing else _because(trace),
         "bodies": "",
         "lamp": "",
-        "figures": [each.as_json() for each in _headlines(figures)],
-        "finer": [each.as_json() for each in _finer(trace, figures)],
+        "figures": [each.as_json(growing=growing) for each in _headlines(figures)],
+        "finer": [each.as_json(growing=growing) for each in _finer(trace, figures)],
     }
 
 
