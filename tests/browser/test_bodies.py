@@ -71,6 +71,7 @@ def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
     expect(bodies).not_to_contain_text("does not fit")
 
 
+@pytest.mark.thorough  # the same is tested on the page without a browser
 def test_run_while_the_target_grows_goes_without_a_body(
     start_slow: Callable[[], Server], open_page: Callable[..., Any]
 ) -> None:

@@ -132,6 +132,7 @@ def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
     assert serious_violations(page) == []
 
 
+@pytest.mark.thorough  # every step of it but the drawing is tested on the page without a browser
 def test_by_kind_with_progress_cancel_and_chart_then_found_again(
     server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -126,7 +126,7 @@ def test_on_a_phone_both_stand_one_below_the_other(
 
 
 def test_a_run_under_way_goes_on_in_it(server: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(f"{server.url}/?present=1&length=1000&ignore_eos=true&gamma=1")
+    page = open_page(f"{server.url}/?present=1&length=400&ignore_eos=true&gamma=1")
     assert_presented(page)
     page.keyboard.press("Escape")
     assert_left(page)
