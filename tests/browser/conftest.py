@@ -123,7 +123,9 @@ def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
 
     yield start
     for process in started:
-        _end(process)
+        process.send_signal(signal.SIGTERM)
+    for process in started:
+        _await_end(process)
 
 
 @pytest.fixture(scope="session")
@@ -229,8 +231,7 @@ def _await_health(url: str, process: subprocess.Popen[bytes]) -> bool:
     raise AssertionError("the server did not start")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
+def _await_end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:

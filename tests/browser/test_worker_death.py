@@ -19,9 +19,8 @@ TOLD_SECONDS = 2.0
 
 
 def test_a_killed_worker_is_told_and_replaced(
-    serve: Callable[..., Server], open_page: Callable[..., Any]
+    server: Server, open_page: Callable[..., Any]
 ) -> None:
-    server = serve()
     page = open_page(f"{server.url}/?length=2000&ignore_eos=true&gamma=2")
     wait_for_pair(page)
     click_run(page)
