@@ -57,7 +57,8 @@ def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any])
     assert state_of(page) == "recorded"  # until somebody presses Run
 
 
-@pytest.mark.parametrize("path", ["/", "/watch"])
+# Other tests begin at the root of a server of their own.
+@pytest.mark.parametrize("path", [pytest.param("/", marks=pytest.mark.thorough), "/watch"])
 def test_a_cold_deep_link_opens_its_page(
     serve: Callable[..., Server], open_page: Callable[..., Any], path: str
 ) -> None:

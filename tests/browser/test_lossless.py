@@ -39,7 +39,7 @@ def test_an_audit_finds_nothing_and_a_bug_is_found(
     assert serious_violations(page) == []
 
     page.set_viewport_size({"width": 420, "height": 860})
-    page.goto(f"{server.url}/lossless?audit_runs=60")
+    page.goto(f"{server.url}/lossless?audit_runs=50")
     at_rest(page)
     page.locator(".st-key-break_recovered-from-target button").click()
     report.get_by_text(re.compile("Alarm at run")).wait_for(timeout=120_000)

@@ -175,7 +175,7 @@ def test_older_runs_are_read_while_the_page_is_open(
         )
         db.execute(
             f"INSERT INTO runs (id, unread, alpha_observed, {copied}) WITH RECURSIVE n (i) AS "
-            "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) "
+            "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12) "
             f"SELECT 'id' || i, 1, NULL, {copied} FROM n, runs WHERE runs.run = 1"
         )
         db.execute("INSERT INTO traces SELECT run, ? FROM runs WHERE unread = 1", (long,))

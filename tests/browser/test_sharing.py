@@ -80,31 +80,29 @@ def trace_at_gamma(page: Any, gamma: int) -> Trace:
     raise AssertionError(f"no run at gamma {gamma}")
 
 
-def test_a_second_tab_waits_its_turn(server: Server, open_page: Callable[..., Any]) -> None:
+def test_a_second_tab_waits_its_turn_and_closing_the_first_frees_the_device(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
     first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
     wait_for_pair(first)
     wait_for_pair(second)
-    click_run(first)
-    wait_for_state(first, "running")
-    click_run(second)
-    wait_for_state(second, "queued")
+    run_one_behind_the_other(first, second)
     assert "next in the queue" in second.locator(STATUS).inner_text()
     first.click(".st-key-stop button")
     wait_for_state(first, "stopped")
     wait_for_state(second, "done", seconds=60)
 
+    run_one_behind_the_other(first, second)
+    first.close()
+    wait_for_state(second, "running", "done", seconds=30)  # the grace is ten seconds
+    wait_for_state(second, "done", seconds=60)
 
-def test_closing_a_tab_frees_the_device(server: Server, open_page: Callable[..., Any]) -> None:
-    first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
-    wait_for_pair(first)
-    wait_for_pair(second)
+
+def run_one_behind_the_other(first: Any, second: Any) -> None:
     click_run(first)
     wait_for_state(first, "running")
     click_run(second)
     wait_for_state(second, "queued")
-    first.close()
-    wait_for_state(second, "running", "done", seconds=30)  # the grace is ten seconds
-    wait_for_state(second, "done", seconds=60)
 
 
 def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) -> None:

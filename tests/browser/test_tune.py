@@ -27,12 +27,6 @@ HOSTILE = "<img src=x onerror=window.broken=1><script>window.broken=1</script> <
 TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 
 
-@pytest.fixture(scope="module")
-def tuning(serve: Callable[..., Server]) -> Server:
-    """A server of its own: its question is the only one, and its worker is killed."""
-    return serve()
-
-
 def tune_url(server: Server, **link: str) -> str:
     return f"{server.url}/tune?{urlencode(link)}"
 
@@ -48,10 +42,10 @@ def answered(page: Any) -> None:
 
 
 @pytest.mark.alone
-def test_from_click_to_map_to_watch(tuning: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(tuning.url)
+def test_from_click_to_map_to_watch(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.url)
     wait_for_pair(page)
-    page.goto(tune_url(tuning))
+    page.goto(tune_url(server))
     at_rest(page)
     took = []
     for _ in range(3):
@@ -61,7 +55,7 @@ def test_from_click_to_map_to_watch(tuning: Server, open_page: Callable[..., Any
         took.append(time.perf_counter() - began)
         if took[-1] < 2 * ANSWER_SECONDS:
             break
-        page.goto(tune_url(tuning, tune_seed=str(len(took))))
+        page.goto(tune_url(server, tune_seed=str(len(took))))
         at_rest(page)
     told = ", ".join(f"{each:.2f}" for each in took)
     print(f"from click to map in {told} s (bound {ANSWER_SECONDS})")
@@ -86,8 +80,8 @@ def press(page: Any, *, gamma: int, temperature: float) -> None:
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
-def test_every_tab_on_a_phone(tuning: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(tune_url(tuning, tune_length="64"), width=420, height=860, scheme="dark")
+def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(tune_url(server, tune_length="64"), width=420, height=860, scheme="dark")
     at_rest(page)
     ask(page)
     answered(page)
@@ -100,8 +94,8 @@ def test_every_tab_on_a_phone(tuning: Server, open_page: Callable[..., Any]) -> 
     assert serious_violations(page) == []
 
 
-def test_words_of_a_text_are_drawn_as_text(tuning: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(tune_url(tuning, tune_source="Pasted text", tune_tab="Along the text"))
+def test_words_of_a_text_are_drawn_as_text(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(tune_url(server, tune_source="Pasted text", tune_tab="Along the text"))
     page.locator(".st-key-tune_text textarea").fill(f"Once {HOSTILE} upon")
     page.keyboard.press("Control+Enter")
     at_rest(page)
@@ -115,7 +109,7 @@ def test_words_of_a_text_are_drawn_as_text(tuning: Server, open_page: Callable[.
     assert serious_violations(page) == []
 
 
-LONG = {"tune_length": "400"}
+LONG = {"tune_length": "240"}
 
 
 def under_way(page: Any) -> None:
@@ -123,9 +117,9 @@ def under_way(page: Any) -> None:
 
 
 def test_the_keyboard_asks_and_the_pair_is_unloaded_meanwhile(
-    tuning: Server, open_page: Callable[..., Any]
+    server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(tune_url(tuning, **LONG))
+    page = open_page(tune_url(server, **LONG))
     at_rest(page)
     tab_to(page, "Work it out")
     page.keyboard.press("Enter")
@@ -134,7 +128,7 @@ def test_the_keyboard_asks_and_the_pair_is_unloaded_meanwhile(
     page.get_by_role("button", name="Unload").click()
     answered(page)  # what is under way comes first
     assert page.locator('[data-testid="stAlert"], [data-testid="stException"]').count() == 0
-    again(tuning, page)
+    again(server, page)
 
 
 def again(server: Server, page: Any) -> None:
@@ -145,18 +139,18 @@ def again(server: Server, page: Any) -> None:
 
 
 def test_a_killed_worker_is_told_and_asking_again_works(
-    tuning: Server, open_page: Callable[..., Any]
+    server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(tune_url(tuning, **LONG))
+    page = open_page(tune_url(server, **LONG))
     at_rest(page)
     ask(page)
     under_way(page)
-    (pid,) = tuning.worker_pids()
+    (pid,) = server.worker_pids()
     os.kill(pid, signal.SIGKILL)
     told(page, re.compile("signal 9"))
     assert page.locator('[data-testid="stException"]').count() == 0
-    again(tuning, page)
-    assert tuning.worker_pids() != [pid]
+    again(server, page)
+    assert server.worker_pids() != [pid]
 
 
 def told(page: Any, words: re.Pattern[str]) -> None:
