@@ -1,4 +1,7 @@
-"""No text on a page is smaller than 13 pixels, nor does it run out of the window."""
+"""No text on a page is smaller than 13 pixels, nor does it run out of the window.
+
+Here Watch and Compare; the other pages are measured where they are open anyway.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from tests.browser.reading import ROUND, next_frame, run_to_its_end
 
 SMALLEST = 13
 SIZES = [(1440, 900), (1024, 768), (420, 860)]
-PLOT = ".js-plotly-plot text"
-THEORY = ["speed", "rejections", "bias", "misleading", "claims"]
 
 # Every piece of text that can be seen with a font under a size, with what stands in it. Streamlit
 # hides some text by a clip; icons are letters of a font, and no text. An index of an index in a
@@ -64,15 +65,6 @@ def test_watch_with_a_run(
     page.keyboard.press("?")
     page.locator(f"{ROUND} [data-place]").last.click()
     next_frame(page)
-    assert_readable(page)
-
-
-@pytest.mark.parametrize("name", THEORY)
-def test_theory(server: Server, open_page: Callable[..., Any], name: str) -> None:
-    page = open_page(f"{server.url}/{name}")
-    if name != "claims":
-        page.wait_for_selector(PLOT)
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     assert_readable(page)
 
 

@@ -1,4 +1,4 @@
-"""The theory pages in a browser: cold links, axe-core, width, and the answer to a slider."""
+"""The theory pages in a browser: cold links, text sizes, axe-core, width, answers to a slider."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from specviz.ui.shell import PAGES
 from tests.browser.conftest import Server
 from tests.browser.reading import set_slider
 from tests.browser.test_access import serious_violations
+from tests.browser.test_text_size import assert_readable
 
 THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
 # What else a page can show, by its link.
@@ -32,6 +33,7 @@ CHARTED = ("speed", "rejections", "bias", "misleading")
 STREAMLIT_S_OWN = '[data-testid^="stSidebarNav"]'
 MAIN = '[data-testid="stMain"]'
 CHART = '[data-testid="stPlotlyChart"] .main-svg'
+PLOTTED = ".js-plotly-plot text"
 # What a simulation says that goes on no more.
 PAUSED = "text=/Paused\\.|paused before|so it stopped|Paused after|; stopped:/"
 ANSWER_SECONDS = 1.0
@@ -69,9 +71,11 @@ def test_a_page_is_whole_by_a_cold_link(
     at_rest(page)
     if name in CHARTED:
         page.wait_for_selector(CHART)
+        page.wait_for_selector(PLOTTED)
         page.wait_for_selector(".katex", state="attached")  # fetched when it is needed
     assert page.get_by_text("Theory", exact=True).first.is_visible()
     assert page.locator('[data-testid="stException"], .katex-error').count() == 0
+    assert_readable(page)
     pause = page.locator(f"[class*=st-key-{name}_pause] label")
     if pause.count():  # what ticks is pale for a moment while it is drawn anew
         pause.first.click()
