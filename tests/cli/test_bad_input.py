@@ -20,6 +20,7 @@ from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
+COMMANDS = "run|show|bench|compare|score|tune|audit|attach"
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -101,8 +102,8 @@ def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ([], "the following arguments are required: run|show|bench|compare|score|tune|audit"),
-        (["dance"], "argument run|show|bench|compare|score|tune|audit|attach: invalid choice: 'dance'"),
+        ([], f"the following arguments are required: {COMMANDS}"),
+        (["dance"], f"argument {COMMANDS}: invalid choice: 'dance'"),
         (["run"], "the following arguments are required: PROMPT"),
         (["run", ""], "The prompt is empty."),
         (["run", "\udcff"], "The prompt is not UTF-8."),
