@@ -49,10 +49,11 @@ def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyP
     """Once a draft phase, so c and v account for what a round takes."""
     monkeypatch.setattr(costs._Column, "_uniforms", slowed(costs._Column._uniforms))
     monkeypatch.setattr(costs, "MAX_TOKENS", 4)
-    table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
+    table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=4)
     assert table is not None
-    assert all(row[0] >= SLOW for row in table.draft)
-    assert max(table.draft_next[0], *(row[0] for row in table.target)) < SLOW
+    half = SLOW / 2  # a cost is counted in the plain steps around it, which differ
+    assert all(row[0] >= half for row in table.draft)
+    assert max(table.draft_next[0], *(row[0] for row in table.target)) < half
 
 
 def test_plain_steps_count_when_the_weights_are_back_in_the_caches(
