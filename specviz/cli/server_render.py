@@ -21,6 +21,7 @@ from specviz.comparison.statistics import Ratio
 from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
 from specviz.record.server_figures import ServerMetrics
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
+from specviz.record.server_words import SPECULATES, told_and_kept
 
 if TYPE_CHECKING:
     from specviz.servers.counters import Rates
@@ -30,22 +31,12 @@ TIME_COLUMNS = 11
 
 def render_server(painter: Painter, info: ServerInfo) -> str:
     """Which engine it is and what it can tell."""
-    able = info.capabilities
-    told = {
-        "the tokens' ids": able.token_ids,
-        "accepted and drafted of a request": able.totals or able.rounds,
-        "of every round": able.rounds,
-        "of all it serves": able.counters,
-        "log-probabilities of a text": able.prompt_laws,
-    }
-    kept = [name for name, tells in told.items() if not tells]
-    speculating = {True: "speculates", False: "does not speculate", None: "may speculate"}
+    told, kept = told_and_kept(info)
     gamma = f" with γ {info.gamma}" if info.gamma else ""
     lines = [
         f"{visible_token(info.model)} on {info.engine} {info.version or '(no version told)'}, "
-        f"{speculating[able.speculates]}{gamma}.",
-        f"It tells {', '.join(name for name, tells in told.items() if tells) or 'text alone'}"
-        + (f"; it keeps to itself {', '.join(kept)}." if kept else "."),
+        f"{SPECULATES[info.capabilities.speculates]}{gamma}.",
+        f"It tells {', '.join(told) or 'text alone'}; it keeps to itself {', '.join(kept)}.",
     ]
     return paragraph(painter, " ".join(lines))
 

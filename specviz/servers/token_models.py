@@ -45,7 +45,9 @@ class TokenModel(Protocol):
         ...
 
 
-class VllmModel:
+class _ServedModel:
+    """What engines have in common: where they answer, and how they divide a text."""
+
     def __init__(self, info: ServerInfo, connection: Connection) -> None:
         self.label = f"{info.model} at {info.address}"
         self.info, self._model, self._connection = info, info.model, connection
@@ -61,6 +63,8 @@ class VllmModel:
     def token_texts(self) -> Mapping[int, str]:
         return self._texts
 
+
+class VllmModel(_ServedModel):
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedLaw]:
@@ -134,23 +138,8 @@ class VllmModel:
                 self._texts[token] = text
 
 
-class SglangModel:
+class SglangModel(_ServedModel):
     """From its documented answers; not run here."""
-
-    def __init__(self, info: ServerInfo, connection: Connection) -> None:
-        self.label = f"{info.model} at {info.address}"
-        self.info, self._model, self._connection = info, info.model, connection
-        self._texts: dict[int, str] = {}
-
-    def tokens(self, text: str) -> tuple[int, ...]:
-        asked = {"model": self._model, "prompt": text, "add_special_tokens": False}
-        found = _fields(self._connection.post("/tokenize", asked)).get("tokens")
-        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
-            raise _no_laws(self.label, "does not tell the tokens of a text")
-        return tuple(cast("list[int]", found))
-
-    def token_texts(self) -> Mapping[int, str]:
-        return self._texts
 
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None

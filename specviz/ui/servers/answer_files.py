@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
-from specviz.player.replay import replay_html
-from specviz.store import trace_to_json
-from specviz.store.tables import rounds_csv
 from specviz.ui.session.answers import Answers
+from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.plain_text import as_text
 
 
@@ -21,20 +17,7 @@ def show_files(answers: Answers) -> None:
     if run.not_saved is not None:
         st.warning(f"The answer is not in the library. {as_text(run.not_saved)}")
     with st.container(horizontal=True, vertical_alignment="center", key="downloads"):
-        for label, name, kind, make in (
-            ("Download the trace (JSON)", "trace.json", "application/json", trace_to_json),
-            ("Download the rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
-            ("Download a replay (HTML)", "replay.html", "text/html", replay_html),
-        ):
-            st.download_button(
-                label,
-                partial(make, run.trace),
-                file_name=f"specviz-{run.id[:8]}-{name}",
-                mime=kind,
-                key=f"server_{name.split('.', maxsplit=1)[0]}",
-                type="tertiary",
-                on_click="ignore",
-            )
+        offer_answer_files(run.trace, run.id, key="server")
         if run.kept_as is not None:
             st.page_link(
                 "pages/watch.py", label="Open it on Watch", query_params={"run": run.kept_as},

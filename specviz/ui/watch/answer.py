@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import streamlit as st
-
 from specviz.player.payload import RunLink, RunStatus
-from specviz.player.replay import replay_html
 from specviz.player.server_payload import server_payload
-from specviz.store import trace_to_json
-from specviz.store.tables import rounds_csv
 from specviz.ui.session.history import ShownAnswer
 from specviz.ui.session.moments import linked_moment
+from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.player import show_player
 
 
@@ -41,17 +35,4 @@ def _status(shown: ShownAnswer) -> RunStatus:
 
 def show_answer_files(shown: ShownAnswer) -> None:
     """Made on the click."""
-    for label, name, kind, make in (
-        ("Download the trace (JSON)", "trace.json", "application/json", trace_to_json),
-        ("Download the rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
-        ("Download a replay (HTML)", "replay.html", "text/html", replay_html),
-    ):
-        st.download_button(
-            label,
-            partial(make, shown.trace),
-            file_name=f"specviz-{shown.id[:8]}-{name}",
-            mime=kind,
-            key=f"download_{name.split('.', maxsplit=1)[0]}",
-            type="tertiary",
-            on_click="ignore",
-        )
+    offer_answer_files(shown.trace, shown.id, key="download")
