@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -27,9 +28,7 @@ class TwoNodes:
     def __init__(self, nodes: int = 2) -> None:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        from ray.cluster_utils import Cluster
-
-        self._cluster: Any = Cluster()
+        self._cluster: Any = import_module("ray.cluster_utils").Cluster()
         self._add(_system_config=_QUICKLY)
         self.second = self._add() if nodes > 1 else None
 
