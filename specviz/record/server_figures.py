@@ -92,19 +92,35 @@ def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
 
 
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
-    """Why a round gave fewer tokens than it accepted and one; None for a whole round."""
-    short = entry.accepted is not None and entry.num_tokens < entry.accepted + 1
-    return reason if short and (reason := _reason(trace)) else None
+    """Why a round gave fewer tokens than it accepted and one, or could not give one more than it
+    is to draft, whatever it gave; None for a whole round."""
+    if entry.accepted is None:
+        return None
+    if not _had_room(trace, entry):
+        return "length"
+    return _reason(trace) if entry.num_tokens < entry.accepted + 1 else None
 
 
 def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """The last one counts where the engine told that it was not cut short."""
-    rounds = own_rounds(trace)
-    if not rounds:
-        return ()
-    last = rounds[-1]
-    is_whole = trace.grounds == "told" and last.num_tokens == (last.accepted or 0) + 1
-    return rounds if is_whole else rounds[:-1]
+    """The last piece counts where the engine tells that it was not cut short. One that counts,
+    counts of a round what is kept of it, so that a cut round looks like a whole one."""
+    last = trace.rounds[-1] if trace.rounds else None
+    return tuple(
+        each
+        for each in own_rounds(trace)
+        if _had_room(trace, each) and (each is not last or _is_told_whole(trace, each))
+    )
+
+
+def _is_told_whole(trace: ServerTrace, entry: ServerRound) -> bool:
+    return trace.grounds == "told" and entry.num_tokens == (entry.accepted or 0) + 1
+
+
+def _had_room(trace: ServerTrace, entry: ServerRound) -> bool:
+    """For all that a round may give. It does not depend on what the round gave, as in a run."""
+    gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
+    before = sum(each.num_tokens for each in trace.rounds[: entry.index])
+    return before + gamma + 1 <= trace.settings.max_new_tokens
 
 
 def drafts_of(rounds: Sequence[ServerRound]) -> list[int]:

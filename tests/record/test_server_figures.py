@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.server_figures import metrics_of_counters, pooled_metrics, server_metrics
-from specviz.record.server_run import Counters, ServerTotals
+from specviz.record.server_figures import (
+    cut_of,
+    metrics_of_counters,
+    pooled_metrics,
+    server_metrics,
+)
+from specviz.record.server_run import Counters, ServerSettings, ServerTotals
 from tests.record.server_traces import server_rounds, server_trace, untold
 
 
@@ -31,8 +36,22 @@ def test_a_last_round_that_was_cut_short_counts_in_no_mean() -> None:
     assert found.num_accepted == 10
 
 
+def test_rounds_that_began_with_too_little_room_count_in_no_mean_whatever_they_gave() -> None:
+    """15 tokens: 1, 4, 6, 1, 3. With room for 17 the last one begins with 5, and may want 6."""
+    full = server_trace()
+    assert server_metrics(replace(full, settings=limit(18))).tau == (4 + 6 + 1 + 3) / 4
+    assert server_metrics(replace(full, settings=limit(17))).tau == (4 + 6 + 1) / 3
+    counted = replace(full, settings=limit(16), grounds="counted")
+    assert server_metrics(counted).tau == (4 + 6) / 2
+    assert [cut_of(counted, each) for each in counted.rounds] == [None, None, None, *2 * ["length"]]
+
+
 def test_whether_a_counted_round_was_cut_is_not_known_so_the_last_is_left_out() -> None:
     assert server_metrics(server_trace(grounds="counted")).tau == (4 + 6 + 1) / 3
+
+
+def limit(tokens: int) -> ServerSettings:
+    return ServerSettings(max_new_tokens=tokens)
 
 
 def test_rates_by_position_are_those_of_the_counters() -> None:

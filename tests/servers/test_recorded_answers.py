@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from specviz.record.server_figures import server_metrics
+from specviz.record.server_figures import server_metrics, whole_rounds
 from specviz.record.server_run import ServerRound, ServerSettings, ServerTrace
 from specviz.servers import ask, find_server, read_counters
 from tests.servers.replaying import ANSWERS, Served, replayed
@@ -87,6 +87,18 @@ def test_engines_agree_on_a_greedy_text() -> None:
             found.append(answered(server))
     assert len({trace.token_ids for trace in found}) == 1
     assert len({trace.text for trace in found}) == 1
+
+
+@pytest.mark.parametrize(("answer", "limit"), [("short", 40), ("ended", 80)])
+def test_engines_agree_on_the_tokens_a_round_of_a_greedy_text(answer: str, limit: int) -> None:
+    """They shorten and count the rounds at the end in different ways, which are left out."""
+    found = []
+    for engine in ("vllm", "llamacpp"):
+        with replayed(engine, answer) as server:
+            found.append(answered(server, ServerSettings(max_new_tokens=limit)))
+    first, second = ([each.num_tokens for each in whole_rounds(trace)] for trace in found)
+    assert first == second
+    assert len(first) == {"short": 8, "ended": 24}[answer]
 
 
 def test_pieces_that_merged_are_divided_as_those_that_did_not() -> None:
