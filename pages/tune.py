@@ -46,7 +46,7 @@ with st.sidebar:
 
 if take_press("tune_ask"):
     try:
-        ask(wishes.question(spec), wishes.given)
+        ask(wishes.question(spec), wishes.given, on_cluster=wishes.on_cluster)
     except SpecvizError as problem:
         show_error(problem)
 

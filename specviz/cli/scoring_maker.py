@@ -1,12 +1,15 @@
-"""Who scores texts for the command line: this process, or engines where a model is an address."""
+"""Who scores texts for the command line: this process, or engines where a model is an address, or
+a cluster."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from specviz.cli.makers import maker_for
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.terminal_text import one_line
 from specviz.comparison.plan import Lane
@@ -20,6 +23,15 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
         "--allow-remote", action="store_true",
         help="--target or --draft may be the address of another machine, which gets the texts",
     )  # fmt: skip
+
+
+@contextmanager
+def scorer_for(lanes: Sequence[Lane], options: argparse.Namespace) -> Iterator[RunMaker]:
+    if options.on is None:
+        yield scoring_maker(lanes, options)
+        return
+    with maker_for(options, say, timed=False) as maker:
+        yield maker
 
 
 def scoring_maker(lanes: Sequence[Lane], options: argparse.Namespace) -> RunMaker:

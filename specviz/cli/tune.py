@@ -14,7 +14,7 @@ from specviz.cli.compare_table import paragraph, table
 from specviz.cli.makers import maker_for
 from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
 from specviz.cli.report import to_json
-from specviz.cli.scoring_maker import say, scoring_maker
+from specviz.cli.scoring_maker import say, scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
 from specviz.errors import ConfigError
@@ -37,29 +37,14 @@ _MOST_VERIFY_BYTES = 100_000
 def command(options: argparse.Namespace) -> int:
     question, given = _question(options), _given(options)
     check_budget(options)
-    if options.on is not None and not options.measure:
-        raise ConfigError("--on goes with --measure.", remedy="Add it, or leave --on out.")
     cells = _cells(options, question)
-    if options.measure:  # what cannot be measured is refused before anything is scored
-        lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
-        Plan(lanes=lanes, items=question.items, repeats=options.repeats)
-    if options.measure and given is not None:
-        raise ConfigError(
-            "Costs of another machine are given, and --measure is of this one.",
-            remedy="Leave one of the two out.",
-        )
-    if options.measure and any(each.spec.served for each in question.lanes):
-        raise ConfigError(
-            "A model is behind an address, and --measure is of runs made here.",
-            remedy="Leave --measure out; `attach --baseline` measures a server.",
-        )
-    with (
-        contextlib.redirect_stdout(sys.stderr),  # libraries may print
-        maker_for(options, say, timed=True) as maker,
-    ):
-        scorer = scoring_maker(question.lanes, options) if options.on is None else maker
-        answer = _answered(question, given, scorer)
-        measured = _measured(answer, cells, options, maker) if options.measure else ()
+    _refuse_served(options, question)
+    if options.measure:
+        _check_measuring(options, question, cells, given)
+    with contextlib.redirect_stdout(sys.stderr):  # libraries may print
+        with scorer_for(question.lanes, options) as scorer:
+            answer = _answered(question, given, scorer)
+        measured = _measured(answer, cells, options) if options.measure else ()
     if options.json:
         print(to_json(answer_to_json(answer, measured)))
     else:
@@ -69,6 +54,37 @@ def command(options: argparse.Namespace) -> int:
             )
         )
     return 0
+
+
+def _refuse_served(options: argparse.Namespace, question: Question) -> None:
+    if not any(each.spec.served for each in question.lanes):
+        return
+    if options.measure:
+        raise ConfigError(
+            "A model is behind an address, and --measure is of runs made here.",
+            remedy="Leave --measure out; `attach --baseline` measures a server.",
+        )
+    if options.on is not None:
+        raise ConfigError(
+            "A model is behind an address, and --on is of models that are loaded.",
+            remedy="Leave --on out.",
+        )
+
+
+def _check_measuring(
+    options: argparse.Namespace,
+    question: Question,
+    cells: Sequence[tuple[int, float]],
+    given: StepCosts | None,
+) -> None:
+    """What cannot be measured is refused before anything is scored."""
+    lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
+    Plan(lanes=lanes, items=question.items, repeats=options.repeats)
+    if given is not None:
+        raise ConfigError(
+            "Costs of another machine are given, and --measure is of this one.",
+            remedy="Leave one of the two out.",
+        )
 
 
 # The question
@@ -167,20 +183,20 @@ def _measured(
     answer: Answer,
     cells: Sequence[tuple[int, float]],
     options: argparse.Namespace,
-    maker: RunMaker,
 ) -> tuple[MeasuredCell, ...]:
     from specviz.store import Library
     from specviz.tune.confirming import CellsWork, RaceWork
 
-    items = answer.question.items
-    if len(answer.ranked) > 1 and not cells:
-        work = RaceWork(answer.ranked[:3], items, maker, Library())
-    else:
-        choices = _chosen(answer, cells) if cells else best_cells(answer)
-        if not choices:
-            return ()
-        work = CellsWork(choices, items, maker, Library(), repeats=options.repeats)
-    work.carry_out()
+    items, races = answer.question.items, len(answer.ranked) > 1 and not cells
+    choices = _chosen(answer, cells) if cells else best_cells(answer)
+    if not choices:
+        return ()
+    with maker_for(options, say, timed=True) as maker:
+        if races:
+            work = RaceWork(answer.ranked[:3], items, maker, Library())
+        else:
+            work = CellsWork(choices, items, maker, Library(), repeats=options.repeats)
+        work.carry_out()
     if work.error is not None:
         raise work.error
     return work.cells

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from threading import Event
 from types import TracebackType
+from typing import Any
 
 from specviz.cluster.connection import Connection
-from specviz.cluster.device import Admitted, CheckCall, DeviceInfo, Need
+from specviz.cluster.device import Admitted, CheckCall, DeviceInfo, FindCall, Need
 from specviz.cluster.pool import Call, DevicePool
 from specviz.errors import ConfigError, PairError
-from specviz.measure.run_makers import Block, BlockRun, MadeRun, RunOrder, StoppedError, Study
+from specviz.measure.run_makers import (
+    Block,
+    BlockRun,
+    MadeRun,
+    RunOrder,
+    SharedStudy,
+    StoppedError,
+    Study,
+)
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.trace import Environment
 
@@ -90,8 +100,13 @@ class ClusterMaker:
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        """What can be shared goes to all devices; what is found comes in the study's own order."""
+        if all(call.spec != spec for call in self._checks):
+            self.check(spec, (), chat=False)
+        first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)
         self._at_work = study.label
-        return self._opened().stream("find", spec, study)
+        yield from self._found(spec, [first])
+        yield from self._found(spec, others)
 
     def stop(self) -> None:
         self._stop.set()
@@ -105,6 +120,13 @@ class ClusterMaker:
             pool.close()
         if connection is not None:
             connection.close()
+
+    def _found(self, spec: PairSpec, studies: Sequence[Study]) -> Iterator[object]:
+        calls = [
+            Call(method="find", argument=FindCall(spec=spec, study=each), label=each.label)
+            for each in studies
+        ]
+        return chain.from_iterable(_in_order(self._opened().results(calls)))
 
     def _opened(self) -> DevicePool:
         self._check_stop()
@@ -140,6 +162,16 @@ class ClusterMaker:
                 f"A cluster chooses among its GPUs itself, and {spec.device!r} names one.",
                 remedy="Give --device cuda.",
             )
+
+
+def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+    """By their places, each as soon as those before it are there."""
+    held, due = dict[int, Any](), 0
+    for place, value in found:
+        held[place] = value
+        while due in held:
+            yield held.pop(due)
+            due += 1
 
 
 def _together(checks: Sequence[PairCheck]) -> PairCheck:

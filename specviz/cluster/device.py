@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from specviz.cluster.cores import Cores, machine
@@ -42,6 +42,14 @@ class CheckCall:
     spec: PairSpec
     prompts: tuple[str, ...]
     chat: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCall:
+    """A study of a pair, or a share of one."""
+
+    spec: PairSpec
+    study: Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +104,11 @@ class Device:
             return error
         return tuple(made)
 
-    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+    def find(self, call: FindCall) -> tuple[object, ...] | SpecvizError:
         try:
-            yield from self._maker.find(spec, study)
+            return tuple(self._maker.find(call.spec, call.study))
         except SpecvizError as error:
-            yield error
+            return error
 
     def _checked(self, call: CheckCall) -> PairCheck:
         if (call.spec.threads or 1) > len(self._cores.numbers):

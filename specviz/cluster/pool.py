@@ -131,29 +131,6 @@ class DevicePool:
             for member, _ in busy.values():  # what is abandoned ends with its process
                 self._end(member)
 
-    def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """What a generator of one device gives; raises what it refused."""
-        member = next(each for each in self._members if each.info is not None)
-        call = getattr(member.handle, method).options(num_returns="streaming")
-        refs = call.remote(*arguments)
-        try:
-            while True:
-                self._check_stop()
-                ready, _ = self._ray.wait([refs], timeout=_TICK)
-                if ready:
-                    value = self._value(next(refs), member)
-                    if value is None:
-                        raise DeviceError(
-                            f"The device on {member.host} ended: {self._last_words}",
-                            remedy="Start again; if it ends again, look for room in its memory.",
-                        )
-                    yield value
-        except StopIteration:
-            return
-        except GeneratorExit:
-            self._end(member)
-            raise
-
     def close(self) -> None:
         """End all devices."""
         for member in tuple(self._members):

@@ -76,6 +76,16 @@ class Study(Protocol):
     def find(self, pair: Pair) -> Iterator[object]: ...
 
 
+@runtime_checkable
+class SharedStudy(Study, Protocol):
+    """A study of things that know nothing of each other: several devices may find them."""
+
+    def shares(self) -> tuple[Study, ...]:
+        """Together they find what the study does, in this order. The first may measure times:
+        while it is made, nothing else is."""
+        ...
+
+
 class RunMaker(Protocol):
     """Makes runs, one at a time. ``stop`` may be called from any thread, and is final."""
 

@@ -73,12 +73,21 @@ class TextStudy:
                 missing.append(group)
             else:
                 yield CostsFound(temperatures=group, costs=kept)
-        yield from self._texts(pair)
+        yield from self.texts(pair)
         for group in missing:
             made = step_costs(pair, self._at(pair, group[0]))
             yield CostsFound(temperatures=group, costs=made)
 
-    def _texts(self, pair: Pair) -> Iterator[ScoredText]:
+    def shares(self) -> tuple[TextStudy | Texts, ...]:
+        """The pair and its costs; then every text by itself."""
+        numbered = enumerate((law, item) for law in self.laws for item in self.items)
+        each_text = (
+            replace(self, laws=(law,), items=(item,), written=self.written[place : place + 1])
+            for place, (law, item) in numbered
+        )
+        return (replace(self, items=(), written=()), *(Texts(study=each) for each in each_text))
+
+    def texts(self, pair: Pair) -> Iterator[ScoredText]:
         numbered = iter(range(len(self.laws) * len(self.items)))
         for law in self.laws:
             for item in self.items:
@@ -137,6 +146,20 @@ class TextStudy:
         that candidates of one pair are judged by one table."""
         drafter = first_method(has_draft=pair.draft is not None).name
         return replace(self.config, temperature=temperature, drafter=drafter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """The texts of a study, and nothing besides."""
+
+    study: TextStudy
+
+    @property
+    def label(self) -> str:
+        return self.study.label
+
+    def find(self, pair: Pair) -> Iterator[ScoredText]:
+        return self.study.texts(pair)
 
 
 def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:

@@ -1,9 +1,11 @@
-"""Acceptance alone on one node and on two, of one core each on this machine.
+"""What needs no quiet machine on one node and on two, of one core each on this machine.
 
-``python -m tests.cluster.measure_scaling [RUNS]`` prints runs a second and processor seconds a run,
-of the devices and of the process that shares the runs out, for one node and for two, and their
-ratios. Both are measured in turn, A B B A, some times, on devices that are warm, so that a machine
-that others use slows both alike; the ratios are the medians of the turns.
+``python -m tests.cluster.measure_scaling runs|texts|passes [COUNT]``: runs for acceptance alone;
+texts that the target writes and that are scored; passes over texts that were written before. It
+prints how many a second and the processor's seconds for each, of the devices and of the process
+that shares them out, for one node and for two, and their ratios. Both are measured in turn, A B B
+A, some times, on devices that are warm, so that a machine that others use slows both alike; the
+ratios are the medians of the turns.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import cycle, islice
 from pathlib import Path
 
 import psutil
@@ -25,47 +29,81 @@ from specviz.cluster.cluster_maker import ClusterMaker
 from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.record.pairs import PairSpec
+from specviz.record.scores import Law, ScoredText
+from specviz.record.throughput import GAMMAS
 from specviz.record.trace import RunConfig
 from specviz.store import Library
+from specviz.tune.text_study import TextStudy
 from tests.cluster.two_nodes import TwoNodes
 
-RUNS, TURNS = 60, 4
+COUNTS = {"runs": 60, "texts": 120, "passes": 400}
+TURNS = 4
+SPEC = PairSpec(threads=1)
+CONFIG = RunConfig(gamma=5, max_new_tokens=64, ignore_eos=True, record=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     devices: int
-    runs_a_second: float
-    device_seconds: float  # of the processor, a run
-    sharing_seconds: float  # of this process, a run
+    a_second: float
+    device_seconds: float  # of the processor, for each
+    sharing_seconds: float  # of this process, for each
 
     @property
     def seconds(self) -> float:
         return self.device_seconds + self.sharing_seconds
 
 
-def plan_of(runs: int, seed: int) -> Plan:
-    config = RunConfig(gamma=5, max_new_tokens=64, ignore_eos=True, seed=seed, record=False)
+def ready(kind: str, maker: ClusterMaker, count: int, folder: str) -> Iterator[object]:
+    """What is to be timed, when all that goes before it is done."""
+    if kind == "runs":
+        work = ComparisonWork(plan_of(count), maker, new_library(folder), must_keep=True)
+        work.prepare()
+        return work.make_missing()
+    study = study_of(count)
+    if kind == "passes":
+        study = replace(study, written=words_of(maker, study))
+    return (each for each in maker.find(SPEC, study) if isinstance(each, ScoredText))
+
+
+def plan_of(runs: int) -> Plan:
     items = preset_suite()
     return Plan(
-        lanes=(Lane(spec=PairSpec(threads=1), config=config),),
+        lanes=(Lane(spec=SPEC, config=CONFIG),),
         items=items,
         repeats=max(1, runs // len(items)),
         baseline=False,
     )
 
 
-def measured(maker: ClusterMaker, plan: Plan) -> Measured:
+def study_of(texts: int) -> TextStudy:
+    return TextStudy(
+        items=tuple(islice(cycle(preset_suite()), texts)),
+        laws=(Law(temperature=CONFIG.temperature, top_k=0, top_p=1.0),),
+        config=CONFIG,
+        gammas=GAMMAS,
+        costs=False,
+    )
+
+
+@cache
+def words_of(maker: ClusterMaker, study: TextStudy) -> tuple[tuple[int, ...], ...]:
+    found = maker.find(SPEC, study)
+    return tuple(each.token_ids for each in found if isinstance(each, ScoredText))
+
+
+def new_library(folder: str) -> Library:
     """The runs are kept, as those of a sweep are."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = ComparisonWork(plan, maker, Library(Path(folder) / "runs.db"), must_keep=True)
-        work.prepare()
-        began, before = time.monotonic(), _spent(maker)
-        count = sum(1 for _ in work.make_missing())
-        seconds, after = time.monotonic() - began, _spent(maker)
+    return Library(Path(tempfile.mkdtemp(dir=folder)) / "runs.db")
+
+
+def measured(maker: ClusterMaker, made: Iterator[object]) -> Measured:
+    began, before = time.monotonic(), _spent(maker)
+    count = sum(1 for _ in made)
+    seconds, after = time.monotonic() - began, _spent(maker)
     return Measured(
         devices=len(maker.devices),
-        runs_a_second=count / seconds,
+        a_second=count / seconds,
         device_seconds=(after[0] - before[0]) / count,
         sharing_seconds=(after[1] - before[1]) / count,
     )
@@ -92,31 +130,37 @@ def _seconds(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def main(runs: int) -> None:
+def main(kind: str, count: int) -> None:
     cluster = TwoNodes()
     pairs = list[tuple[Measured, Measured]]()
     try:
-        with ClusterMaker(cluster.address, timed=False, threads=1) as maker:
-            measured(maker, plan_of(runs, seed=1000))
+        with (
+            ClusterMaker(cluster.address, timed=False, threads=1) as maker,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            make = partial(ready, kind, maker, count, folder)
+            measured(maker, make())
             assert len(maker.devices) == 2
             for turn in range(TURNS):
-                pairs.append(_turn(maker, plan_of(runs, seed=0), alone_first=turn % 2 == 0))
+                pairs.append(_turn(maker, make, alone_first=turn % 2 == 0))
                 print(f"load {os.getloadavg()[0]:.1f}", *map(_words, pairs[-1]), flush=True)
     finally:
         cluster.close()
     print(
-        f"throughput × {_middle([two.runs_a_second / one.runs_a_second for one, two in pairs])}, "
-        "processor seconds a run "
+        f"{kind}: throughput × {_middle([two.a_second / one.a_second for one, two in pairs])}, "
+        "processor seconds for each "
         f"× {_middle([two.device_seconds / one.device_seconds for one, two in pairs])} of the "
         f"devices, × {_middle([two.seconds / one.seconds for one, two in pairs])} altogether"
     )
 
 
-def _turn(maker: ClusterMaker, plan: Plan, *, alone_first: bool) -> tuple[Measured, Measured]:
-    both = None if alone_first else measured(maker, plan)
+def _turn(
+    maker: ClusterMaker, make: Callable[[], Iterator[object]], *, alone_first: bool
+) -> tuple[Measured, Measured]:
+    both = None if alone_first else measured(maker, make())
     with one_alone(maker):
-        alone = measured(maker, plan)
-    return alone, both or measured(maker, plan)
+        alone = measured(maker, make())
+    return alone, both or measured(maker, make())
 
 
 def _words(found: Measured) -> str:
@@ -128,4 +172,5 @@ def _middle(ratios: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS)
+    asked = sys.argv[1] if len(sys.argv) > 1 else "runs"
+    main(asked, int(sys.argv[2]) if len(sys.argv) > 2 else COUNTS[asked])

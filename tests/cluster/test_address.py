@@ -37,7 +37,15 @@ def test_without_ray_the_command_says_what_to_install(
     assert said == "error: Ray is not installed. Install it with make ray.\n"
     assert main(["compare", *lanes, "--prompt", "Once", "--on", "slurm"]) == 2
     assert main(["tune", "--on", "ray"]) == 2
-    assert "--on goes with --measure" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(said)
+
+
+def test_what_is_served_elsewhere_is_not_scored_on_a_cluster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    served = ["--target", "http://127.0.0.1:9", "--draft", "http://127.0.0.1:9"]
+    assert main(["tune", *served, "--on", "ray"]) == 2
+    assert "--on is of models that are loaded" in capsys.readouterr().err
 
 
 def test_nothing_imports_ray_unless_it_is_asked_for() -> None:

@@ -13,11 +13,12 @@ from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
 from specviz.record.trace import RunConfig
-from specviz.ui.session.cluster_work import has_ray
+from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _KEPT = "compare settings kept"
+_ON_CLUSTER = "compare_on_cluster"
 _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _MOST_REPEATS = 20
@@ -78,18 +79,12 @@ def choose_shared() -> Shared:
 
 
 def _choose_where() -> None:
-    """Only where Ray is installed is there a choice."""
-    if has_ray():
-        st.toggle(
-            "On a cluster", key=_returning("compare_on_cluster"),
-            help="Makes the runs on the devices of the Ray cluster of `RAY_ADDRESS` or, where "
-                "that is not set, on a device of this machine.",
-        )  # fmt: skip
-        _remember("compare_on_cluster")
+    chosen = choose_cluster(_returning(_ON_CLUSTER), "Makes the runs")
+    st.session_state.setdefault(_KEPT, {})[_ON_CLUSTER] = chosen
 
 
 def on_cluster() -> bool:
-    return has_ray() and bool(st.session_state.get("compare_on_cluster"))
+    return bool(st.session_state.get(_ON_CLUSTER))
 
 
 def choose_suite() -> Suite:

@@ -1,4 +1,4 @@
-"""A comparison whose runs are made on a cluster: that of RAY_ADDRESS, or this machine's cores.
+"""Works that are done on a cluster: that of RAY_ADDRESS, or this machine's cores.
 
 A page names no address, so that no link can send a run anywhere.
 """
@@ -10,19 +10,34 @@ from specviz.cluster.cluster_maker import ClusterMaker
 from specviz.comparison.comparison_work import ComparisonWork
 from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Plan
+from specviz.comparison.work import Work
+from specviz.record.trace import StepCosts
 from specviz.store import Library
+from specviz.tune.question import Question
+from specviz.tune.tune_work import TuneWork
 
-__all__ = ["ClusterComparison", "has_ray"]
+__all__ = ["ClusterComparison", "ClusterTune", "has_ray"]
 
 
-class ClusterComparison(ComparisonWork):
+class _OnCluster(Work):
     """It lets go of the cluster when it is over, however it ends."""
 
-    def __init__(self, plan: Plan, library: Library, *, name: str, reuse: Reuse) -> None:
-        spec = plan.lanes[0].spec
-        self._cluster = ClusterMaker(timed=plan.baseline, threads=spec.threads, device=spec.device)
-        super().__init__(plan, self._cluster, library, name=name, reuse=reuse)
+    _cluster: ClusterMaker
 
     def carry_out(self) -> None:
         with self._cluster:
             super().carry_out()
+
+
+class ClusterComparison(_OnCluster, ComparisonWork):
+    def __init__(self, plan: Plan, library: Library, *, name: str, reuse: Reuse) -> None:
+        spec = plan.lanes[0].spec
+        self._cluster = ClusterMaker(timed=plan.baseline, threads=spec.threads, device=spec.device)
+        ComparisonWork.__init__(self, plan, self._cluster, library, name=name, reuse=reuse)
+
+
+class ClusterTune(_OnCluster, TuneWork):
+    def __init__(self, question: Question, *, given: StepCosts | None) -> None:
+        spec = question.lanes[0].spec
+        self._cluster = ClusterMaker(timed=False, threads=spec.threads, device=spec.device)
+        TuneWork.__init__(self, question, self._cluster, given=given)

@@ -24,6 +24,7 @@ from specviz.tune.given_costs import given_costs
 from specviz.tune.question import MAX_CANDIDATES, TEMPERATURES, Question, with_draft
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import offered
+from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
@@ -53,6 +54,7 @@ class Wishes:
     bodies: tuple[str, ...]  # of the draft
     lookup: bool
     given: StepCosts | None = None  # of a machine that is not at hand
+    on_cluster: bool = False
 
     def question(self, spec: PairSpec) -> Question:
         if self.texts.error is not None:
@@ -91,11 +93,13 @@ def choose_wishes(spec: PairSpec) -> Wishes:
         bodies = _choose_bodies(spec)
     with st.expander("More settings", key="tune_more"):
         config = _choose_config(round(temperature, 2))
+        on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
         given = _choose_costs()
     return Wishes(
-        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, given=given
-    )
+        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, given=given,
+        on_cluster=on_cluster,
+    )  # fmt: skip
 
 
 def _choose_texts() -> Texts:

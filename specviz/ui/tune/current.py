@@ -20,6 +20,7 @@ from specviz.tune.measuring import Choice, MeasuredCell
 from specviz.tune.question import Question
 from specviz.tune.tune_work import TuneWork
 from specviz.ui.session.background_work import WORK_LINK, run_maker, stop, the_work_queue
+from specviz.ui.session.cluster_work import ClusterTune
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
@@ -30,8 +31,11 @@ _TICK = 0.25  # seconds
 Kind = TypeVar("Kind", bound=Work)
 
 
-def ask(question: Question, given: StepCosts | None) -> None:
-    _begin(TuneWork(question, run_maker(), given=given))
+def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False) -> None:
+    if on_cluster:
+        _begin(ClusterTune(question, given=given))
+    else:
+        _begin(TuneWork(question, run_maker(), given=given))
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:

@@ -1,4 +1,4 @@
-"""Compare on a cluster: offered only where Ray is installed, and then the runs are made there."""
+"""Work on a cluster: offered only where Ray is installed, and then it is done there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pytest
 from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
-from specviz.ui.compare import settings
 from specviz.ui.session import cluster_work
 from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.widgets import cluster_box
 from tests.ui.compare_page import compare_page
 from tests.ui.paging import sound
+from tests.ui.tune_works import page_of
 
 
 class FakeCluster:
@@ -33,15 +34,16 @@ class FakeCluster:
 
 
 def test_without_ray_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "has_ray", lambda: False)
-    assert "compare_on_cluster" not in {each.key for each in compare_page().toggle}
+    monkeypatch.setattr(cluster_box, "has_ray", lambda: False)
+    for page in (compare_page(), page_of("tune")):
+        assert not [each for each in page.toggle if (each.key or "").endswith("on_cluster")]
 
 
 def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
-    monkeypatch.setattr(settings, "has_ray", lambda: True)
+    monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
     monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
     app = compare_page()
     sound(app.toggle(key="compare_on_cluster").set_value(True).run())
@@ -50,6 +52,23 @@ def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
     assert work.wait(20)
     (cluster,) = FakeCluster.made
     assert cluster.asked == {"timed": True, "threads": None, "device": "auto"}
+
+
+def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    FakeCluster.made = []
+    monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
+    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    app = page_of("tune")
+    sound(app.toggle(key="tune_on_cluster").set_value(True).run())
+    sound(app.button(key="tune_ask").click().run())
+    work = the_work_queue().newest("tune")
+    assert work is not None
+    assert work.wait(20)
+    (cluster,) = FakeCluster.made
+    assert cluster.asked == {"timed": False, "threads": None, "device": "auto"}
+    assert not cluster.open
 
 
 def test_however_the_work_ends_its_cluster_is_let_go_of(

@@ -1,0 +1,15 @@
+"""The choice of a cluster. It is there only where Ray is installed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.ui.session.cluster_work import has_ray
+
+
+def choose_cluster(key: str, what: str) -> bool:
+    return has_ray() and st.toggle(
+        "On a cluster", key=key,
+        help=f"{what} on the devices of the Ray cluster of `RAY_ADDRESS` or, where that is not "
+            "set, on a device of this machine.",
+    )  # fmt: skip
