@@ -65,6 +65,11 @@ def _byte_level(token: str) -> bytes:
     return token.encode()
 
 
+def is_byte_piece(token: str) -> bool:
+    """Whether it stands for a lone byte, which a longer piece may write too."""
+    return _BYTE_PIECE.fullmatch(token) is not None
+
+
 def _sentencepiece(token: str) -> bytes:
     byte = _BYTE_PIECE.fullmatch(token)
     if byte:
