@@ -41,7 +41,8 @@ def random_pair(*, vocabulary: int) -> Pair:
         )
 
     target, draft = model(4), model(1)
-    weights, _ = take_step_weights({"target": target, "draft": draft}, vocabulary, "lean")
+    vocabularies = {"target": vocabulary, "draft": vocabulary}
+    weights, _ = take_step_weights({"target": target, "draft": draft}, vocabularies, "lean")
     cpu = torch.device("cpu")
     return Pair(
         name="random",

@@ -37,7 +37,8 @@ class PairSpec:
 
     A device, number type, step or thread count that no machine has is refused here, before any
     library is loaded; whether this machine has the device is found out later. The bodies are
-    kept as they are compared: ``1200m`` is ``1.2B``.
+    kept as they are compared: ``1200m`` is ``1.2B``. With ``shared_vocabulary`` the tokenizers may
+    differ: the draft proposes the tokens that both have.
     """
 
     name: str | None = None
@@ -49,6 +50,7 @@ class PairSpec:
     threads: int | None = None
     target_body: str = NO_BODY
     draft_body: str = NO_BODY
+    shared_vocabulary: bool = False
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):
@@ -56,6 +58,10 @@ class PairSpec:
         if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
             raise ConfigError(
                 f"{self.device!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+            )
+        if not isinstance(self.shared_vocabulary, bool):
+            raise ConfigError(
+                f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("step", self.step, STEPS)
@@ -154,6 +160,7 @@ class PairCheck:
     target: ModelCheck
     draft: ModelCheck | None
     vocabulary: int
+    shared_tokens: int | None = None  # of two vocabularies; None where it is one
     memory_needed: int  # bytes, weights of both in the number type that would be used
     memory_free: int | None  # None where nobody can say
     notices: tuple[str, ...] = ()
@@ -201,7 +208,11 @@ def known_pairs() -> tuple[KnownPair, ...]:
 def spec_of(pair: PairInfo) -> PairSpec:
     """How a pair is asked for that a run was made with."""
     draft = pair.draft
-    spec = PairSpec(target_body=_body(pair.target), draft_body=_body(draft) if draft else NO_BODY)
+    spec = PairSpec(
+        target_body=_body(pair.target),
+        draft_body=_body(draft) if draft else NO_BODY,
+        shared_vocabulary=pair.shared_tokens is not None,
+    )
     if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
         return replace(spec, name=pair.name)
     return replace(spec, target=pair.target.name, draft=draft.name if draft else None)

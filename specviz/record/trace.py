@@ -231,6 +231,7 @@ class PairInfo:
     target: ModelInfo
     draft: ModelInfo | None  # None for a drafter that is no model
     vocabulary: int
+    shared_tokens: int | None = None  # that the draft has, too, where its vocabulary is another
 
     @property
     def has_bodies(self) -> bool:

@@ -229,7 +229,7 @@ def pair_of(
     else:
         table = make_token_table(tokenizer, vocabulary)
     models = {"target": target} | ({"draft": draft} if draft is not None else {})
-    weights, notices = take_step_weights(models, vocabulary, step)
+    weights, notices = take_step_weights(models, dict.fromkeys(models, vocabulary), step)
     assert not notices
     infos = {
         name: ModelInfo(

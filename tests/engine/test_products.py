@@ -90,7 +90,7 @@ def test_the_twin_shares_every_tensor_and_leaves_the_model_alone(family: str) ->
 
 def test_the_library_step_runs_on_products() -> None:
     model = tiny_model("gpt_neox")
-    weights, notices = take_step_weights({"target": model}, VOCABULARY, "library")
+    weights, notices = take_step_weights({"target": model}, {"target": VOCABULARY}, "library")
     assert weights["target"] is not model
     assert notices == ()
 
@@ -99,5 +99,5 @@ def test_products_that_give_other_logits_are_not_used(monkeypatch: pytest.Monkey
     model = tiny_model("gpt_neox")
     true_product = ProductLayer.__call__
     monkeypatch.setattr(ProductLayer, "__call__", lambda self, x: true_product(self, x) * 1.1)
-    weights, _ = take_step_weights({"target": model}, VOCABULARY, "library")
+    weights, _ = take_step_weights({"target": model}, {"target": VOCABULARY}, "library")
     assert weights["target"] is model

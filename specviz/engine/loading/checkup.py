@@ -40,6 +40,7 @@ def check_pair(
         target=target,
         draft=drafts[0] if drafts else None,
         vocabulary=opened.vocabulary,
+        shared_tokens=opened.shared.count if opened.shared else None,
         memory_needed=_memory_needed(opened),
         memory_free=hardware.free_memory(opened.device),
         notices=opened.notices,

@@ -6,6 +6,7 @@ lean step must give the library's logits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -39,18 +40,26 @@ def common_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary | None
 ) -> tuple[int, tuple[str, ...]]:
     """The ids that mean the same to both, and notices about what is left out."""
-    own = _real_ids(target)
+    own = real_ids(target)
     if draft is None:
         return own, ()
-    vocabulary = min(own, _real_ids(draft))
+    vocabulary = min(own, real_ids(draft))
     _require_same_tokens(target, draft, vocabulary)
     _require_end(target, vocabulary)
     return vocabulary, (*_left_out(target, draft, own, vocabulary), *_other_end(target, draft))
 
 
-def _real_ids(model: ModelVocabulary) -> int:
+def real_ids(model: ModelVocabulary) -> int:
     """Rows of the output that some token stands for; the rest is padding."""
     return min(model.rows, max(model.tokenizer.get_vocab().values()) + 1)
+
+
+def same_tokens(target: ModelVocabulary, draft: ModelVocabulary) -> bool:
+    """Whether every id means the same to both."""
+    ours, theirs = (
+        each.tokenizer.convert_ids_to_tokens(range(real_ids(each))) for each in (target, draft)
+    )
+    return ours == theirs
 
 
 def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabulary: int) -> None:
@@ -64,7 +73,8 @@ def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabu
         f"{draft.name} and {target.name} have different tokenizers: token {first} is "
         f"{theirs[first]!r} to the draft and {ours[first]!r} to the target, "
         f"and {len(differing)} of {vocabulary} differ.",
-        remedy="Choose a draft of the target's own family.",
+        remedy="Choose a draft of the target's own family, or let it propose what both have with "
+        "a shared vocabulary (--shared-vocabulary yes).",
     )
 
 
@@ -197,17 +207,19 @@ def _widest(model: PreTrainedModel) -> bool:
 
 
 def take_step_weights(
-    models: dict[str, PreTrainedModel], vocabulary: int, step: str
+    models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     """What runs each model's steps, by name, lean for all or none; and notices."""
-    lean, notices = _take_lean(models, vocabulary, step)
+    lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
-    return {name: _library_weights(model, vocabulary) for name, model in models.items()}, notices
+    return {
+        name: _library_weights(model, vocabularies[name]) for name, model in models.items()
+    }, notices
 
 
 def _take_lean(
-    models: dict[str, PreTrainedModel], vocabulary: int, step: str
+    models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step == "library":
         return {}, ()
@@ -216,6 +228,7 @@ def _take_lean(
         weights = LeanWeights.take(model)
         if weights is None:
             return _without_lean(step, f"the lean step does not know {model.config.model_type}")
+        vocabulary = vocabularies[name]
         if not _agrees(LeanStep(weights, vocabulary, _WALK_TOKENS), model, vocabulary):
             return _without_lean(step, f"the lean step gives other logits for {name}", tell=True)
         taken[name] = weights

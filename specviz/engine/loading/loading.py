@@ -62,7 +62,8 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
         models = _load_models(opened, spec.device, tell)
     _prove(opened, models, tell)
     for side in opened.sides:
-        models[side.role] = _grown(side, models.pop(side.role), opened.vocabulary, tell)
+        vocabulary = opened.vocabulary_of(side.role)
+        models[side.role] = _grown(side, models.pop(side.role), vocabulary, tell)
     weights, notices = _step_weights(opened, models, spec.step, tell)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
@@ -149,8 +150,8 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
 
 
 def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: Tell) -> None:
-    vocabulary = opened.vocabulary
     for side in opened.sides:
+        vocabulary = opened.vocabulary_of(side.role)
         tell(_loading("checking", side))
         with explained(side.source.name, "model"):
             compatibility.require_numbers(models[side.role], side.source.name)
@@ -186,7 +187,8 @@ def _step_weights(
         tell(Progress(activity="loading", text=text))
         ready(type_name(opened.dtype))
     with explained(opened.sides[0].source.name, "step"):
-        return compatibility.take_step_weights(models, opened.vocabulary, step)
+        vocabularies = {role: opened.vocabulary_of(role) for role in models}
+        return compatibility.take_step_weights(models, vocabularies, step)
 
 
 def _assemble(
@@ -215,10 +217,12 @@ def _assemble(
             target=infos[TARGET],
             draft=infos.get(DRAFT),
             vocabulary=vocabulary,
+            shared_tokens=opened.shared.count if opened.shared else None,
         ),
         environment=hardware.describe(opened.device, opened.dtype),
         target_weights=weights[TARGET],
         draft_weights=weights.get(DRAFT),
+        shared=opened.shared,
     )
 
 

@@ -16,8 +16,10 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.libraries import explained
+from specviz.engine.loading.shared_vocabulary import share_vocabulary
 from specviz.engine.loading.sources import Chosen, Source
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
+from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
 from specviz.record.pairs import PairSpec, Progress, Tell
@@ -66,8 +68,15 @@ class OpenPair:
     device: torch.device
     dtype: torch.dtype
     vocabulary: int
+    shared: SharedTokens | None  # where the draft has a vocabulary of its own
     max_context: int | None
     notices: tuple[str, ...]
+
+    def vocabulary_of(self, role: str) -> int:
+        """Ids of the model in this role."""
+        if self.shared is not None and role == DRAFT:
+            return self.shared.draft.size
+        return self.vocabulary
 
 
 def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
@@ -76,10 +85,14 @@ def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
     sides = _open_sides(chosen, spec, tell)
-    with explained(sides[0].source.name, "vocabulary"):
-        vocabulary, notices = _agree(sides)
+    shared, notices = _share(sides) if spec.shared_vocabulary else (None, ())
+    if shared is None:
+        with explained(sides[0].source.name, "vocabulary"):
+            vocabulary, notices = _agree(sides)
+    else:
+        vocabulary = shared.target.size
     max_context, context_notices = compatibility.context_limits(
-        {side.source.name: side.config for side in sides}
+        {side.source.name: side.config for side in (sides[:1] if shared else sides)}
     )
     return OpenPair(
         name=chosen.name,
@@ -87,6 +100,7 @@ def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
         device=device,
         dtype=dtype,
         vocabulary=vocabulary,
+        shared=shared,
         max_context=max_context,
         notices=(*notices, *context_notices),
     )
@@ -151,3 +165,14 @@ def _count(skeleton: PreTrainedModel) -> int:
 def _agree(sides: tuple[Side, ...]) -> tuple[int, tuple[str, ...]]:
     target, *drafts = [side.model_vocabulary for side in sides]
     return compatibility.common_vocabulary(target, drafts[0] if drafts else None)
+
+
+def _share(sides: tuple[Side, ...]) -> tuple[SharedTokens | None, tuple[str, ...]]:
+    if len(sides) == 1:
+        raise PairError(
+            "A shared vocabulary is asked for, and there is no draft.",
+            remedy="Leave --shared-vocabulary out, or give a draft.",
+        )
+    target, draft = sides
+    with explained(draft.source.name, "tokenizer"):
+        return share_vocabulary(target.model_vocabulary, draft.model_vocabulary, draft.config)

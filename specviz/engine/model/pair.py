@@ -11,8 +11,10 @@ from transformers import PreTrainedModel
 
 from specviz.engine.loading.fingerprint import Stamps, stamps_of
 from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.text import TokenTable
+from specviz.engine.model.translated_step import TranslatedStep
 from specviz.record.trace import Environment, PairInfo
 
 StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
@@ -20,7 +22,8 @@ StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's st
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Pair:
-    """Two models, one vocabulary. ``draft`` is None for drafters that are no model.
+    """Two models, one vocabulary: that of the target, where ``shared`` says what the draft has of
+    it. ``draft`` is None for drafters that are no model.
 
     ``vocabulary`` is the common size: logits are cut to it on both sides, ids beyond it
     are padding and mean nothing. ``max_context`` is the shorter of the two contexts.
@@ -41,6 +44,7 @@ class Pair:
     stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the files it came from
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)
+    shared: SharedTokens | None = field(default=None, repr=False)
 
     @property
     def is_current(self) -> bool:
@@ -52,8 +56,14 @@ class Pair:
         return _step(self.target_weights, self.vocabulary, capacity, keep_hidden=keep_hidden)
 
     def draft_step(self, capacity: int) -> Step:
-        assert self.draft_weights is not None
-        return _step(self.draft_weights, self.vocabulary, capacity)
+        """The same for the draft, in the target's ids."""
+        weights, shared = self.draft_weights, self.shared
+        assert weights is not None
+        if shared is None:
+            return _step(weights, self.vocabulary, capacity)
+        return TranslatedStep(
+            lambda most: _step(weights, shared.draft.size, most), shared, capacity
+        )
 
 
 def _step(
