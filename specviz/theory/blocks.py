@@ -8,7 +8,7 @@ exactly the target's law. Counts here leave out the extra token of a round.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
+from specviz.theory.rounds import Emitted, Kernel, Stops, Text, never
 from specviz.theory.speed import expected_tokens
 from specviz.theory.tradeoff import Chances, Law, law, law_pair, leftover
 
-Kernel = Callable[[tuple[int, ...]], Chances]  # the tokens before -> the law of the next
 Verifier = Literal["token", "block"]
 
 _MAX_STATES = 300_000
@@ -72,51 +72,85 @@ def block_weights(
 
 
 def emitted_law(
-    draft: Kernel, target: Kernel, gamma: int, vocabulary: int, verifier: Verifier
-) -> dict[tuple[int, ...], float]:
+    draft: Kernel,
+    target: Kernel,
+    gamma: int,
+    vocabulary: int,
+    verifier: Verifier,
+    *,
+    stops: Stops = never,
+    breaks: bool = False,
+) -> Emitted:
     """The exact law of a round's tokens, by enumeration: for small instances, as a check.
 
     Every block, every number accepted and every extra token; the keys differ in length. It
     is the target's law: Leviathan et al. 2023, appendix A.1; for blocks Sun et al. 2024.
+    ``breaks`` is a deliberate fault: a block ends at the first coin that fails.
     """
     if vocabulary**gamma > _MAX_STATES:
         raise TheoryError("That is too many blocks to count.", remedy="Take a smaller γ.")
-    emitted: dict[tuple[int, ...], float] = {}
-    for block in itertools.product(range(vocabulary), repeat=gamma):
-        laws = [law(draft(block[:place]), "draft") for place in range(gamma)]
-        chance = float(np.prod([each[token] for each, token in zip(laws, block, strict=True)]))
-        if chance == 0.0:
-            continue
-        wanted = [law(target(block[:place]), "target") for place in range(gamma + 1)]
-        for accepted, share, after in _outcomes(block, laws, wanted, verifier):
+    emitted: Emitted = {}
+    for block, chance in _drafted(draft, gamma, stops):
+        laws = [law(draft(block[:place]), "draft") for place in range(len(block))]
+        wanted = [law(target(block[:place]), "target") for place in range(len(block) + 1)]
+        for accepted, share, after in _outcomes(block, laws, wanted, verifier, breaks):
             for token, odds in enumerate(after):
                 key = (*block[:accepted], token)
                 emitted[key] = emitted.get(key, 0.0) + chance * share * float(odds)
     return emitted
 
 
+def _drafted(draft: Kernel, gamma: int, stops: Stops) -> list[tuple[Text, float]]:
+    """Every block and its chance; shorter ones where ``stops`` ended the drafting."""
+    whole: list[tuple[Text, float]] = []
+    growing: list[tuple[Text, float]] = [((), 1.0)]
+    for _ in range(gamma):
+        whole += [each for each in growing if stops(each[0])]
+        growing = [
+            ((*block, token), chance * odds)
+            for block, chance in growing
+            if not stops(block)
+            for token, odds in enumerate(law(draft(block), "draft").tolist())
+            if odds > 0.0
+        ]
+    return whole + growing
+
+
 def _outcomes(
-    block: Sequence[int], draft: Sequence[Law], target: Sequence[Law], verifier: Verifier
+    block: Sequence[int],
+    draft: Sequence[Law],
+    target: Sequence[Law],
+    verifier: Verifier,
+    breaks: bool,
 ) -> list[tuple[int, float, Law]]:
     """Each number accepted, its chance, and the law of the token after."""
     if verifier == "block":
         weights = block_weights(block, draft, target)
         passing = [_chance(weights, place, draft, target) for place in range(1, len(weights))]
-        alive = [1.0, *passing]
-        ends = [
-            alive[place] * float(np.prod([1.0 - each for each in passing[place:]]))
-            for place in range(len(alive))
-        ]
-        afters = [_after(weights[place], place, draft, target) for place in range(len(alive))]
+        ends = _first_failed(passing) if breaks else _last_passed(passing)
+        afters = [_after(weights[place], place, draft, target) for place in range(len(ends))]
         return list(zip(range(len(ends)), ends, afters, strict=True))
     odds = [
         min(1.0, float(target[place][token] / draft[place][token]))
         for place, token in enumerate(block)
     ]
-    survived = np.cumprod([1.0, *odds])
-    ends = [*(survived[:-1] * (1.0 - np.asarray(odds))), survived[-1]]
+    ends = _first_failed(odds)
     afters = [_after(1.0, place, draft, target) for place in range(len(ends))]
-    return list(zip(range(len(ends)), [float(each) for each in ends], afters, strict=True))
+    return list(zip(range(len(ends)), ends, afters, strict=True))
+
+
+def _first_failed(chances: Sequence[float]) -> list[float]:
+    """The chance that so many coins pass before the first that fails."""
+    survived = np.cumprod([1.0, *chances])
+    return [*(survived[:-1] * (1.0 - np.asarray(chances))).tolist(), float(survived[-1])]
+
+
+def _last_passed(chances: Sequence[float]) -> list[float]:
+    """The chance that each coin is the last that passes; the first place is that none does."""
+    return [
+        passed * float(np.prod([1.0 - each for each in chances[place:]]))
+        for place, passed in enumerate((1.0, *chances))
+    ]
 
 
 def _chance(

@@ -132,6 +132,20 @@ def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Law:
     return (wanted >= threshold).astype(np.float64)
 
 
+def typical(draft: Chances, target: Chances, epsilon: float, delta: float | None = None) -> Law:
+    """Accept exactly where the target gives a token more than min(epsilon, delta exp(-entropy)).
+
+    Typical acceptance of Medusa (Cai et al. 2024), whose ``delta`` is the root of epsilon.
+    """
+    if not epsilon >= 0.0:
+        raise TheoryError(f"ε is {epsilon}.", remedy="Give 0 or more.")
+    _, wanted = law_pair(draft, target)
+    some = wanted[wanted > 0.0]
+    typicality = float(np.exp((some * np.log(some)).sum()))
+    least = min(epsilon, (epsilon**0.5 if delta is None else delta) * typicality)
+    return (wanted > least).astype(np.float64)
+
+
 def output_law(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> Law:
     """What one position emits: accept * draft + P(reject) * recover."""
     drafted, _ = law_pair(draft, target)
