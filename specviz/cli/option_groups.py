@@ -50,6 +50,13 @@ def add_pair(
             help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
             f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
         )
+    group.add_argument(
+        "--shared-vocabulary",
+        choices=("yes", "no"),
+        default="no",
+        help="yes: the tokenizers may differ, and the draft proposes the tokens that both have "
+        "(default: no)",
+    )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     group.add_argument(

@@ -358,6 +358,7 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         threads=options.threads,
         target_body=options.target_body,
         draft_body=options.draft_body,
+        shared_vocabulary=options.shared_vocabulary == "yes",
     )
 
 

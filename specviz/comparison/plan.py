@@ -53,6 +53,8 @@ _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
+_SHARING = "shared_vocabulary"
+_KEPT = (*_BODIES, _SHARING)  # of a default, whatever the models
 SHARED = (  # settings in which lanes may not differ
     "seed",
     "max_new_tokens",
@@ -222,6 +224,7 @@ def _words(lane: Lane) -> tuple[str, ...]:
         spec.label,
         _body("target", spec.target_body),
         _body("draft", spec.draft_body),
+        "shared vocabulary" if spec.shared_vocabulary else "one vocabulary",
         config.draft_method.words,
         " and ".join(f"forked at {each.words}" for each in config.forks),
         f"γ {config.gamma}",
@@ -249,12 +252,12 @@ def parse_lane(text: str, default: Lane) -> Lane:
     """A lane from ``key=value,…``; what it leaves out is as in ``default``.
 
     ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so that a draft alone is
-    tried with the default's target, even that of the embedded pair. ``target_body`` and
-    ``draft_body`` are kept from the default too, whatever the models. In a value ``%2C`` stands for
-    a comma and ``%25`` for a per cent sign.
+    tried with the default's target, even that of the embedded pair. ``target_body``,
+    ``draft_body`` and ``shared_vocabulary`` are kept from the default too, whatever the models. In
+    a value ``%2C`` stands for a comma and ``%25`` for a per cent sign.
     """
     typed = _typed(text)
-    spec = {key: typed.pop(key) for key in (*_MODELS, *_BODIES) if key in typed}
+    spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
     name = typed.pop("name", default.name)
     config = dataclasses.replace(default.config, **_settings(typed))
     lane = Lane(spec=_spec(spec, default.spec, config), config=config, name=name)
@@ -289,7 +292,7 @@ def _settings(typed: dict[str, str]) -> dict[str, Any]:
     known = {field.name: field.default for field in dataclasses.fields(RunConfig)}
     for key in typed:
         if key not in known:
-            names = ", ".join([*_MODELS, *_BODIES, "name", *known])
+            names = ", ".join([*_MODELS, *_KEPT, "name", *known])
             raise ConfigError(f"A lane has no setting {_short(key)}.", remedy=f"Use {names}.")
     return {key: _value(key, value, known[key]) for key, value in typed.items()}
 
@@ -317,7 +320,10 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
             "A lane has a pair and a draft or target.",
             remedy="Give a pair by name, or its two models.",
         )
-    default = dataclasses.replace(default, **{key: typed[key] for key in _BODIES if key in typed})
+    kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
+    if _SHARING in kept:
+        kept[_SHARING] = _value(_SHARING, kept[_SHARING], False)
+    default = dataclasses.replace(default, **kept)
     if pair is not None:
         return dataclasses.replace(default, name=pair, draft=None, target=None)
     spec = default

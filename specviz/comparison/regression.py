@@ -29,7 +29,16 @@ MAX_SAVED_BYTES = 20 * 10**6
 _MACHINE = ("device", "device_name", "cpu", "threads", "dtype")
 _FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
 # What of a pair must be the same; the rest is of the machine.
-_MODELS = ("name", "draft", "target", "dtype", "step", "target_body", "draft_body")
+_MODELS = (
+    "name",
+    "draft",
+    "target",
+    "dtype",
+    "step",
+    "target_body",
+    "draft_body",
+    "shared_vocabulary",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

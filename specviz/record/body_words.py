@@ -69,9 +69,10 @@ def body_title(body: str) -> str:
 
 def spec_words(spec: PairSpec) -> str:
     """A pair as it is asked for, such as "embedded pair, target as Llama-3.2-1B"."""
+    sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     told = [f"{role} as {body_title(body)}" for role, body in bodies if body != NO_BODY]
-    return ", ".join([spec.label, *told])
+    return ", ".join([spec.label, *sharing, *told])
 
 
 def expected_words(cost: BodyCost, room: BodyRoom) -> str:

@@ -29,9 +29,9 @@ from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
 # step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices and
-# no answers of other engines; the lowest that will do is written.
-SCHEMA = 8
-_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS = 2, 3, 4, 5, 6, 7
+# no answers of other engines, 8 no pairs of two vocabularies; the lowest that will do is written.
+SCHEMA = 9
+_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES = 2, 3, 4, 5, 6, 7, 8
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -39,7 +39,7 @@ _SERVER = "server"
 def trace_to_json(trace: AnyTrace) -> str:
     """What a schema had no place for is left out, which a trace of that schema does without."""
     if isinstance(trace, ServerTrace):
-        return to_json({"schema": SCHEMA, "kind": KIND, _SERVER: trace})
+        return to_json({"schema": _PLACES, "kind": KIND, _SERVER: trace})
     fields, schema, costs = fields_of(trace), _lowest_schema(trace), trace.step_costs
     if not trace.pieces:
         del fields["pieces"]
@@ -47,8 +47,8 @@ def trace_to_json(trace: AnyTrace) -> str:
         del fields["odds"]
     if not trace.environment.place:
         fields["environment"] = _older(trace.environment, "place")
-    if schema < _BODIES:
-        fields["pair"] = _without_bodies(trace.pair)
+    if schema < SCHEMA:
+        fields["pair"] = _older_pair(trace.pair, schema)
     if costs is not None:
         fields["step_costs"] = _older(costs, *_costs_after(schema))
     parts = fields_of if schema >= _FORKS else _fields_without_forks
@@ -56,18 +56,18 @@ def trace_to_json(trace: AnyTrace) -> str:
 
 
 def _lowest_schema(trace: Trace) -> int:
-    costs = trace.step_costs
-    if trace.environment.place or trace.odds:
-        return SCHEMA if trace.environment.place else _ODDS
-    if trace.config.forks:
-        return _FORKS
-    if trace.baseline is not None or (costs is not None and costs.target_errors):
-        return _SLICES
-    if trace.pair.has_bodies or (costs is not None and costs.bandwidth is not None):
-        return _BODIES
-    if costs is not None and not costs.whole:
-        return _CUT_SHORT
-    return _PIECES if trace.pieces else 1
+    costs, pair = trace.step_costs, trace.pair
+    needed = {
+        SCHEMA: pair.shared_tokens is not None,
+        _PLACES: bool(trace.environment.place),
+        _ODDS: bool(trace.odds),
+        _FORKS: bool(trace.config.forks),
+        _SLICES: trace.baseline is not None or (costs is not None and bool(costs.target_errors)),
+        _BODIES: pair.has_bodies or (costs is not None and costs.bandwidth is not None),
+        _CUT_SHORT: costs is not None and not costs.whole,
+        _PIECES: bool(trace.pieces),
+    }
+    return next((schema for schema, is_needed in needed.items() if is_needed), 1)
 
 
 def _costs_after(schema: int) -> Iterator[str]:
@@ -80,10 +80,10 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield from ("draft_errors", "target_errors")
 
 
-def _without_bodies(pair: PairInfo) -> dict[str, object]:
-    fields = fields_of(pair)
+def _older_pair(pair: PairInfo, schema: int) -> dict[str, object]:
+    fields = _older(pair, "shared_tokens")
     for role, model in (("target", pair.target), ("draft", pair.draft)):
-        if model is not None:
+        if model is not None and schema < _BODIES:
             fields[role] = _older(model, "body")
     return fields
 
@@ -97,7 +97,7 @@ def _fields_without_forks(value: object) -> dict[str, object]:
     return fields
 
 
-def _older(value: StepCosts | ModelInfo | Environment, *later: str) -> dict[str, object]:
+def _older(value: StepCosts | ModelInfo | PairInfo | Environment, *later: str) -> dict[str, object]:
     """Without the fields that came later."""
     return {name: each for name, each in fields_of(value).items() if name not in later}
 
@@ -129,7 +129,7 @@ def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
     _check_schema(fields.get("schema"), source)
     values = {name: fields[name] for name in fields.keys() - {"schema", "kind"}}
     try:
-        if fields["schema"] == SCHEMA and values.keys() == {_SERVER}:
+        if fields["schema"] == _PLACES and values.keys() == {_SERVER}:
             return fit_to_type(values[_SERVER], ServerTrace)
         return _fitted(values)
     except MisfitError as misfit:
