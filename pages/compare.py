@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.ui.compare.beside import linked_runs, show_beside
 from specviz.ui.compare.current import (
     WorkName,
     follow,
@@ -41,6 +42,7 @@ busy = own_work_going() is not None
 if (linked := take_linked()) is not None:
     st.session_state[TAB] = TABS[0 if linked == "prompt" else 1]
 
+beside_ids = linked_runs()
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with head:
     show_heading(
@@ -56,10 +58,12 @@ with st.sidebar:
 
 offer_unfinished()
 room = st.container()
-single, kinds, kept = st.tabs(TABS, key=TAB, bind="query-params")
+single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 if kept.open:
     about.caption("A kept comparison has its own settings, not these.")
+elif beside.open:
+    about.caption("Kept runs have their own settings, not these.")
 else:
     with head:
         show_add(cards, spec, busy=busy)
@@ -97,3 +101,7 @@ with kinds:
 if kept.open:
     with kept:
         show_kept(busy=busy)
+
+if beside.open:
+    with beside:
+        show_beside(beside_ids)

@@ -23,6 +23,9 @@ _UNLIKE = (
     "No lane is called the fastest: another engine's clock begins with its first piece, and its "
     "machine and settings may be others."
 )
+_NO_TURNS = (
+    "No lane is called the fastest: each was timed when it was made, and they did not take turns."
+)
 
 
 def race_payload(
@@ -31,17 +34,19 @@ def race_payload(
     *,
     figures: Sequence[Metrics | None] | None = None,
     chosen: int = 0,
+    by_turns: bool = True,
 ) -> JsonObject:
     """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
 
     ``figures`` are those of the traces, if they are known already; only intervals are added. The
-    answer of another engine has none, and with one in it the race has no winner.
+    answer of another engine has none, and with one in it the race has no winner; nor has a race of
+    runs that were not made ``by_turns``.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane needs at least one round"
     found = _with_intervals(traces, figures)
-    answers = any(isinstance(trace, ServerTrace) for trace in traces)
+    unlike = _unlike(traces, by_turns=by_turns)
     lanes = [
         _lane(str(label), trace, each)
         for label, trace, each in zip(labels, traces, found, strict=True)
@@ -51,13 +56,20 @@ def race_payload(
             "id": _race_id(lanes),
             "lanes": lanes,
             "targets": _targets(labels, traces),
-            "open": not answers and _is_undecided([each for each in found if each]),
+            "open": not unlike and _is_undecided([each for each in found if each]),
             "chosen": chosen,
-            **({"unlike": _UNLIKE} if answers else {}),
+            **({"unlike": unlike} if unlike else {}),
         },
         "growing": False,
         "tour": "never",
     }
+
+
+def _unlike(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
+    """Why the lanes cannot be measured by one another; empty where they can."""
+    if any(isinstance(trace, ServerTrace) for trace in traces):
+        return _UNLIKE
+    return "" if by_turns else _NO_TURNS
 
 
 def _is_undecided(figures: Sequence[Metrics]) -> bool:

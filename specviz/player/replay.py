@@ -115,12 +115,13 @@ def comparison_replay_html(
     table: Sequence[Sequence[str]] = (),
     facts: Sequence[str] = (),
     figures: Sequence[Metrics | None] | None = None,
+    by_turns: bool = True,
 ) -> str:
     """The verdict, the table (its head first), and below them the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
     return _document(
-        race_payload(labels, traces, figures=figures),
+        race_payload(labels, traces, figures=figures, by_turns=by_turns),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
         facts=[*facts, *_where_and_when(traces[0]), *_of_other_engines(traces[1:])],
         verdict=verdict,

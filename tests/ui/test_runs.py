@@ -217,8 +217,8 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
     assert (
-        "Left out: 1 with the same settings as a lane; 1 beyond the 4 lanes of Compare."
-        in words(app)
+        "Left out: 1 with the same settings as a lane; 1 beyond the 4 lanes of Compare; 2 beyond "
+        "the 4 that stand side by side." in words(app)
     )
 
 

@@ -20,7 +20,8 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 KEPT_LINK = "kept"
-TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept")
+SIDE_BY_SIDE = "Side by side"
+TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept", SIDE_BY_SIDE)
 _OPENED = "compare kept"
 _USE = "Puts its lanes and settings into the controls. Nothing is run."
 

@@ -10,12 +10,14 @@ import streamlit as st
 from specviz.comparison.plan import MAX_LANES, Lane
 from specviz.errors import SpecvizError
 from specviz.player.racing import MOST_LANES
-from specviz.player.replay import comparison_replay_html, replay_html
+from specviz.player.replay import replay_html
 from specviz.record.pairs import spec_of
 from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
+from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, HANDED_OVER, Beside
+from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
 from specviz.ui.compare.lanes import TAKEN, lane_text
 from specviz.ui.runs.table import head_of, title_of
 from specviz.ui.watch.library_run import RUN_LINK
@@ -25,7 +27,6 @@ MOST_ROUNDS = 1000  # runs whose rounds go into one file
 _DELETED = "runs deleted"
 _FAILED = "runs failed"
 _SAVED = "runs saved"
-_SIDE_BY_SIDE = "Kept runs side by side, each as it was timed when it was made."
 _LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
 
 
@@ -59,35 +60,53 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
     st.button(
         "Add to Compare",
         key="runs_compare",
-        on_click=_attempt(partial(_add_to_compare, library, _ids(chosen))),
-        help=f"Every run becomes a lane with its pair and settings; at most {MAX_LANES}. Prompt, "
-        "device and number format are not taken over: they are the same for all lanes.",
+        on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
+        help="Every run can stand side by side with others, as it was timed: at most "
+        f"{MOST_LANES}. A run of specviz also becomes a lane with its pair and settings, to be "
+        f"measured anew: at most {MAX_LANES}. Prompt, device and number format are not taken over "
+        "then: they are the same for all lanes.",
     )
-    if lanes := st.session_state.get(TAKEN):
+    lanes, beside = st.session_state.get(TAKEN, ()), st.session_state.get(HANDED_OVER, ())
+    if lanes:
         plural = "" if len(lanes) == 1 else "s"
         st.page_link("pages/compare.py", label=f"Compare {len(lanes)} lane{plural}")
-        if words := st.session_state.get(_LEFT_OUT):
-            st.caption(as_text(words), width="content")
+    if len(beside) >= FEWEST:
+        link = {TAB: SIDE_BY_SIDE, BESIDE_LINK: list(beside)}
+        st.page_link(
+            "pages/compare.py", label=f"See {len(beside)} runs side by side", query_params=link
+        )
+    elif beside and not lanes:
+        st.caption("One run of another engine: add a second, to see them side by side.")
+    if words := st.session_state.get(_LEFT_OUT) if beside else "":
+        st.caption(as_text(words), width="content")
 
 
-def _add_to_compare(library: Library, run_ids: Sequence[str]) -> None:
-    lanes, alike, over = list(st.session_state.get(TAKEN, [])), 0, 0
+def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
+    """All of them as they are kept, and our own also as lanes that are measured anew."""
+    beside = list(st.session_state.get(HANDED_OVER, ()))
+    beside += [each for each in _ids(chosen) if each not in beside]
+    own = [row.id for row in chosen if row.summary.engine is None]
+    words = [*_add_lanes(library, own), *_beyond(beside, MOST_LANES, "that stand side by side")]
+    st.session_state[HANDED_OVER] = beside[:MOST_LANES]
+    st.session_state[_LEFT_OUT] = f"Left out: {'; '.join(words)}." if words else ""
+
+
+def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
+    """Returns what was left out, in words."""
+    lanes, alike = list(st.session_state.get(TAKEN, ())), 0
     for run_id in run_ids:
         lane = lane_of(library.open(run_id))
-        if lane in lanes:
-            alike += 1
-        elif len(lanes) < MAX_LANES:
-            lanes.append(lane)
-        else:
-            over += 1
-    st.session_state[TAKEN] = lanes
-    st.session_state[_LEFT_OUT] = _left_out(alike, over)
-
-
-def _left_out(alike: int, over: int) -> str:
+        alike += lane in lanes
+        lanes += [] if lane in lanes else [lane]
+    if lanes:
+        st.session_state[TAKEN] = lanes[:MAX_LANES]
     words = [f"{alike} with the same settings as a lane"] if alike else []
-    words += [f"{over} beyond the {MAX_LANES} lanes of Compare"] if over else []
-    return f"Left out: {'; '.join(words)}." if words else ""
+    return words + _beyond(lanes, MAX_LANES, "lanes of Compare")
+
+
+def _beyond(all_of_them: Sequence[str], most: int, what: str) -> list[str]:
+    over = len(all_of_them) - most
+    return [f"{over} beyond the {most} {what}"] if over > 0 else []
 
 
 # Name, tags and note
@@ -207,11 +226,9 @@ def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
 
 
 def _race(library: Library, rows: Sequence[RunRow]) -> str:
-    opened = [(title_of(row), library.open_any(row.id)) for row in rows]
-    raced = [(label, trace) for label, trace in opened if trace.rounds]
-    return comparison_replay_html(
-        [label for label, _ in raced], [trace for _, trace in raced], verdict=_SIDE_BY_SIDE
-    )
+    opened = [(row, library.open_any(row.id)) for row in rows]
+    raced = [(row, trace) for row, trace in opened if trace.rounds]
+    return Beside([row for row, _ in raced], [trace for _, trace in raced]).html()
 
 
 def _runs_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:

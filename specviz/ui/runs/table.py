@@ -202,6 +202,14 @@ def _settings(summary: RunSummary) -> str:
     return ", ".join(told)
 
 
+def called(row: RunRow) -> str:
+    """Who made it, and its name or, where that is only its prompt, its settings."""
+    engine, settings = row.summary.engine, _settings(row.summary)
+    if row.name and row.name != head_of(row):
+        return f"{row.name} · {engine or OUR_OWN}"
+    return settings if engine else f"{OUR_OWN}, {settings}"
+
+
 def _figure_head(name: str) -> str:
     return titled(CATALOGUE[name].head)
 

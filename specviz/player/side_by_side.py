@@ -1,0 +1,136 @@
+"""Kept runs side by side, of our own engine and of others: a table, a race, and what may be said.
+
+Each was timed when it was made. What an engine does not tell is a dash, and a figure that none of
+them tells is left out. Nothing is claimed between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from specviz.player.replay import comparison_replay_html
+from specviz.record.figures import CATALOGUE, titled
+from specviz.record.metrics import Metrics
+from specviz.record.numbers import UNKNOWN
+from specviz.record.server_figures import server_metrics, tokens_told
+from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.record.speedup_words import shown_speedup
+from specviz.record.trace import Trace
+from specviz.servers.against import speedup_of
+
+Row = tuple[str, tuple[str, ...]]  # a figure's name, and a cell of every run
+
+NOT_ONE = (
+    "Times of different machines and engines are not one measurement, and these runs did not take "
+    "turns: no speedup and no interval is claimed between them."
+)
+OTHER_PROMPTS = (
+    "They were not asked the same prompt, so words, acceptance and pace differ for that reason too."
+)
+LEGEND = (
+    "A dash: that engine does not tell it, or it was not measured. Tokens/s of specviz are of its "
+    "whole rounds; of another engine, of what came after the first piece, with the way to here in "
+    "it. A speedup is over the run's own target alone, with its interval: each is true for itself."
+)
+
+
+def rows_beside(traces: Sequence[AnyTrace], figures: Sequence[Metrics | None]) -> tuple[Row, ...]:
+    """``figures``: of our own runs, None for an answer of another engine."""
+    columns = [
+        _of_answer(trace) if isinstance(trace, ServerTrace) else _of_run(trace, own)
+        for trace, own in zip(traces, figures, strict=True)
+    ]
+    rows = zip(_NAMES, zip(*columns, strict=True), strict=True)
+    return tuple((name, cells) for name, cells in rows if set(cells) != {UNKNOWN})
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """The same labels, numbered where several are alike."""
+    counts, seen = Counter(labels), Counter[str]()
+    found: list[str] = []
+    for label in labels:
+        seen[label] += 1
+        found.append(f"{label} ({seen[label]})" if counts[label] > 1 else label)
+    return found
+
+
+def sentences(traces: Sequence[AnyTrace]) -> tuple[str, ...]:
+    """What is to be known before they are looked at."""
+    prompts = {_prompt(each) for each in traces}
+    return (NOT_ONE, OTHER_PROMPTS) if len(prompts) > 1 else (NOT_ONE,)
+
+
+def beside_html(
+    labels: Sequence[str], traces: Sequence[AnyTrace], figures: Sequence[Metrics | None]
+) -> str:
+    """All of it as one file that opens anywhere."""
+    first, *rest = sentences(traces)
+    rows = rows_beside(traces, figures)
+    return comparison_replay_html(
+        labels, traces, figures=figures, verdict=first, facts=[*rest, LEGEND],
+        table=[["", *labels], *([name, *cells] for name, cells in rows)], by_turns=False,
+    )  # fmt: skip
+
+
+# A column
+
+_FIGURES = ("alpha_observed", "draft_acceptance_rate", "tau", "tokens_per_second", "ttft_ms")
+_NAMES = (
+    "Engine", "Model", "Where", "Candidates a round, γ", "Temperature", "Tokens", "Rounds",
+    *(titled(CATALOGUE[name].label) for name in _FIGURES), "Speedup over its own target alone",
+)  # fmt: skip
+
+
+def _of_run(trace: Trace, m: Metrics | None) -> tuple[str, ...]:
+    assert m is not None
+    place, config = trace.environment, trace.config
+    threads = f", {place.threads} threads" if place.threads > 1 else ""
+    return (
+        "specviz",
+        trace.pair.name,
+        f"{place.cpu if place.device == 'cpu' else place.device_name}{threads}",
+        *_settings(config.gamma, config.temperature),
+        *_counts(len(trace.token_ids), m.num_rounds),
+        *_shown(CATALOGUE[name].of(m) for name in _FIGURES),
+        _speedup(m.speedup_observed, m.speedup_low, m.speedup_high),
+    )
+
+
+def _of_answer(trace: ServerTrace) -> tuple[str, ...]:
+    m, info, found = server_metrics(trace), trace.info, speedup_of(trace.baseline)
+    ttft = None if m.ttft is None else 1000 * m.ttft
+    return (
+        info.title,
+        info.model,
+        info.address,
+        *_settings(info.gamma, trace.settings.temperature),
+        *_counts(tokens_told(trace), m.num_rounds),
+        *_shown((None, m.draft_acceptance_rate, m.tau, m.tokens_per_second, ttft)),
+        _speedup(found.value, found.low, found.high) if found else UNKNOWN,
+    )
+
+
+def _settings(gamma: int | None, temperature: float) -> tuple[str, str]:
+    return UNKNOWN if gamma is None else str(gamma), f"{temperature:g}"
+
+
+def _counts(*counts: int | None) -> Iterator[str]:
+    return (UNKNOWN if each is None else f"{each:,}" for each in counts)
+
+
+def _shown(values: Iterable[float | None]) -> Iterator[str]:
+    """As the catalogue writes its figures."""
+    for name, value in zip(_FIGURES, values, strict=True):
+        yield CATALOGUE[name].quantity.shown(value)
+
+
+def _speedup(value: float | None, low: float | None, high: float | None) -> str:
+    return UNKNOWN if value is None else shown_speedup(value, low, high)
+
+
+def _prompt(trace: AnyTrace) -> object:
+    """What was asked; an answer to tokens that were given has no words."""
+    if isinstance(trace, ServerTrace):
+        return trace.prompt or trace.prompt_ids
+    return trace.prompt.text or trace.prompt.token_ids

@@ -1,0 +1,165 @@
+"""Kept runs side by side on Compare: chosen on Runs, opened by a link, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.record.server_run import AnyTrace
+from specviz.store import Library
+from specviz.store.saving import save_run
+from specviz.ui.runs.actions import _race
+from tests.player.races import thrifty, wasteful
+from tests.record.server_traces import server_trace, timed, untold
+from tests.ui.compare_page import compare_page, lanes_of, unescaped
+from tests.ui.paging import sent, sound
+from tests.ui.test_runs import choose, runs_page
+
+NOT_ONE = "Times of different machines and engines are not one measurement"
+NO_CLAIM = "no speedup and no interval is claimed between them"
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Library:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    return Library()
+
+
+def beside(*ids: str) -> AppTest:
+    return sound(side_page(ids).run())
+
+
+def side_page(ids: tuple[str, ...]) -> AppTest:
+    app = compare_page(compare_tab="Side by side")
+    app.query_params["beside"] = list(ids)
+    return app
+
+
+def said(app: AppTest) -> str:
+    parts = (*app.markdown, *app.caption, *app.info, *app.warning, *app.error)
+    return unescaped(" ".join(each.value for each in parts)).replace("\u2060", "")
+
+
+def figures(app: AppTest) -> pd.DataFrame:
+    return app.table[0].value.map(lambda each: unescaped(each).replace("\u2060", ""))
+
+
+def kept(library: Library, **traces: AnyTrace) -> list[str]:
+    return [save_run(library, trace, name=name) for name, trace in traces.items()]
+
+
+def test_runs_of_both_kinds_go_from_runs_to_compare(library: Library) -> None:
+    theirs, ours = kept(library, theirs=server_trace(), ours=thrifty())
+    app = choose(runs_page(), 0, 1)
+    sound(app.button(key="runs_compare").click().run())
+    links = {each.proto.label: each for each in app.get("page_link")}
+    assert "Compare 1 lane" in links  # an answer of another engine cannot be measured anew here
+    query = links["See 2 runs side by side"].proto.query_string
+    assert set(query.split("&")) == {
+        "compare_tab=Side+by+side", f"beside={theirs}", f"beside={ours}"
+    }  # fmt: skip
+    sound(app.switch_page("pages/compare.py").run())
+    assert len(lanes_of(app)) == 2  # that lane, and the spare one
+    app.query_params["compare_tab"] = "Side by side"
+    sound(app.switch_page("pages/compare.py").run())
+    assert set(app.query_params["beside"]) == {theirs, ours}
+    assert "runs for compare" not in app.session_state
+
+
+def test_one_answer_alone_waits_for_another(library: Library) -> None:
+    kept(library, first=server_trace(), second=untold(server_trace()))
+    app = choose(runs_page(), 0)
+    sound(app.button(key="runs_compare").click().run())
+    assert not app.error
+    assert "add a second, to see them side by side" in said(app)
+    sound(choose(app, 1).button(key="runs_compare").click().run())
+    assert any(each.proto.label == "See 2 runs side by side" for each in app.get("page_link"))
+
+
+def test_at_most_four_are_handed_over(library: Library) -> None:
+    for number in range(6):
+        save_run(library, server_trace(), name=f"answer {number}")
+    app = choose(runs_page(), *range(6))
+    sound(app.button(key="runs_compare").click().run())
+    assert "Left out: 2 beyond the 4 that stand side by side." in said(app)
+
+
+def test_a_link_opens_them_on_one_clock_with_what_each_tells(library: Library) -> None:
+    ids = kept(library, ours=thrifty(), theirs=timed(server_trace()), silent=untold(server_trace()))
+    app = beside(*ids)
+    race = sent(app)["race"]
+    labels = ["ours · specviz", "theirs · vLLM 0.32.0", "silent · OpenAI-compatible server"]
+    assert [lane["label"] for lane in race["lanes"]] == labels
+    assert "No lane is called the fastest" in race["unlike"]
+    table = figures(app)
+    assert list(table.loc["Engine"]) == ["specviz", "vLLM 0.32.0", "OpenAI-compatible server"]
+    assert table.loc["Where"].iloc[1] == "http://127.0.0.1:8765"
+    assert list(table.loc["Draft acceptance rate"]) == ["1.000", "0.500", "–"]
+    assert list(table.loc["τ, tokens a round"]) == ["4.00", "3.50", "–"]
+    assert list(table.loc["Rounds"]) == ["4", "4", "–"]
+    assert list(table.loc["α observed"])[1:] == ["–", "–"]
+    assert table.loc["Speedup over its own target alone"].iloc[1] == "2.00×"
+    assert NOT_ONE in said(app)
+    assert NO_CLAIM in said(app)
+
+
+def test_a_figure_that_nobody_tells_is_left_out(library: Library) -> None:
+    first, second = kept(library, a=untold(server_trace()), b=untold(server_trace()))
+    table = figures(beside(first, second))
+    assert "τ, tokens a round" not in table.index
+    assert "Speedup over its own target alone" not in table.index
+    assert "Tokens/s" in table.index
+
+
+def test_our_own_runs_have_no_winner_either_for_they_did_not_take_turns(library: Library) -> None:
+    ids = kept(library, a=thrifty(), b=wasteful())
+    app = beside(*ids)
+    assert "they did not take turns" in sent(app)["race"]["unlike"]
+    assert not sent(app)["race"]["open"]
+    assert "were not asked the same prompt" not in said(app)
+
+
+def test_other_prompts_and_equal_names_are_told(library: Library) -> None:
+    other = replace(server_trace(), prompt="Another tale")
+    first, second = (save_run(library, each, name="same") for each in (server_trace(), other))
+    app = beside(first, second)
+    assert "were not asked the same prompt" in said(app)
+    labels = [lane["label"] for lane in sent(app)["race"]["lanes"]]
+    assert labels == ["same · vLLM 0.32.0 (1)", "same · vLLM 0.32.0 (2)"]
+
+
+def test_a_link_may_name_anything(library: Library) -> None:
+    (run,) = kept(library, ours=thrifty())
+    app = beside(run, "1e999", "![x](http://203.0.113.9/x)")
+    assert said(app).count("A run is left out.") == 2
+    assert "Choose them on Runs" in said(app)
+    assert len(app.warning) == 2
+    assert list(app.query_params["beside"]) == [run, "1e999", "![x](http://203.0.113.9/x)"]
+    sound(beside().run())
+
+
+def test_five_in_a_link_are_four(library: Library) -> None:
+    ids = [save_run(library, server_trace()) for _ in range(5)]
+    app = beside(*ids)
+    assert len(sent(app)["race"]["lanes"]) == 4
+    assert "At most 4 runs stand side by side" in said(app)
+
+
+def test_a_name_that_is_markup_is_text(library: Library) -> None:
+    evil = "![x](http://203.0.113.9/x)"
+    ids = [save_run(library, each, name=evil) for each in (server_trace(), thrifty())]
+    app = beside(*ids)
+    drawn = [*app.table[0].value.columns, *(each.proto.label for each in app.get("page_link"))]
+    assert not any("![" in each for each in drawn)
+
+
+def test_the_file_says_the_same(library: Library) -> None:
+    kept(library, ours=thrifty(), theirs=server_trace())
+    html = _race(library, library.find())
+    assert NOT_ONE in html
+    assert "Draft acceptance rate" in html
+    assert "No lane is called the fastest" in html
