@@ -79,7 +79,7 @@ elif info is not None:
             st.caption(NOT_CLAIMED)
     show_card(info)
 elif server.error is None:
-    st.info("Nothing is sent to another machine before you confirm it beside its address.")
+    st.info("Nothing is sent to this address before you confirm it beside it.")
 
 if run is not None and run.error is not None:
     show_error(run.error)

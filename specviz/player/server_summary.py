@@ -87,10 +87,16 @@ def speedup_words(trace: ServerTrace) -> str | None:
     if found.low is None or found.high is None:
         speed = f"{RATIO.bare(found.value)} times the target alone"
         return f"{speed} (timed in {count}, so how sure that is cannot be said)."
-    over = "the target alone"
-    return (
-        f"{verdict_words(found.value, found.low, found.high, f'on this prompt, in {count}', over)}."
+    said = verdict_words(
+        found.value, found.low, found.high, f"on this prompt, in {count}", place=_place(trace)
     )
+    return f"{said}."
+
+
+def _place(trace: ServerTrace) -> str:
+    """Where it was timed: not on this machine, as far as anyone knows."""
+    alone = trace.baseline_address
+    return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
 
 def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:

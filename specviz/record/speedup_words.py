@@ -56,13 +56,19 @@ def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> 
 
 
 def verdict_words(
-    speed: float, low: float, high: float, where: str, over: str = "the target alone"
+    speed: float,
+    low: float,
+    high: float,
+    where: str,
+    over: str = "the target alone",
+    place: str = "on this machine",
 ) -> str:
-    """What an interval of a ratio says, without a full stop. ``where``: what it is of."""
+    """What an interval of a ratio says, without a full stop. ``where``: what it is of; ``place``:
+    what may be less busy another time."""
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):
         between = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
-        return f"{between}: too close to call on this machine now ({where})"
+        return f"{between}: too close to call {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
         return f"As fast as {over} ({span} times, {where})"
     if low > 1 and high / low < WIDE:

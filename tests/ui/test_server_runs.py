@@ -11,7 +11,8 @@ from specviz.store import Library, trace_to_json
 from specviz.store.saving import save_run
 from specviz.ui.runs.actions import _race
 from specviz.ui.runs.importing import import_files
-from tests.record.server_traces import server_trace, untold
+from specviz.ui.watch import player_wishes
+from tests.record.server_traces import server_trace
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent, sound
 from tests.ui.test_runs import choose, runs_page, table, words
@@ -55,14 +56,6 @@ def test_it_opens_in_the_player_of_watch(library: Library) -> None:
     assert sent(app)["run"]["engine"] is None
 
 
-def test_what_needs_our_own_rounds_says_whose_run_it_is(library: Library) -> None:
-    save_run(library, untold(server_trace()), name="theirs")
-    app = choose(runs_page(), 0)
-    sound(app.button(key="runs_compare").click().run())
-    told = " ".join(each.value for each in app.error)
-    assert "an answer of another engine" in told
-
-
 def test_kept_runs_of_both_kinds_race_in_one_file(library: Library) -> None:
     save_run(library, full_trace(), name="ours")
     save_run(library, server_trace(), name="theirs")
@@ -70,3 +63,23 @@ def test_kept_runs_of_both_kinds_race_in_one_file(library: Library) -> None:
     assert "No lane is called the fastest" in html
     app = choose(runs_page(), 0, 1)
     assert "2 chosen" in words(app)
+
+
+def test_its_replay_opens_at_the_moment_that_was_asked_for(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = save_run(library, server_trace(), name="theirs")
+    app = opened(run=run)
+    wish = {"run": run, "at": {"round": "2", "token": "2.1"}, "number": 7}
+    monkeypatch.setattr(
+        player_wishes, "player_said", lambda _, name: wish if name == "moment" else None
+    )
+    sound(app.run())
+    assert sent(app)["link"]["heard"] == 7
+    history = app.session_state["history"]
+    assert history.moment_of(run) == {"round": "2", "token": "2.1"}
+    assert history.moment_of("another") is None
+    wish["run"] = "another"
+    wish["number"] = 8
+    sound(app.run())
+    assert history.moment_of(run) == {"round": "2", "token": "2.1"}

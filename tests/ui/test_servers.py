@@ -19,9 +19,12 @@ from specviz.ui.session import tabs
 from specviz.ui.session.background_work import the_work_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
 from tests.servers.test_against_work import MODELS, slow
+from tests.servers.test_told_by_others import sglang
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import charts
 from tests.ui.tune_works import ScoringMaker
+
+LOOK = "Look what answers there"
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +41,14 @@ def vllm() -> Iterator[Served]:
 
 
 def page_of(**link: str) -> AppTest:
+    """Opened by a link, and all of its addresses looked at."""
+    app = linked(**link)
+    for key in [each.key for each in app.button if each.key and each.key.endswith("_look_at")]:
+        sound(app.button(key=key).click().run())
+    return app
+
+
+def linked(**link: str) -> AppTest:
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
     app.switch_page("pages/servers.py")
     for name, value in link.items():
@@ -117,7 +128,7 @@ def test_another_machine_is_not_even_looked_at_before_a_word(
     monkeypatch.setattr(places, "_look", look)
     app = page_of(server="http://203.0.113.5:8000")
     assert looked == []
-    assert "Nothing is sent to another machine before you confirm it" in said(app)
+    assert "Nothing is sent to this address before you confirm it beside it" in said(app)
     assert app.button(key="server_ask").disabled
     (box,) = app.checkbox
     assert box.label.replace("\\", "") == "Prompts go to 203.0.113.5:8000, another machine"
@@ -126,6 +137,60 @@ def test_another_machine_is_not_even_looked_at_before_a_word(
     assert not any("granted" in name for name in app.query_params)
     sound(app.text_input(key="server").input("http://203.0.113.6:8000").run())
     assert len(looked) == 1  # for another one it is asked anew
+
+
+def test_a_link_sends_nothing_anywhere_before_a_press() -> None:
+    with replayed("vllm", "short") as first, replayed("vllm-plain", "short") as second:
+        app = linked(
+            server=first.address, baseline=second.address, server_draft=second.address,
+            server_follow="true", server_costs="true", server_model="tiny",
+        )  # fmt: skip
+        sound(app.run())
+        assert first.asked == second.asked == []
+        assert app.button(key="server_ask").disabled
+        assert said(app).count("This address came with a link") == 2
+        sound(app.button(key="server_look_at").click().run())
+        assert first.asked
+        assert second.asked == []
+        assert "vLLM 0.32.0" in said(app)
+        sound(app.button(key="baseline_look_at").click().run())
+        assert second.asked
+        count = len(second.asked)
+        assert LOOK not in [each.label for each in app.button]
+        sound(app.text_input(key="server").input(second.address).run())
+        assert len(second.asked) > count  # what a person types is looked at
+
+
+def test_an_engine_that_was_never_run_here_says_so() -> None:
+    statistics = {"id": "tiny", "compatibility_type": "gguf"}
+    studio = {"/v1/models": MODELS, "/api/v0/models": paged({"data": [statistics]})}
+    told = {"not run here: the sources of 0.5.23": sglang([]),
+            "not run here: the documentation of its REST API v0": studio}  # fmt: skip
+    for badge, pages in told.items():
+        with served(pages) as server:
+            assert f":orange-badge[{badge}]" in said(page_of(server=server.address))
+    with replayed("vllm") as server:
+        assert "not run here" not in said(page_of(server=server.address))
+
+
+def paged(value: object) -> Page:
+    return Page(body=json.dumps(value).encode())
+
+
+def test_one_of_several_models_is_chosen() -> None:
+    models = paged({"data": [{"id": "first"}, {"id": "second"}, {"id": "**third**"}]})
+    with served({"/v1/models": models}) as server:
+        app = page_of(server=server.address)
+        box = app.selectbox(key="server_model")
+        assert (box.value, box.options) == (None, ["first", "second", r"\*\*third\*\*"])
+        assert "· first" in said(app)
+        sound(box.select_index(1).run())
+        assert "· second" in said(app)
+        for link in ("second", "**third**", r"\*\*third\*\*"):  # as it is, and as the box shows it
+            again = page_of(server=server.address, server_model=link)
+            assert f"· {link}".replace("\\", "") in said(again)
+        unknown = page_of(server=server.address, server_model="another")
+        assert "· first" in said(unknown)
 
 
 def test_a_key_is_sent_and_shown_nowhere(vllm: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from specviz.record.limits import CONTROLS
 from specviz.record.server_run import ServerSettings
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY
 from specviz.ui.servers.kept_boxes import box, keep_boxes
-from specviz.ui.servers.places import Place, choose_place, look_again
+from specviz.ui.servers.places import Place, choose_place, look_again, model_named
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
@@ -65,7 +65,7 @@ def _said_model() -> str | None:
 
 def _choose_model(server: Place) -> None:
     if st.session_state.get(_MODEL) not in server.models:
-        st.session_state[_MODEL] = _said_model() if _said_model() in server.models else None
+        st.session_state[_MODEL] = model_named(_said_model(), server.models)
     st.selectbox(
         "Model", server.models, key=_MODEL, bind=_LINKED, format_func=as_text,
         placeholder=as_text(server.models[0]),

@@ -1,10 +1,12 @@
 """The servers that the page may look at: an address, the word of confirmation, what answers there.
 
-Nothing is sent to another machine, not even a look, before a person has confirmed it here.
+Nothing is sent to another machine, not even a look, before a person has confirmed it here. Nor is
+anything sent to an address that came with a link, on this machine or another, before a press.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +20,7 @@ from specviz.servers.finding import find_models, find_server
 from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.widgets.plain_text import as_text
 
-_LOOKS = "servers looked at"
+_LOOKS, _OWN = "servers looked at", "addresses of one's own"
 _QUICK = Limits(connect=3.0, between=5.0, total=8.0)
 
 
@@ -42,19 +44,24 @@ def choose_place(
     """
     typed = st.text_input(
         label, key=box(key), bind="query-params", placeholder="http://127.0.0.1:8000",
-        help=hint or None,
+        help=hint or None, on_change=_own, args=(key,),
     )  # fmt: skip
     keep_boxes(key)
     if not typed or not typed.strip():
         return None
     try:
         address = checked_address(typed, allow_remote=True)
-        granted = is_granted(address, key, what)
+        granted = is_granted(address, key, what) and _is_own(typed, address, key)
     except SpecvizError as error:
         return Place(address="", granted=False, error=error)
     if not granted:
         return Place(address=address, granted=False)
     return _looked_at(address, key_name, model)
+
+
+def model_named(said: str | None, models: Sequence[str]) -> str | None:
+    """The model that a box or a link names; a link has the name as the box shows it."""
+    return next((each for each in models if said in (each, as_text(each))), None)
 
 
 def look_again() -> None:
@@ -74,6 +81,20 @@ def is_granted(address: str, key: str, what: str) -> bool:
     return told
 
 
+def _own(key: str) -> None:
+    """What stands in the box was typed there; a link fills it without this call."""
+    st.session_state.setdefault(_OWN, set()).add(st.session_state[key])
+
+
+def _is_own(typed: str, address: str, key: str) -> bool:
+    """Whether a person has typed it or pressed for it; the word for another machine is a press."""
+    if not is_local(address) or typed in st.session_state.get(_OWN, set()):
+        return True
+    st.caption("This address came with a link: nothing is sent to it before you press.")
+    st.button("Look what answers there", key=f"{key}_look_at", on_click=_own, args=(key,))
+    return False
+
+
 def _looked_at(address: str, key_name: KeyName, model: str | None) -> Place:
     looks: dict[tuple[str, str, str | None], Place] = st.session_state.setdefault(_LOOKS, {})
     wanted = address, key_name, model
@@ -86,7 +107,7 @@ def _looked_at(address: str, key_name: KeyName, model: str | None) -> Place:
 def _look(address: str, key_name: KeyName, model: str | None) -> Place:
     try:
         models = find_models(address, allow_remote=True, key=key_name, limits=_QUICK)
-        chosen = model if model in models else models[0]
+        chosen = model_named(model, models) or models[0]
         info = find_server(address, model=chosen, allow_remote=True, key=key_name, limits=_QUICK)
     except SpecvizError as error:
         return Place(address=address, granted=True, error=error)

@@ -122,6 +122,9 @@ class History:
         self.moment = run_id, moment
         self._files.pop((run_id, "replay.html"), None)
 
+    def moment_of(self, run_id: str) -> dict[str, str] | None:
+        return self.moment[1] if self.moment and self.moment[0] == run_id else None
+
     def open(
         self,
         run_id: str,
@@ -167,8 +170,7 @@ class History:
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
-            moment = self.moment[1] if self.moment and self.moment[0] == shown.id else None
-            self._files[key] = _FILES[name](shown, moment)
+            self._files[key] = _FILES[name](shown, self.moment_of(shown.id))
         return self._files[key]
 
     def _shown(self, run: Run) -> ShownRun | None:

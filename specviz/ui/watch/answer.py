@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from specviz.player.payload import RunLink, RunStatus
 from specviz.player.server_payload import server_payload
-from specviz.ui.session.history import ShownAnswer
+from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import linked_moment
+from specviz.ui.watch.player_wishes import heed_moment
 from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.player import show_player
 
 
-def show_answer(shown: ShownAnswer, key: str, *, local: bool) -> None:
-    show_player(
-        server_payload(
-            shown.trace,
-            _status(shown),
-            link=RunLink(kept=True, settings=None, local=local),
-            moment=linked_moment(),
-        ),
-        key=key,
-    )
+def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) -> None:
+    heed_moment(history, key, shown.id)
+    link = RunLink(kept=True, settings=None, local=local, heard=history.heard.get("moment"))
+    data = server_payload(shown.trace, _status(shown), link=link, moment=linked_moment())
+    show_player(data, key=key)
 
 
 def _status(shown: ShownAnswer) -> RunStatus:
@@ -33,6 +29,8 @@ def _status(shown: ShownAnswer) -> RunStatus:
     )
 
 
-def show_answer_files(shown: ShownAnswer) -> None:
-    """Made on the click."""
-    offer_answer_files(shown.trace, shown.id, key="download")
+def show_answer_files(shown: ShownAnswer, history: History) -> None:
+    """Made on the click. The replay opens at the moment that the player asked for last."""
+    offer_answer_files(
+        shown.trace, shown.id, key="download", moment=lambda: history.moment_of(shown.id)
+    )

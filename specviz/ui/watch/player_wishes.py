@@ -46,8 +46,13 @@ def heed_wishes(worker: Worker, history: History, session: str, key: str) -> boo
     forked = _new(history, key, "fork", ForkWish)
     if forked is not None and _begin_fork(worker, history, session, forked):
         return True
+    return heed_moment(history, key, history.shown().id)
+
+
+def heed_moment(history: History, key: str, shown: str) -> bool:
+    """Whether a moment of the run that is shown was asked for: its replay now opens there."""
     asked = _new(history, key, "moment", MomentWish)
-    if asked is None or asked.run != history.shown().id:
+    if asked is None or asked.run != shown:
         return False
     history.open_at(asked.run, sensible_moment(asked.at))
     return True

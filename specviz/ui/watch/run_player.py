@@ -49,7 +49,7 @@ def show_run_player(
 ) -> None:
     """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
     if history.opened_answer is not None:
-        show_answer(history.opened_answer, _KEY, local=is_local())
+        show_answer(history.opened_answer, history, _KEY, local=is_local())
         return
 
     def see_to_runs() -> None:

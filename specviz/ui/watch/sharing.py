@@ -33,7 +33,7 @@ _ON_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 def show_downloads(history: History) -> None:
     """Of the run that is shown, once nothing is under way: before, that may be an older run."""
     if history.opened_answer is not None:
-        show_answer_files(history.opened_answer)
+        show_answer_files(history.opened_answer, history)
         return
     shown, run = history.shown(), history.current
     resting = not shown.growing and (run is None or run.finished)

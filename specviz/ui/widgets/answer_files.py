@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import streamlit as st
@@ -12,12 +13,23 @@ from specviz.store import trace_to_json
 from specviz.store.tables import rounds_csv
 
 
-def offer_answer_files(trace: ServerTrace, run_id: str, *, key: str) -> None:
-    """``key``: what the keys of the buttons begin with."""
+def offer_answer_files(
+    trace: ServerTrace,
+    run_id: str,
+    *,
+    key: str,
+    moment: Callable[[], Mapping[str, str] | None] = lambda: None,
+) -> None:
+    """``key``: what the keys of the buttons begin with. The replay opens at the ``moment`` that is
+    told when it is made."""
+
+    def replay(answer: ServerTrace) -> str:
+        return replay_html(answer, moment=moment())
+
     for label, name, kind, make in (
         ("Download the trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Download the rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
-        ("Download a replay (HTML)", "replay.html", "text/html", replay_html),
+        ("Download a replay (HTML)", "replay.html", "text/html", replay),
     ):
         st.download_button(
             label,
