@@ -1,0 +1,130 @@
+"""What a reason to stop drafting reaches of the oracle, on the rounds of a run that never stopped.
+
+The oracle drafts a round's accepted candidates and no more: its round costs a c + v(a + 1) for
+a + 1 tokens. A reason that ends the draft after k candidates emits min(a, k) + 1 tokens for
+k c + v(k + 1). All look at the same rounds, each from where it began in the run; a run of its own
+would begin them elsewhere. So this compares reasons, and foretells no speed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from specviz.errors import ConfigError
+from specviz.record.trace import Candidate, DraftingCosts, Trace
+
+Stop = Callable[[Sequence[Candidate]], int]  # of a round's candidates, how many are drafted
+
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """``cost`` in steps of the target alone; ``share``: of the oracle's tokens a step."""
+
+    name: str
+    drafted: int
+    tokens: int
+    cost: float
+    share: float
+
+    @property
+    def rate(self) -> float:
+        """Tokens a step of the target alone."""
+        return self.tokens / self.cost
+
+
+def after_count(count: int) -> Stop:
+    return lambda candidates: min(count, len(candidates))
+
+
+def behind_unlikely(threshold: float) -> Stop:
+    """Behind a candidate with a draft chance below this; at temperature 0, its chance at 1."""
+
+    def stop(candidates: Sequence[Candidate]) -> int:
+        for place, each in enumerate(candidates):
+            if _sureness(each) < threshold:
+                return place + 1
+        return len(candidates)
+
+    return stop
+
+
+def stopping_reach(
+    trace: Trace, stops: Mapping[str, Stop], costs: DraftingCosts | None = None
+) -> tuple[Reach, ...]:
+    """The oracle first, then the reasons by name; whole rounds only, none if there are none.
+
+    ``costs`` in place of those of the run.
+    """
+    if not trace.config.formulas_hold:
+        raise ConfigError(
+            "These rounds are no chains of γ candidates judged one by one.",
+            remedy="Run with draft_until=count and a large γ.",
+        )
+    rounds = [entry for entry in trace.rounds if entry.whole and entry.candidates]
+    if trace.config.greedy and any(each.candidates[0].insight is None for each in rounds):
+        raise ConfigError(
+            "A greedy run without its record does not tell how sure the draft was.",
+            remedy="Run it again with the record on.",
+        )
+    known = costs or drafting_costs_of(trace)
+    if not rounds:
+        return ()
+    accepted = [entry.num_accepted for entry in rounds]
+    oracle = _reach(ORACLE, accepted, accepted, known, None)
+    return (
+        oracle,
+        *(
+            _reach(name, [stop(each.candidates) for each in rounds], accepted, known, oracle)
+            for name, stop in stops.items()
+        ),
+    )
+
+
+def drafting_costs_of(trace: Trace) -> DraftingCosts:
+    """Those that the run decided by, else from its step costs at its mean context."""
+    if trace.drafting_costs is not None:
+        return trace.drafting_costs
+    costs = trace.step_costs
+    if costs is None or not costs.draft:
+        raise ConfigError("This run has no step costs.", remedy="Run it with its pair measured.")
+    context = len(trace.prompt.token_ids) + len(trace.token_ids) / 2
+    step = costs.target_step(context)
+    first = costs.draft_phase(context, 1)
+    return DraftingCosts(
+        draft_first=first / step,
+        draft_next=(costs.draft_phase(context, 2) - first) / step,
+        verify=tuple(
+            costs.verify(context, tokens + 1) / step for tokens in range(trace.config.gamma + 1)
+        ),
+    )
+
+
+def _reach(
+    name: str,
+    drafted: Sequence[int],
+    accepted: Sequence[int],
+    costs: DraftingCosts,
+    oracle: Reach | None,
+) -> Reach:
+    tokens = sum(min(*each) + 1 for each in zip(drafted, accepted, strict=True))
+    cost = math.fsum(_round_cost(costs, count) for count in drafted)
+    share = 1.0 if oracle is None else tokens / cost / oracle.rate
+    return Reach(name=name, drafted=sum(drafted), tokens=tokens, cost=cost, share=share)
+
+
+def _round_cost(costs: DraftingCosts, count: int) -> float:
+    if count >= len(costs.verify):
+        raise ConfigError(
+            f"There is no cost of verifying {count + 1} tokens.", remedy="Run with a smaller γ."
+        )
+    drafting = costs.draft_first + (count - 1) * costs.draft_next if count else 0.0
+    return drafting + costs.verify[count]
+
+
+def _sureness(candidate: Candidate) -> float:
+    """At temperature 0 the run's own law is a one-hot, and the record has the law at 1."""
+    return candidate.insight.draft_prob if candidate.insight is not None else candidate.draft_prob
