@@ -13,7 +13,8 @@ from statistics import median
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.training.recipe import CONTEXT_LENGTH, Shape
 
 TARGETS = (

@@ -20,7 +20,8 @@ from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.checkup import check_pair
 from specviz.engine.model import growing
 from specviz.engine.model.growing import body_info, grow, shape_of_model
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.errors import ConfigError, DeviceError, PairError
 from specviz.record.bodies import Shape, parameters_of, shape_of

@@ -9,7 +9,8 @@ import torch
 from transformers import PreTrainedModel
 
 from specviz.engine.model import compiled_step
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.steps import LibraryStep, Step
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 

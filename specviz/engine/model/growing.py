@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from specviz.engine.model.lean import is_supported
+from specviz.engine.model.lean_weights import is_supported
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
 
 Tell = Callable[[int, int], None]  # bytes written, of how many; raises to break off

@@ -1,0 +1,203 @@
+"""The weights of a lean step, taken from a loaded transformers model.
+
+Llama, Mistral, Qwen2, Qwen3 and whatever else has their shape. q, k, v and gate, up are each joined
+into one matrix, and the model's own parameters become views into it, so nothing is held twice. A
+configuration that is not fully supported gives None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import PreTrainedModel
+
+from specviz.engine.model.compiled_step import CompiledWeights
+
+_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+_STATIC_ROPE = ("default", "llama3", "linear", "yarn")
+
+
+class Norm:
+    """Root-mean-square norm. In float32 it takes the length of a row, which halves the calls.
+
+    ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision the
+    library's own order of rounding is kept.
+    """
+
+    __slots__ = ("_floor", "_scaled", "eps", "weight")
+
+    def __init__(self, weight: torch.Tensor, eps: float) -> None:
+        width = weight.shape[0]
+        self.weight = weight
+        self.eps = eps
+        self._scaled = weight * width**0.5 if weight.dtype == torch.float32 else None
+        self._floor = torch.tensor((width * eps) ** 0.5, device=weight.device)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if self._scaled is None:
+            return F.rms_norm(x.float(), x.shape[-1:], None, self.eps).to(x) * self.weight
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x.div(torch.hypot(length, self._floor)).mul_(self._scaled)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """A matrix product, with a bias or without."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LeanLayer:
+    attention_norm: Norm
+    qkv: Product
+    query_norm: Norm | None  # Qwen3 normalises each head
+    key_norm: Norm | None
+    output: Product
+    feed_forward_norm: Norm
+    gate_up: Product
+    down: Product
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LeanWeights:
+    """All that a lean step reads; shared by every run of a pair."""
+
+    embedding: torch.Tensor  # [vocabulary, width]
+    layers: tuple[LeanLayer, ...]
+    norm: Norm
+    head: Product
+    heads: int
+    key_heads: int
+    head_width: int
+    inverse_frequencies: torch.Tensor  # [head_width / 2]
+    rope_scale: float
+    compiled: CompiledWeights | None  # None on other devices
+
+    def first(self, layers: int) -> LeanWeights:
+        """The first layers, the norm and the head."""
+        own = self.compiled
+        compiled = own and replace(own, layers=own.layers[:layers])
+        return replace(self, layers=self.layers[:layers], compiled=compiled)
+
+    @staticmethod
+    def take(model: PreTrainedModel) -> LeanWeights | None:
+        """The weights of a model whose configuration is fully supported, else None."""
+        if not is_supported(model):
+            return None
+        config: Any = model.config
+        body: Any = model.model
+        head: Any = model.lm_head
+        embedding = body.embed_tokens.weight
+        layers = tuple(
+            _take_layer(layer, config, _window(config, i)) for i, layer in enumerate(body.layers)
+        )
+        heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+        head_width = body.layers[0].self_attn.head_dim
+        return LeanWeights(
+            embedding=embedding,
+            layers=layers,
+            norm=Norm(body.norm.weight, config.rms_norm_eps),
+            head=Product(head.weight, head.bias),
+            heads=heads,
+            key_heads=key_heads,
+            head_width=head_width,
+            inverse_frequencies=body.rotary_emb.inv_freq.float(),
+            rope_scale=float(body.rotary_emb.attention_scaling),
+            compiled=CompiledWeights.of(
+                map(_columns, layers),
+                (embedding, body.norm.weight, head.weight, head.bias),
+                eps=config.rms_norm_eps,
+                head_eps=layers[0].query_norm.eps if layers[0].query_norm else 0.0,
+                width=embedding.shape[1],
+                heads=heads,
+                key_heads=key_heads,
+                head_width=head_width,
+                feed_forward=layers[0].down.weight.shape[1],
+            ),
+        )
+
+
+def is_supported(model: Any) -> bool:
+    """Whether it is Llama-shaped, and its configuration is fully known here."""
+    config = model.config
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type in _FAMILIES
+        and type(model).__name__.endswith("ForCausalLM")
+        and config.hidden_act == "silu"
+        and rope.get("rope_type", "default") in _STATIC_ROPE
+        and getattr(model, "hf_device_map", None) is None
+        and getattr(model, "quantization_method", None) is None
+        and isinstance(getattr(model.model.rotary_emb, "inv_freq", None), torch.Tensor)
+    )
+
+
+def _window(config: Any, index: int) -> int | None:
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and kinds[index] != "sliding_attention":
+        return None
+    return window
+
+
+def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
+    attention, feed_forward, eps = layer.self_attn, layer.mlp, config.rms_norm_eps
+    return LeanLayer(
+        attention_norm=Norm(layer.input_layernorm.weight, eps),
+        qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj)),
+        query_norm=_head_norm(attention, "q_norm"),
+        key_norm=_head_norm(attention, "k_norm"),
+        output=Product(attention.o_proj.weight, attention.o_proj.bias),
+        feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
+        gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj)),
+        down=Product(feed_forward.down_proj.weight, feed_forward.down_proj.bias),
+        window=window,
+    )
+
+
+def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
+    """A layer as the compiled step reads it."""
+    norms = {
+        "attention_norm": layer.attention_norm,
+        "query_norm": layer.query_norm,
+        "key_norm": layer.key_norm,
+        "feed_forward_norm": layer.feed_forward_norm,
+    }
+    products = {
+        "qkv": layer.qkv,
+        "output": layer.output,
+        "gate_up": layer.gate_up,
+        "down": layer.down,
+    }
+    return {
+        **{name: norm.weight for name, norm in norms.items() if norm is not None},
+        **{name: product.weight for name, product in products.items()},
+        **{f"{name}_bias": product.bias for name, product in products.items()},
+        "window": layer.window or 0,
+    }
+
+
+def _head_norm(attention: Any, name: str) -> Norm | None:
+    norm = getattr(attention, name, None)
+    return None if norm is None else Norm(norm.weight, norm.variance_epsilon)
+
+
+@torch.no_grad()
+def _join(parts: tuple[nn.Linear, ...]) -> Product:
+    """One matrix of several; the parts become views into it, so memory stays as it was."""
+    weight = torch.cat([part.weight for part in parts])
+    row = 0
+    for part in parts:
+        part.weight.data = weight[row : row + part.out_features]
+        row += part.out_features
+    return Product(weight, None if parts[0].bias is None else torch.cat([p.bias for p in parts]))

@@ -1,0 +1,50 @@
+"""The open nodes of a tree behind a text: what each of them sees.
+
+Nodes are numbered in the order in which they were appended, and lie in that order behind the text
+in the cache. A node sees the text, its ancestors and itself; its position is the text's length
+plus its depth, and windows go by positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+
+class OpenNodes:
+    """The path to each open node: its ancestors from the text on, and itself."""
+
+    def __init__(self) -> None:
+        self.paths: list[tuple[int, ...]] = []
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def add(self, parents: Sequence[int]) -> None:
+        for parent in parents:
+            node = len(self.paths)
+            assert -1 <= parent < node, "a parent comes before its children"
+            self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
+
+    def settle(self, kept: Sequence[int]) -> None:
+        """All are closed; the kept ones must be a path down from the text's end."""
+        assert not kept or self.paths[kept[-1]] == tuple(kept), "what is kept is a path"
+        self.paths.clear()
+
+    def depths(self, count: int) -> list[int]:
+        """Of the last so many; those that follow the text at once have none."""
+        return [len(path) - 1 for path in self.paths[len(self.paths) - count :]]
+
+    def unseen(self, count: int, length: int, window: int | None, first: int = 0) -> torch.Tensor:
+        """What the last ``count`` nodes do not see of the text from ``first`` on and of the nodes.
+
+        [count, length - first + nodes]
+        """
+        hidden = np.ones((count, length - first + len(self.paths)), bool)
+        for row, path in zip(hidden, self.paths[len(self.paths) - count :], strict=True):
+            least = 0 if window is None else max(0, length + len(path) - window)
+            row[max(0, least - first) : length - first] = False
+            row[[length - first + node for node in path[max(0, least - length) :]]] = False
+        return torch.from_numpy(hidden)

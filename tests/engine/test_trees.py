@@ -1,0 +1,208 @@
+"""A step that holds a tree: each node's logits are those of its path, fed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from specviz.engine.model import steps as step_module
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.trees import OpenNodes
+from specviz.errors import PairError
+from specviz.kernels.step import MOST_ROWS
+from tests.engine.models import FAMILIES, VOCABULARY, WINDOW, stir, tiny_model
+
+LEAN = ("llama", "mistral", "qwen2", "qwen3")
+CAPACITY = 160
+PROMPT = 2 * WINDOW + 3
+KINDS = [
+    *(("library", family) for family in FAMILIES),
+    *(("torch", family) for family in LEAN),
+    *(("compiled", family) for family in LEAN),
+    *((kind, "windows in some layers") for kind in ("library", "torch", "compiled")),
+]
+SOME_WINDOWS = {
+    "use_sliding_window": True,
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+
+
+def make(kind: str, family: str, *, keep_hidden: bool = False) -> Step:
+    some = family == "windows in some layers"
+    model = stir(tiny_model("qwen2" if some else family, sigma=0.2, **SOME_WINDOWS if some else {}))
+    if kind == "library":
+        return LibraryStep(model, VOCABULARY, keep_hidden=keep_hidden)
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    step = LeanStep(weights, VOCABULARY, CAPACITY)
+    assert step._compiled is not None
+    if kind == "torch":
+        step._compiled = None
+    return step
+
+
+def ids(count: int, seed: int) -> torch.Tensor:
+    return torch.randint(VOCABULARY, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+@dataclass(frozen=True)
+class Tree:
+    tokens: torch.Tensor
+    parents: tuple[int, ...]
+
+    def path(self, node: int) -> list[int]:
+        before = self.path(self.parents[node]) if self.parents[node] >= 0 else []
+        return [*before, node]
+
+    def branch(self, step: Step, sizes: Sequence[int]) -> torch.Tensor:
+        """All logits, by several calls."""
+        parts, begin = [], 0
+        for size in sizes:
+            part = slice(begin, begin + size)
+            parts.append(step.branch(self.tokens[part], self.parents[part]))
+            begin += size
+        return torch.cat(parts)
+
+
+def random_tree(count: int, seed: int, deepest: int = 4) -> Tree:
+    """Any parent that is not too deep, so branching is mixed and levels are not in order."""
+    generator = torch.Generator().manual_seed(seed)
+    parents: list[int] = []
+    depths: list[int] = []
+    for node in range(count):
+        able = [-1, *(each for each in range(node) if depths[each] < deepest - 1)]
+        parent = able[int(torch.randint(len(able), (), generator=generator))]
+        parents.append(parent)
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return Tree(ids(count, seed + 1), tuple(parents))
+
+
+def fed_alone(step: Step, tree: Tree, node: int) -> torch.Tensor:
+    path = tree.path(node)
+    logits = step.feed(tree.tokens[path], len(path))
+    step.forget(len(path))
+    return logits[-1]
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "family"), KINDS)
+@pytest.mark.parametrize("sizes", [(9,), (2, 3, 1, 5), (30, 12)], ids=str)
+def test_each_node_says_what_its_path_says(kind: str, family: str, sizes: tuple[int, ...]) -> None:
+    step, tree = make(kind, family), random_tree(sum(sizes), seed=len(sizes))
+    assert len(set(tree.parents)) > 3
+    step.feed(ids(PROMPT, 5), 0)
+    logits = tree.branch(step, sizes)
+    assert step.length == PROMPT
+    step.keep(())
+    assert step.length == PROMPT
+    close(logits, torch.stack([fed_alone(step, tree, node) for node in range(sum(sizes))]))
+
+
+@pytest.mark.parametrize(("kind", "family"), KINDS)
+def test_what_is_kept_is_as_if_it_had_been_fed(kind: str, family: str) -> None:
+    tree = Tree(ids(8, 1), (-1, -1, 0, 1, 1, 4, 4, 6))
+    step, other = make(kind, family), make(kind, family)
+    for each in (step, other):
+        each.feed(ids(PROMPT, 5), 0)
+    for path in ([1, 4, 6, 7], [0], [], [1, 4]):
+        tree.branch(step, (2, 5, 1))
+        step.keep(path)
+        if path:
+            other.feed(tree.tokens[path], 0)
+        assert step.length == other.length
+        close(step.feed(ids(3, 9), 3), other.feed(ids(3, 9), 3))
+    step.forget(2)
+    other.forget(2)
+    close(tree.branch(step, (8,)), tree.branch(other, (3, 5)))
+
+
+@pytest.mark.parametrize(("kind", "family"), KINDS)
+def test_a_tree_without_branches_is_a_feed(kind: str, family: str) -> None:
+    step, count = make(kind, family), MOST_ROWS
+    step.feed(ids(PROMPT, 5), 0)
+    tree = Tree(ids(count, 2), tuple(range(-1, count - 1)))
+    logits = tree.branch(step, (count,))
+    step.keep(())
+    fed = step.feed(tree.tokens, count)
+    close(logits, fed)
+
+
+@pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
+def test_a_tree_may_stand_behind_nothing(kind: str) -> None:
+    step, tree = make(kind, "mistral"), random_tree(7, seed=3)
+    logits = tree.branch(step, (7,))
+    step.keep(())
+    close(logits, torch.stack([fed_alone(step, tree, node) for node in range(7)]))
+
+
+@pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
+def test_hidden_states_are_those_of_the_nodes(kind: str) -> None:
+    step, tree = make(kind, "llama", keep_hidden=True), random_tree(6, seed=4)
+    step.feed(ids(PROMPT, 5), 0)
+    tree.branch(step, (6,))
+    ours = step.hidden
+    step.keep(())
+    assert ours is not None
+    for node in range(6):
+        fed_alone(step, tree, node)
+        assert step.hidden is not None
+        torch.testing.assert_close(ours[node], step.hidden[-1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
+def test_open_nodes_are_settled_first(kind: str) -> None:
+    step = make(kind, "llama")
+    step.feed(ids(4, 5), 0)
+    step.branch(ids(3, 1), (-1, 0, 0))
+    with pytest.raises(AssertionError):
+        step.feed(ids(1, 1), 1)
+    with pytest.raises(AssertionError):
+        step.forget(1)
+    with pytest.raises(AssertionError):
+        step.keep((0, 1, 2))  # two siblings
+    with pytest.raises(AssertionError):
+        step.branch(ids(1, 1), (3,))  # its own parent
+
+
+def test_a_family_that_shows_siblings_to_each_other_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = make("library", "gpt2")
+    step.feed(ids(4, 5), 0)
+
+    def all_seen(nodes: OpenNodes, count: int, length: int, *_: object) -> torch.Tensor:
+        return torch.zeros(count, length + len(nodes), dtype=torch.bool)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(OpenNodes, "unseen", all_seen)
+        with pytest.raises(PairError, match="gpt2 models cannot draft trees"):
+            step.branch(ids(2, 1), (-1, -1))
+    assert step.length == 4
+
+
+def test_a_kind_of_layer_that_is_unknown_is_refused() -> None:
+    model = tiny_model("qwen2", layer_types=["full_attention", "full_attention"])
+    model.config.layer_types = ["chunked_attention", "full_attention"]
+    with pytest.raises(PairError, match="cannot draft trees"):
+        LibraryStep(model, VOCABULARY).branch(ids(2, 1), (-1, -1))
+
+
+def test_a_family_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tries = tiny_model("phi"), []
+    tried = step_module._agrees_with_paths
+    monkeypatch.setattr(
+        step_module, "_agrees_with_paths", lambda *each: tries.append(1) or tried(*each)
+    )
+    for _ in range(3):
+        LibraryStep(model, VOCABULARY).branch(ids(2, 1), (-1, -1))
+    assert len(tries) == 1
