@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -15,9 +15,10 @@ from transformers.utils import logging as hf_logging
 
 from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.loading import load_pair
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.steps import LibraryStep, Step
 from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, Progress
 from tests.engine.asking import edit_json, load, refusal
@@ -226,6 +227,15 @@ class _Timed:
 
     def forget(self, count: int) -> None:
         pass
+
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        raise NotImplementedError
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def early_exit(self, layers: int) -> Step:
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import StepWeights
 from specviz.engine.model.products import ProductLayer, with_products

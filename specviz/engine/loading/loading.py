@@ -26,7 +26,7 @@ from specviz.engine.loading.opening import (
     tell_nobody,
 )
 from specviz.engine.model.growing import body_info, grow
-from specviz.engine.model.lean import LeanWeights
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.pair import Pair, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table

@@ -10,7 +10,8 @@ import torch
 from transformers import PreTrainedModel
 
 from specviz.engine.loading.fingerprint import Stamps, stamps_of
-from specviz.engine.model.lean import LeanStep, LeanWeights
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.text import TokenTable

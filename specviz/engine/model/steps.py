@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -80,22 +80,13 @@ class Step(Protocol):
         """
         ...
 
+    def early_exit(self, layers: int) -> Step:
+        """The first layers, the norm and the head, as a step that shares this one's cache.
 
-@runtime_checkable
-class _Leavable(Protocol):
-    """A step that runs a model's own layers, and so can stop after the first of them."""
-
-    def early_exit(self, layers: int) -> Step: ...
-
-
-def early_exit(step: Step, layers: int) -> Step:
-    """The first layers, the norm and the head, as a step that shares the whole step's cache.
-
-    It begins at that step's length, and is there again whenever that step has moved; what it feeds
-    is overwritten by that step. Raises PairError where leaving early means nothing.
-    """
-    assert isinstance(step, _Leavable), "it runs a model's layers"
-    return step.early_exit(layers)
+        It begins at this step's length, and is there again whenever this step has moved; what it
+        feeds is overwritten by this step. Raises PairError where leaving early means nothing.
+        """
+        ...
 
 
 class LibraryStep:
