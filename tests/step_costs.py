@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from specviz.engine.model.pair import Pair
 from specviz.measure.step_costs import costs_key
-from specviz.record.drafters import DrafterName
 from specviz.record.trace import RunConfig
 from specviz.store import save_value
 from tests.traces import make_costs
 
 
-def place_step_costs(pair: Pair, *drafters: DrafterName) -> None:
+def place_step_costs(pair: Pair, *drafters: str) -> None:
     """For greedy and for sampled runs, in the present data folder."""
     for drafter in drafters or ("model",):
         for temperature in (0.0, 0.7):

@@ -45,7 +45,7 @@ def render_figures(
 
     ``bodies`` are sentences about the bodies of the models.
     """
-    lossy = [] if trace.config.lossless else [INDENT + lossy_line(painter, trace.config)]
+    lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
     body = trace.pair.target.body
     blocks = [
         "\n".join([_paragraph(painter, sentence, "bold"), *lossy]),
@@ -118,8 +118,8 @@ def _why_no_costs(trace: Trace) -> str:
 def _why_no_forecast(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
         return "made only for a draft model"
-    if not trace.config.lossless:
-        return "made only for the lossless rule"
+    if not trace.config.by_odds:
+        return "made only for one chain under the lossless rule"
     if trace.prompt.kind is None:
         return "made only for the preset prompts"
     if not trace.config.greedy:

@@ -6,10 +6,12 @@ import argparse
 from typing import get_args
 
 from specviz.record.bodies import NO_BODY
-from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import STEPS
-from specviz.record.trace import ResidualName, RuleName, RunConfig
+from specviz.record.rules import RULES, RULES_IN_WORDS
+from specviz.record.run_config import ResidualName, RunConfig
+from specviz.record.stopping import STOPPINGS_IN_WORDS
 
 DEFAULTS = RunConfig()
 
@@ -117,16 +119,41 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument(
         "--drafter",
-        choices=tuple(DRAFT_METHODS),
         default=DEFAULTS.drafter,
+        metavar="NAME",
         help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
     )
     group.add_argument(
+        "--draft-until",
+        default=DEFAULTS.draft_until,
+        metavar="WHEN",
+        help=f"when drafting ends: {STOPPINGS_IN_WORDS} (default: {DEFAULTS.draft_until})",
+    )
+    group.add_argument(
+        "--num-drafts",
+        type=int,
+        default=DEFAULTS.num_drafts,
+        metavar="N",
+        help=f"chains drafted side by side and verified together, {LIMITS['num_drafts']} "
+        f"(default: {DEFAULTS.num_drafts})",
+    )
+    group.add_argument(
+        "--no-replacement",
+        dest="replacement",
+        action="store_false",
+        help="no two of them begin with the same token",
+    )
+    group.add_argument(
+        "--branching",
+        default="",
+        metavar="TREE",
+        help="draft a tree, such as 3x2x1x1: three candidates, two behind each of them, and so on",
+    )
+    group.add_argument(
         "--rule",
-        choices=get_args(RuleName),
+        choices=tuple(RULES),
         default=DEFAULTS.rule,
-        help="lossless keeps the target's distribution, over-accept trades it for speed "
-        f"(default: {DEFAULTS.rule})",
+        help=f"how candidates are judged: {RULES_IN_WORDS} (default: {DEFAULTS.rule})",
     )
     group.add_argument(
         "--epsilon",
@@ -153,6 +180,6 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="ray[:HOST:PORT]",
-        help="make the runs on the devices of a Ray cluster: the one at this address, else that of "
+        help="work on the devices of a Ray cluster: the one at this address, else that of "
         "RAY_ADDRESS, else one of this machine's cores; needs make ray",
     )

@@ -24,13 +24,23 @@ from specviz.record.forks import parse_forks
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, read_suite
-from specviz.record.trace import RunConfig
+from specviz.record.run_config import RunConfig, refuse_without_effect
+from specviz.record.shapes import parse_shape
 from specviz.store.text_files import read_text
 
 BENCH_BODY = "90M"
 _USUAL_METHOD = {
-    name: getattr(DEFAULTS, name) for name in ("drafter", "rule", "epsilon", "residual")
-}
+    name: getattr(DEFAULTS, name)
+    for name in (
+        "drafter",
+        "draft_until",
+        "num_drafts",
+        "replacement",
+        "rule",
+        "epsilon",
+        "residual",
+    )
+} | {"branching": ""}
 
 
 class UsageError(Exception):
@@ -309,6 +319,10 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,
         drafter=options.drafter,
+        draft_until=options.draft_until,
+        num_drafts=options.num_drafts,
+        replacement=options.replacement,
+        branching=parse_shape(options.branching),
         rule=options.rule,
         epsilon=options.epsilon,
         residual=options.residual,
@@ -317,11 +331,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         chat=options.chat,
         forks=parse_forks("+".join(options.fork)),
     )
-    if config.lossless and (config.epsilon > 0 or config.residual != "leftover"):
-        raise ConfigError(
-            "--epsilon and --residual act only on the over-acceptance rule.",
-            remedy="Add --rule over-accept, or leave them out.",
-        )
+    refuse_without_effect(config, "The run")
     return config
 
 

@@ -21,6 +21,7 @@ from specviz.cli.terminal_text import (
     wrap_text,
 )
 from specviz.record.numbers import MILLISECONDS
+from specviz.record.run_config import method_words
 from specviz.record.trace import (
     Candidate,
     CutReason,
@@ -39,8 +40,14 @@ TIMES_COLUMNS = 16
 TIMES_FROM_WIDTH = 60
 PROMPT_SHOWN = 400
 
-MARKS: dict[Style, str] = {"rejected": "✗", "discarded": "⋯", "recovered": "→", "bonus": "+"}
-FATES: tuple[Style, ...] = ("accepted", "rejected", "discarded", "recovered", "bonus")
+MARKS: dict[Style, str] = {
+    "rejected": "✗",
+    "cut": "⤫",
+    "discarded": "⋯",
+    "recovered": "→",
+    "bonus": "+",
+}
+FATES: tuple[Style, ...] = ("accepted", "rejected", "cut", "discarded", "recovered", "bonus")
 CUTS: dict[CutReason, str] = {
     "eos": "end of text",
     "stop": "stop string",
@@ -67,13 +74,16 @@ def _settings_lines(painter: Painter, config: RunConfig) -> list[str]:
     parts += [f"top-p {config.top_p:g}"] if config.top_p < 1 else []
     parts += [f"seed {config.seed}"]
     parts += [f"drafter {config.drafter}"] if config.drafter != DEFAULTS.drafter else []
+    parts += [each for each in method_words(config) if each != config.judging.words or config.exact]
     lines = [INDENT + painter.paint(" · ".join(parts), "dim")]
-    return lines if config.lossless else [*lines, INDENT + lossy_line(painter, config)]
+    return lines if config.exact else [*lines, INDENT + lossy_line(painter, config)]
 
 
 def lossy_line(painter: Painter, config: RunConfig) -> str:
     residual = "" if config.residual == "leftover" else f", residual from {config.residual}"
-    return painter.paint(f"LOSSY: over-acceptance, ε = {config.epsilon:g}{residual}", "warning")
+    return painter.paint(
+        f"LOSSY: {config.judging.words}, ε = {config.epsilon:g}{residual}", "warning"
+    )
 
 
 def render_round(painter: Painter, entry: Round) -> str:

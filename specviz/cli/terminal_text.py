@@ -17,7 +17,16 @@ from typing import Literal, TextIO
 from specviz.record.visible import visible
 
 Style = Literal[
-    "normal", "dim", "bold", "warning", "accepted", "rejected", "discarded", "recovered", "bonus"
+    "normal",
+    "dim",
+    "bold",
+    "warning",
+    "accepted",
+    "rejected",
+    "cut",
+    "discarded",
+    "recovered",
+    "bonus",
 ]
 Piece = tuple[str, Style]
 
@@ -28,6 +37,7 @@ SGR: Mapping[Style, str] = {
     "warning": "1;38;5;166",
     "accepted": "38;5;71",
     "rejected": "9;38;5;172",
+    "cut": "2;31",
     "discarded": "2",
     "recovered": "38;5;68",
     "bonus": "38;5;134",

@@ -21,7 +21,8 @@ from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
-from specviz.record.trace import RunConfig
+from specviz.record.run_config import RunConfig, refuse_without_effect
+from specviz.record.shapes import parse_shape, shape_text
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 
 __all__ = [
@@ -232,6 +233,10 @@ def _words(lane: Lane) -> tuple[str, ...]:
         f"top-k {config.top_k}" if config.top_k else "no top-k",
         f"top-p {config.top_p:g}" if config.top_p < 1 else "no top-p",
         config.rule,
+        f"tree {shape_text(config.branching)}" if config.branching else "no tree",
+        f"{config.num_drafts} drafts" if config.num_drafts > 1 else "one draft",
+        "drafts may repeat" if config.replacement else "no draft twice",
+        f"until {config.draft_until}",
         f"ε {config.epsilon:g}",
         f"residual {config.residual}",
         f"on {spec.device}",
@@ -261,11 +266,7 @@ def parse_lane(text: str, default: Lane) -> Lane:
     name = typed.pop("name", default.name)
     config = dataclasses.replace(default.config, **_settings(typed))
     lane = Lane(spec=_spec(spec, default.spec, config), config=config, name=name)
-    if config.lossless and (config.epsilon > 0 or config.residual != "leftover"):
-        raise ConfigError(
-            f"Lane {_short(text)}: epsilon and residual act only on the over-acceptance rule.",
-            remedy="Add rule=over-accept, or leave them out.",
-        )
+    refuse_without_effect(config, f"Lane {_short(text)}")
     return lane
 
 
@@ -300,6 +301,8 @@ def _settings(typed: dict[str, str]) -> dict[str, Any]:
 def _value(key: str, text: str, like: object) -> object:
     if key == "forks":
         return parse_forks(text)
+    if key == "branching":
+        return parse_shape(text)
     try:
         if isinstance(like, bool):
             return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]

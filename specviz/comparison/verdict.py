@@ -237,8 +237,8 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
     """Whether the texts have one distribution: that of the target, unless a lane is lossy."""
     configs = [each.lane.config for each in results]
     sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
-    lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.lossless}
-    return len(sampling) == 1 and (not lossy or all(not each.lossless for each in configs))
+    lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.exact}
+    return len(sampling) == 1 and (not lossy or all(not each.exact for each in configs))
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:

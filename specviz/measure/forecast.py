@@ -148,7 +148,7 @@ class _Rounds:
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
     """Along the profile's other texts; None where they say nothing of such a run."""
-    if profile is None or not config.draft_method.needs_draft or not config.lossless:
+    if profile is None or not _foretold(config):
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]
@@ -165,6 +165,11 @@ def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, flo
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
 
 
+def _foretold(config: RunConfig) -> bool:
+    """Whether odds along other texts tell of such a run."""
+    return config.draft_method.needs_draft and config.by_odds and config.fixed_length
+
+
 # For every gamma one may choose
 
 
@@ -172,7 +177,7 @@ def can_be_forecast(record: Trace) -> bool:
     """Whether a profile would be enough to forecast this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
-    return known_kind and draft is not None and config.draft_method.needs_draft and config.lossless
+    return known_kind and draft is not None and _foretold(config)
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:

@@ -113,7 +113,7 @@ class MeasuredRun(Iterator[Round]):
     def _scored(self) -> tuple[float, ...]:
         """Empty where the run's words do not have the target's law, or no model drafted."""
         config = self._config
-        has_law = config.lossless and not config.forks
+        has_law = config.exact and not config.forks
         if not (has_law and config.draft_method.needs_draft):
             return ()
         from specviz.engine.decoding.scoring import score_text

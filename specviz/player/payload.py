@@ -191,7 +191,7 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "remedy": status.remedy,
         "decoded": status.decoded,
         "waiting": status.waiting,
-        "lossy": not config.lossless,
+        "lossy": not config.exact,
         "epsilon": config.epsilon,
         "residual": config.residual,
         "greedy": config.greedy,
@@ -239,7 +239,7 @@ def _asked(trace: Trace) -> RunChoice:
 def _law_of(asked: RunChoice) -> tuple[object, ...]:
     """Everything that acceptance depends on but chance: runs alike in it share a forecast."""
     config = asked.config
-    rule = None if config.lossless else (config.epsilon, config.residual)
+    method = (config.rule, config.epsilon, config.residual, config.shape[:1], config.draft_until)
     sampling = (config.temperature, config.top_k, config.top_p)
     words = (asked.kind or asked.prompt, config.chat, config.ignore_eos)
-    return (*sampling, config.drafter, rule, *words)
+    return (*sampling, config.drafter, *method, *words)

@@ -2,27 +2,39 @@
 
 Whatever depends on the drafter asks here for what it is, not for its name. A new way is a name, one
 entry (the first that fits a pair is its default), and a class with its case in ``make_drafter`` of
-``engine/decoding/drafting.py``.
+``engine/decoding/drafting.py``. A class of the user's own is named ``module:Class``; it comes from
+the command line or a file, never from a link.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
 
-DrafterName = Literal["model", "prompt-lookup"]
+from specviz.errors import ConfigError
+
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_NUMBER = re.compile(r"[1-9]\d{0,3}")
+EARLY_EXIT = "early-exit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMethod:
-    """``fills_rounds``: it drafts γ candidates where there is room, so formulas for one γ hold."""
+    """``fills_rounds``: it drafts γ candidates where there is room, so formulas for one γ hold.
 
-    name: DrafterName
+    ``certain``: it proposes tokens without a law, so its distributions are one-hots.
+    """
+
+    name: str
     words: str
     short: str
     does: str
-    needs_draft: bool  # the pair's draft model proposes, so each candidate costs a step of it
+    needs_draft: bool  # the pair's draft model proposes
+    has_steps: bool  # each candidate costs a step of some model
     fills_rounds: bool
+    certain: bool = False
+    takes_number: bool = False
+    own: bool = False
 
 
 _METHODS = (
@@ -32,6 +44,7 @@ _METHODS = (
         short="draft",
         does="the draft model",
         needs_draft=True,
+        has_steps=True,
         fills_rounds=True,
     ),
     DraftMethod(
@@ -41,11 +54,73 @@ _METHODS = (
         does="prompt lookup, which needs no model: it copies what followed the same words earlier "
         "in the text",
         needs_draft=False,
+        has_steps=False,
         fills_rounds=False,
+        certain=True,
+    ),
+    DraftMethod(
+        name="suffix",
+        words="suffix lookup",
+        short="suffix",
+        does="suffix lookup, which copies what mostly followed the longest run of the same words, "
+        "the longer the surer",
+        needs_draft=False,
+        has_steps=False,
+        fills_rounds=False,
+        certain=True,
+    ),
+    DraftMethod(
+        name=EARLY_EXIT,
+        words="early exit",
+        short="early exit",
+        does="the target's own first layers and its head, early-exit:N with N layers",
+        needs_draft=False,
+        has_steps=True,
+        fills_rounds=True,
+        takes_number=True,
     ),
 )
+_OWN_METHOD = DraftMethod(
+    name="own",
+    words="drafter of your own",
+    short="own drafter",
+    does="a class of your own, MODULE:CLASS",
+    needs_draft=False,
+    has_steps=False,
+    fills_rounds=False,
+    own=True,
+)
 DRAFT_METHODS: dict[str, DraftMethod] = {method.name: method for method in _METHODS}
-DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _METHODS)
+DRAFTERS_IN_WORDS = "; or ".join(method.does for method in (*_METHODS, _OWN_METHOD))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenDrafter:
+    """A drafter as it was named: how it drafts, and with how many layers."""
+
+    method: DraftMethod
+    number: int = 0
+
+
+def chosen_drafter(name: str) -> ChosenDrafter:
+    """Raises ConfigError for a name that means nothing."""
+    plain, colon, number = name.partition(":")
+    method = DRAFT_METHODS.get(plain)
+    if method is not None and not method.takes_number and not colon:
+        return ChosenDrafter(method=method)
+    if method is not None and method.takes_number and _NUMBER.fullmatch(number):
+        return ChosenDrafter(method=method, number=int(number))
+    if method is None and _OWN.fullmatch(name):
+        return ChosenDrafter(method=_OWN_METHOD)
+    raise ConfigError(
+        f"drafter is {name[:60]!r}.",
+        remedy=f"Choose one of {', '.join(drafter_names())}, or MODULE:CLASS.",
+    )
+
+
+def drafter_names() -> list[str]:
+    """As they are typed."""
+    return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 
 def first_method(*, has_draft: bool) -> DraftMethod:
@@ -54,4 +129,6 @@ def first_method(*, has_draft: bool) -> DraftMethod:
 
 
 def methods_for(*, has_draft: bool) -> list[str]:
-    return [each.name for each in _METHODS if has_draft or not each.needs_draft]
+    """Of those that need no number."""
+    fitting = (each for each in _METHODS if has_draft or not each.needs_draft)
+    return [each.name for each in fitting if not each.takes_number]

@@ -61,9 +61,7 @@ def forecast_origin(m: Metrics) -> str:
 
 
 def lossy_odds(m: Metrics) -> str:
-    return (
-        "" if m.parts.lossless else "This run's rule adds ε to the target: min(draft, target + ε)"
-    )
+    return "" if m.parts.exact else "This run's rule adds ε to the target: min(draft, target + ε)"
 
 
 def draft_counts(m: Metrics) -> str:

@@ -46,6 +46,7 @@ LIMITS = {
     "max_new_tokens": Range(1, 1_000_000),
     "seed": Range(0, 2**63 - 1),
     "epsilon": Range(0.0, 1.0),
+    "num_drafts": Range(1, 16),
 }
 TIMING = Range(0.0, 3600.0)  # seconds for timing
 CONTROLS = LIMITS | {

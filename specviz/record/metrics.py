@@ -49,7 +49,7 @@ class Parts:
     Seconds and tokens are of whole rounds. None where it was not measured.
     """
 
-    lossless: bool
+    exact: bool
     possible: int  # tokens of a round in which every candidate is accepted
     tokens: int
     expected_accepted: float  # sum min(draft, target), summed over tested positions
@@ -218,8 +218,8 @@ def _intervals(trace: Trace) -> Intervals:
 def _parts(trace: Trace, whole: Sequence[Round], steps: StepTimes, timing: Timing | None) -> Parts:
     decoding = math.fsum(entry.times.decode for entry in whole)
     return Parts(
-        lossless=trace.config.lossless,
-        possible=trace.config.gamma + 1,
+        exact=trace.config.exact,
+        possible=trace.config.depth + 1,
         tokens=_tokens(whole),
         expected_accepted=math.fsum(each.expected_acceptance for each in tested_in(trace.rounds)),
         seconds=timing.speculative_seconds if timing else decoding or None,

@@ -10,10 +10,12 @@ SPECULATES = {True: "speculates", False: "does not speculate", None: "may specul
 def told_and_kept(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What an engine tells, and what it keeps to itself."""
     able = info.capabilities
+    # Rounds may follow from the pieces alone; whether more comes with them, an answer shows.
+    perhaps = "" if able.totals or not able.rounds else " (if it was started to)"
     tells = {
         "the tokens' ids": able.token_ids,
-        "accepted and drafted of an answer": able.totals or able.rounds,
-        "accepted and drafted of every round": able.rounds,
+        f"accepted and drafted of an answer{perhaps}": able.totals or able.rounds,
+        f"accepted and drafted of every round{perhaps}": able.rounds,
         "counters of all it serves": able.counters,
         "log-probabilities of a text": able.prompt_laws,
     }

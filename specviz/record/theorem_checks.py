@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import ConfigError, TraceError
-from specviz.record.trace import Candidate, Extra, ResidualName, Round, Trace
+from specviz.record.run_config import ResidualName
+from specviz.record.trace import Candidate, Extra, Round, Trace
 
 Numbers = NDArray[np.float64]
 
@@ -266,10 +267,10 @@ def _nothing_tested() -> ConfigError:
 
 
 def _expect_lossless(traces: Sequence[Trace]) -> None:
-    if any(not trace.config.lossless for trace in traces):
+    if any(not trace.config.by_odds for trace in traces):
         raise ConfigError(
-            "A run over-accepts: its rejections are not those of Theorem 1.",
-            remedy="Choose the lossless rule.",
+            "A run is judged otherwise: its rejections are not those of Theorem 1.",
+            remedy="Choose the lossless rule and one chain.",
         )
     if any(trace.config.greedy for trace in traces):
         raise ConfigError(
@@ -281,8 +282,8 @@ def _expect_lossless(traces: Sequence[Trace]) -> None:
 def _expect_lossy(traces: Sequence[Trace]) -> None:
     if not traces:
         raise _nothing_tested()
-    if any(trace.config.lossless for trace in traces):
+    if any("residual" not in trace.config.judging.takes for trace in traces):
         raise ConfigError(
-            "A run is lossless: it trades no bias for rejections.",
+            "A run does not over-accept: it trades no bias for rejections.",
             remedy="Choose the over-acceptance rule.",
         )

@@ -5,7 +5,9 @@ Glossary
 draft, target     the two models
 round             one draft phase, one target pass, the verdicts
 candidate         a drafted token; its verdict is *accepted*, *rejected* (the first that
-                  fails) or *discarded* (drafted after that one, or after the end, never tested)
+                  fails; beside others each that fails), *cut* (judged together with those that
+                  stand, and behind the last of them) or *discarded* (never tested: behind one that
+                  failed, beside one that stands, or after the end)
 fork              a run that goes on from an overruled verdict of another run
 recovered         the token sampled from max(0, target - draft) after a rejection
 bonus             the extra token from the target when every candidate was accepted
@@ -21,84 +23,33 @@ tau               tokens emitted a round, over whole rounds
 cut round         a round that the end of the text, a stop string or a limit kept short;
                   tau, token counts and times leave it out together
 
-A candidate is accepted exactly if ``uniform * draft_prob < target_prob`` (the over-acceptance
-rule adds epsilon on the right), on the recorded values, in double precision. Uniforms are
-multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
+Judged by odds, a candidate is accepted exactly if ``uniform * draft_prob < target_prob`` (the
+over-acceptance rule adds epsilon on the right), on the recorded values, in double precision.
+Uniforms are multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
+Beside others that failed, both probabilities are of the laws that were left after them. By block
+verification the last candidate with ``uniform < coin`` and all before it stand. Where the target's
+own word decides, ``rival`` is that word: a candidate stands if it is the same token.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
-from specviz.errors import ConfigError
 from specviz.record.bodies import BodyInfo
-from specviz.record.drafters import DRAFT_METHODS, DrafterName, DraftMethod
-from specviz.record.forks import Fork, check_forks
-from specviz.record.limits import LIMITS
+from specviz.record.run_config import RunConfig
+from specviz.record.shapes import Shape
 
-Verdict = Literal["accepted", "rejected", "discarded"]
+Verdict = Literal["accepted", "rejected", "cut", "discarded"]
 ExtraKind = Literal["recovered", "bonus"]
 CutReason = Literal["eos", "stop", "length", "context"]
 Finish = Literal["eos", "stop", "length", "context", "stopped"]
-RuleName = Literal["lossless", "over-accept"]
-ResidualName = Literal["leftover", "target", "draft"]
 
 TOP_ALTERNATIVES = 10
 MAX_SLICES = 10_000  # timed in one run
 MAX_PASSES = 2  # of a lane along a slice
 ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
 NOISE_LIMIT = 0.05  # step costs whose steps drift by more are measured again at the next rest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
-    """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy."""
-
-    gamma: int = 5
-    temperature: float = 0.7
-    top_k: int = 0
-    top_p: float = 1.0
-    max_new_tokens: int = 128
-    seed: int = 0
-    drafter: DrafterName = "model"
-    rule: RuleName = "lossless"
-    epsilon: float = 0.0
-    residual: ResidualName = "leftover"
-    ignore_eos: bool = False
-    stop: tuple[str, ...] = ()
-    chat: bool = False
-    record: bool = True
-    forks: tuple[Fork, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "top_k", "max_new_tokens", "seed"):
-            _whole(name, getattr(self, name))
-        for name in ("temperature", "top_p", "epsilon"):
-            _real(name, getattr(self, name))
-        if self.top_p == 0.0:
-            raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
-        _one_of("drafter", self.drafter, tuple(DRAFT_METHODS))
-        _one_of("rule", self.rule, get_args(RuleName))
-        _one_of("residual", self.residual, get_args(ResidualName))
-        if any(not text for text in self.stop):
-            raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
-        if any(not _is_whole(text) for text in self.stop):
-            raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
-        check_forks(self.forks, by_draws=not (self.greedy and self.lossless))
-
-    @property
-    def draft_method(self) -> DraftMethod:
-        return DRAFT_METHODS[self.drafter]
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0.0
-
-    @property
-    def lossless(self) -> bool:
-        return self.rule == "lossless"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +79,17 @@ class Insight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """The token that the target said by itself in a candidate's place."""
+
+    token_id: int
+    text: str
+    target_prob: float
+    noise: float | None = None  # its exponential, where both models share the noise
+    margin: float | None = None  # by how much its second would have come later, as a share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A drafted token and all that decided its fate."""
 
@@ -143,6 +105,11 @@ class Candidate:
     overlap: float | None = None
     bias: float | None = None
     overruled: float | None = None  # the seed's draw, where a fork put another in its place
+    parent: int | None = None  # in a tree, the candidate before it; -1 for the text; else None
+    joint: float | None = None  # by block verification: the weight p_i up to here
+    coin: float | None = None  # ... and what its uniform is held against
+    noise: float | None = None  # its exponential, where both models share the noise
+    rival: Rival | None = None  # what the target said itself, where that decides
 
     @property
     def odds(self) -> float:
@@ -150,7 +117,7 @@ class Candidate:
 
     @property
     def tested(self) -> bool:
-        return self.verdict != "discarded"
+        return self.verdict in ("accepted", "rejected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +130,7 @@ class Extra:
     target_prob: float
     draft_prob: float | None  # the draft proposes nothing at a bonus position
     uniform: float
+    noise: float | None = None  # its exponential, where both models share the noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +238,18 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeCosts:
+    """Seconds of a whole round of one shape, at the contexts of the table; with half the 95 %
+    intervals, as shares."""
+
+    shape: Shape
+    draft: tuple[float, ...]
+    verify: tuple[float, ...]
+    draft_error: float = 0.0
+    verify_error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
@@ -293,6 +273,7 @@ class StepCosts:
     # first steps fed one and two tokens and of later ones; of the target by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
+    shapes: tuple[ShapeCosts, ...] = ()  # of the trees and longer chains that were asked for
 
     @property
     def noisy(self) -> bool:
@@ -372,6 +353,25 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftingCosts:
+    """What ``draft_until=cost`` decided by: costs in steps of the target alone. ``verify[n - 1]``
+    is of n tokens."""
+
+    draft_first: float
+    draft_next: float
+    verify: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupTexts:
+    """Texts besides its own that a run looked words up in; ``digest`` is of their tokens."""
+
+    count: int
+    tokens: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A whole run: what was asked, where it ran, every round, and what it is held against."""
 
@@ -394,6 +394,8 @@ class Trace:
     # min(1, draft/target) at every token of the text, each model having read it as it stands; of a
     # run that ended by itself, by the lossless rule, with a draft model and without a fork.
     odds: tuple[float, ...] = ()
+    drafting_costs: DraftingCosts | None = None
+    lookup_texts: LookupTexts | None = None
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -408,29 +410,3 @@ def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
         if x <= right:
             return low + (high - low) * (x - left) / (right - left)
     return ys[-1]
-
-
-def _is_whole(text: str) -> bool:
-    """Whether it has no lone surrogates, which bytes that are no UTF-8 become."""
-    return not any("\ud800" <= each <= "\udfff" for each in text)
-
-
-def _whole(name: str, value: object) -> None:
-    low, high = LIMITS[name].ends
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(
-            f"{name} is {value}.", remedy=f"Give a whole number from {low} to {high}."
-        )
-
-
-def _real(name: str, value: object) -> None:
-    low, high = LIMITS[name].ends
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
-    if not (math.isfinite(value) and low <= value <= high):
-        raise ConfigError(f"{name} is {value}.", remedy=f"Give a number from {low:g} to {high:g}.")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

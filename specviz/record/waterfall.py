@@ -90,9 +90,9 @@ def waterfall(trace: Trace, figures: Metrics) -> Waterfall | None:
 def why_no_waterfall(trace: Trace, figures: Metrics) -> str | None:
     """One sentence; None where there is a waterfall."""
     method = trace.config.draft_method
-    if not trace.config.lossless:
-        return "The run's rule is not lossless, and the textbook's formula is of the lossless one."
-    if not method.fills_rounds:
+    if not trace.config.by_odds:
+        return "The textbook's formula is of one chain under the lossless rule; this is not."
+    if not trace.config.fixed_length:
         return (
             f"Drafting by {method.words} does not fill its rounds, so no formula for one γ holds."
         )

@@ -7,7 +7,7 @@ nothing skipped. A file with the field ``server`` holds the answer of another en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -17,6 +17,7 @@ from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import (
     Candidate,
     Environment,
+    Extra,
     ModelInfo,
     PairInfo,
     RunConfig,
@@ -29,7 +30,8 @@ from specviz.store.old_blocks import baseline_of_blocks
 
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
 # step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices and
-# no answers of other engines, 8 no pairs of two vocabularies; the lowest that will do is written.
+# no answers of other engines, 8 no pairs of two vocabularies and
+# one way to speculate; the lowest that will do is written.
 SCHEMA = 9
 _PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES = 2, 3, 4, 5, 6, 7, 8
 KIND = "specviz.trace"
@@ -51,14 +53,15 @@ def trace_to_json(trace: AnyTrace) -> str:
         fields["pair"] = _older_pair(trace.pair, schema)
     if costs is not None:
         fields["step_costs"] = _older(costs, *_costs_after(schema))
-    parts = fields_of if schema >= _FORKS else _fields_without_forks
-    return to_json({"schema": schema, "kind": KIND, **fields}, parts)
+    if schema < SCHEMA:
+        del fields["drafting_costs"], fields["lookup_texts"]
+    return to_json({"schema": schema, "kind": KIND, **fields}, _known_in(schema))
 
 
 def _lowest_schema(trace: Trace) -> int:
     costs, pair = trace.step_costs, trace.pair
     needed = {
-        SCHEMA: pair.shared_tokens is not None,
+        SCHEMA: pair.shared_tokens is not None or _is_of_the_latest(trace),
         _PLACES: bool(trace.environment.place),
         _ODDS: bool(trace.odds),
         _FORKS: bool(trace.config.forks),
@@ -78,6 +81,8 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield "bandwidth"
     if schema < _SLICES:
         yield from ("draft_errors", "target_errors")
+    if schema < SCHEMA:
+        yield "shapes"
 
 
 def _older_pair(pair: PairInfo, schema: int) -> dict[str, object]:
@@ -88,13 +93,40 @@ def _older_pair(pair: PairInfo, schema: int) -> dict[str, object]:
     return fields
 
 
-def _fields_without_forks(value: object) -> dict[str, object]:
-    fields = fields_of(value)
-    if isinstance(value, RunConfig):
-        del fields["forks"]
-    elif isinstance(value, Candidate):
-        del fields["overruled"]
-    return fields
+_LATEST: dict[type, tuple[str, ...]] = {
+    RunConfig: ("draft_until", "num_drafts", "replacement", "branching"),
+    Candidate: ("parent", "joint", "coin", "noise", "rival"),
+    Extra: ("noise",),
+}
+_OF_FORKS: dict[type, tuple[str, ...]] = {RunConfig: ("forks",), Candidate: ("overruled",)}
+_OLDER_RULES = ("lossless", "over-accept")
+_OLDER_DRAFTERS = ("model", "prompt-lookup")
+
+
+def _is_of_the_latest(trace: Trace) -> bool:
+    """Whether it speculates in a way, or has costs, that no schema before had a place for."""
+    config, costs, usual = trace.config, trace.step_costs, RunConfig()
+    return (
+        config.rule not in _OLDER_RULES
+        or config.drafter not in _OLDER_DRAFTERS
+        or any(getattr(config, name) != getattr(usual, name) for name in _LATEST[RunConfig])
+        or (costs is not None and bool(costs.shapes))
+    )
+
+
+def _known_in(schema: int) -> Callable[[object], dict[str, object]]:
+    """What is written of a value, by what the schema had a place for."""
+    later: list[dict[type, tuple[str, ...]]] = []
+    later += [_LATEST] if schema < SCHEMA else []
+    later += [_OF_FORKS] if schema < _FORKS else []
+
+    def written(value: object) -> dict[str, object]:
+        fields = fields_of(value)
+        for name in (name for each in later for name in each.get(type(value), ())):
+            del fields[name]
+        return fields
+
+    return written
 
 
 def _older(value: StepCosts | ModelInfo | PairInfo | Environment, *later: str) -> dict[str, object]:

@@ -86,10 +86,10 @@ class Audit:
                     f"{name} is {value}.",
                     remedy=f"Give a whole number from {least} to {most:,}.",
                 )
-        if not self.config.lossless:
+        if not self.config.exact:
             raise ConfigError(
-                "The over-acceptance rule does not keep the target's law, and says so.",
-                remedy="Audit the lossless rule.",
+                f"rule={self.config.rule} does not keep the target's law, and says so.",
+                remedy="Audit a rule that does.",
             )
         if self.broken is not None:
             break_named(self.broken)

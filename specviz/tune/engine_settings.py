@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from specviz.errors import ConfigError
-from specviz.record.drafters import DRAFT_METHODS, DrafterName
+from specviz.record.drafters import chosen_drafter
 from specviz.record.numbers import TOKENS
 
 ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
@@ -39,7 +39,7 @@ class Finding:
 
     target: str
     draft: str | None
-    drafter: DrafterName
+    drafter: str
     gamma: int
     temperature: float
     top_k: int = 0
@@ -52,7 +52,7 @@ class Finding:
     def __post_init__(self) -> None:
         assert self.gamma >= 1
         assert all(len(rates) == self.gamma for rates in self.cumulative.values())
-        if DRAFT_METHODS[self.drafter].needs_draft and self.draft is None:
+        if chosen_drafter(self.drafter).method.needs_draft and self.draft is None:
             raise ConfigError("No draft model is named.", remedy="Name one, or use prompt lookup.")
         if any("\0" in name for name in (self.target, self.draft or "")):
             raise ConfigError(
@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def draft_model(self) -> str | None:
-        return self.draft if DRAFT_METHODS[self.drafter].needs_draft else None
+        return self.draft if chosen_drafter(self.drafter).method.needs_draft else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

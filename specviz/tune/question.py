@@ -46,7 +46,7 @@ class Question:
                 "Expectations are of whole texts, without forks and stop strings.",
                 remedy="Leave them out.",
             )
-        if not all(each.config.lossless for each in self.lanes):
+        if not all(each.config.by_odds for each in self.lanes):
             raise ConfigError(
                 "Expectations are of the lossless rule.", remedy="Leave the other rule out."
             )

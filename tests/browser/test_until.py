@@ -115,7 +115,7 @@ def test_a_rejection_with_odds_that_the_reader_chooses(
     page.wait_for_function(
         "([seek, at]) => document.querySelector(seek).value == at", arg=[SEEK, unlikely[1]]
     )
-    assert trace.config.lossless
+    assert trace.config.exact
 
 
 def test_the_next_bonus(page: Any, trace: Trace) -> None:

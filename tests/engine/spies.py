@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
 
-from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
@@ -20,6 +22,7 @@ class StepSpy:
     def __init__(self, step: Step) -> None:
         self.step = step
         self.held: list[int] = []
+        self.nodes: list[int] = []  # of an open tree
         self.feeds: list[Feed] = []
 
     @property
@@ -45,6 +48,18 @@ class StepSpy:
     def forget(self, count: int) -> None:
         self.step.forget(count)
         del self.held[len(self.held) - count :]
+
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        self.nodes += token_ids.tolist()
+        return self.step.branch(token_ids, parents)
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        self.step.keep(nodes)
+        self.held += [self.nodes[node] for node in nodes]
+        self.nodes.clear()
+
+    def early_exit(self, layers: int) -> Step:
+        return self.step.early_exit(layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +93,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
         return notes.drafts[-1]
 
     def spied_check(
-        self: TargetPass, pending: int, proposal: Proposal, uniforms: torch.Tensor, *rest: Any
+        self: TargetPass, pending: int, proposal: Proposal, draws: Draws, *rest: Any
     ) -> TargetPassResult:
-        result = check(self, pending, proposal, uniforms, *rest)
-        notes.passes.append((proposal, uniforms, result))
+        result = check(self, pending, proposal, draws, *rest)
+        notes.passes.append((proposal, draws.uniforms, result))
         return result
 
     monkeypatch.setattr(Pair, "target_step", spied_target)

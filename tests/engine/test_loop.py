@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from specviz.engine import Pair, Speculation, decode_plainly, speculate
-from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.recording import Recorder
-from specviz.engine.decoding.sampling import draft_slot, inverse_cdf
+from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.steps import LibraryStep
@@ -311,17 +311,17 @@ class Guesser:
         self,
         history: Sequence[int],
         count: int,
-        uniforms: torch.Tensor,
+        draws: Draws,
         hidden: torch.Tensor | None,
     ) -> Proposal:
         del history
         self.hidden.append(None if hidden is None else hidden.clone())
         probs = self.law.expand(count, -1)
-        drawn = [inverse_cdf(self.law, uniforms[draft_slot(i)]) for i in range(count)]
-        return Proposal(torch.stack(drawn), probs, None, 0)
+        drawn = [inverse_cdf(self.law[None], draws.of_candidate(i)) for i in range(count)]
+        return Proposal(torch.cat(drawn), probs, None, 0)
 
-    def settle(self, valid: int) -> None:
-        del valid
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        del valid, kept
 
 
 def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
@@ -348,9 +348,13 @@ def test_a_drafter_that_knows_nothing_changes_nothing_but_the_speed(pair: Pair) 
 def test_a_rule_of_ones_own_decides(pair: Pair) -> None:
     class Refuse(Lossless):
         def accepts(
-            self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+            self,
+            uniforms: torch.Tensor,
+            draft_probs: torch.Tensor,
+            target_probs: torch.Tensor,
+            laws: torch.Tensor,
         ) -> torch.Tensor:
-            del uniforms, target_probs
+            del uniforms, target_probs, laws
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 
     rounds = list(Speculation(pair, PROMPT, config(), rule=Refuse()))

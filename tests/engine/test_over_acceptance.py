@@ -44,7 +44,7 @@ def rule_odds(rule: Rule, draft: np.ndarray, target: np.ndarray) -> np.ndarray:
     own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
     for _ in range(60):
         middle = (low + high) / 2
-        accepted = rule.accepts(torch.from_numpy(middle), own, theirs).numpy()
+        accepted = rule.accepts(torch.from_numpy(middle), own, theirs, theirs).numpy()
         low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
     return high
 
@@ -158,7 +158,8 @@ def test_over_acceptance_by_nothing_is_lossless(draft: np.ndarray, target: np.nd
     own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
     uniforms = torch.linspace(0, LAST, 50, dtype=torch.float64)[:, None]
     assert torch.equal(
-        OverAccept(0.0).accepts(uniforms, own, theirs), Lossless().accepts(uniforms, own, theirs)
+        OverAccept(0.0).accepts(uniforms, own, theirs, theirs),
+        Lossless().accepts(uniforms, own, theirs, theirs),
     )
     assert torch.equal(OverAccept(0.0).residual(own, theirs), Lossless().residual(own, theirs))
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
-from specviz.engine.decoding.drafting import Proposal
-from specviz.engine.decoding.sampling import one_hot
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, one_hot
 from specviz.record.trace import RunConfig
 from tests.engine.asking import load
 
@@ -35,10 +35,10 @@ class _HeadReader:
         self,
         history: Sequence[int],
         count: int,
-        uniforms: torch.Tensor,
+        draws: Draws,
         hidden: torch.Tensor | None,
     ) -> Proposal:
-        del history, uniforms
+        del history, draws
         assert hidden is not None
         self.seen.append(hidden.shape)
         head: Any = self._pair.target.get_output_embeddings()
@@ -46,8 +46,8 @@ class _HeadReader:
         ids = logits.argmax(-1).repeat(count)
         return Proposal(ids, one_hot(ids[:, None], self._pair.vocabulary), None, 0)
 
-    def settle(self, valid: int) -> None:
-        del valid
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        del valid, kept
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])

@@ -11,7 +11,7 @@ import torch
 
 from specviz.engine import speculate
 from specviz.engine.decoding import recording
-from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.recording import Recorder, top_of
 from specviz.engine.decoding.sampling import Sampler, one_hot
 from specviz.engine.decoding.verify import Lossless

@@ -47,7 +47,7 @@ def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.Mon
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a draft phase, so c and v account for what a round takes."""
-    monkeypatch.setattr(costs._Column, "_uniforms", slowed(costs._Column._uniforms))
+    monkeypatch.setattr(costs._Column, "_draws", slowed(costs._Column._draws))
     monkeypatch.setattr(costs, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=4)
     assert table is not None

@@ -16,8 +16,9 @@ from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
 from specviz.engine.model.pair import Pair
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
+from specviz.record.run_config import ResidualName
 from specviz.record.theorem_checks import lazier, measured_bias, pareto, rejection_count
-from specviz.record.trace import ResidualName, RunConfig, Trace
+from specviz.record.trace import RunConfig, Trace
 from tests.traces import make_trace
 
 EPSILONS = (0.02, 0.1, 0.3)
@@ -55,8 +56,13 @@ class Hasty(Lossless):
     """Over-accepts, and records itself as lossless."""
 
     def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
     ) -> torch.Tensor:
+        del laws
         return uniforms * draft_probs < target_probs + 0.2
 
 
@@ -64,8 +70,13 @@ class Strict(OverAccept):
     """Judges losslessly, and records what over-acceptance would do."""
 
     def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
     ) -> torch.Tensor:
+        del laws
         return uniforms * draft_probs < target_probs
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
 from specviz.errors import ConfigError
-from specviz.record.drafters import DRAFT_METHODS, DrafterName, first_method, methods_for
+from specviz.record.drafters import DRAFT_METHODS, chosen_drafter, first_method, methods_for
 from specviz.record.trace import RunConfig
 
 
 def test_the_table_names_what_the_settings_may_name() -> None:
-    assert tuple(DRAFT_METHODS) == get_args(DrafterName)
-    assert all(RunConfig(drafter=each.name).draft_method is each for each in DRAFT_METHODS.values())
-    with pytest.raises(ConfigError, match="model, prompt-lookup"):
-        RunConfig(drafter="guess")  # pyright: ignore[reportArgumentType]
+    for each in DRAFT_METHODS.values():
+        name = f"{each.name}:3" if each.takes_number else each.name
+        assert RunConfig(drafter=name).draft_method is each
+        assert chosen_drafter(name).number == (3 if each.takes_number else 0)
+    for wrong in ("guess", "model:2", "early-exit", "early-exit:0", "early-exit:x", "a.b:", ""):
+        with pytest.raises(ConfigError, match="drafter is"):
+            RunConfig(drafter=wrong)
+    assert chosen_drafter("my_drafts.lookup:Best").method.own
 
 
 def test_a_target_alone_is_offered_what_needs_no_draft() -> None:
-    assert methods_for(has_draft=True) == list(DRAFT_METHODS)
+    assert methods_for(has_draft=True) == ["model", "prompt-lookup", "suffix"]
     assert not any(DRAFT_METHODS[name].needs_draft for name in methods_for(has_draft=False))
     assert first_method(has_draft=True).needs_draft
     assert not first_method(has_draft=False).needs_draft

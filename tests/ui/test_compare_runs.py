@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -17,8 +17,9 @@ from specviz.comparison.plan import plan_from_json
 from specviz.comparison.unfinished_plans import remember, remembered
 from specviz.engine import load_pair
 from specviz.measure.step_costs import costs_key
+from specviz.record.drafters import methods_for
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import DrafterName, RunConfig
+from specviz.record.trace import RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.results import first_sentence
 from specviz.ui.session.background_work import the_work_queue
@@ -38,7 +39,7 @@ def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pair = load_pair(PairSpec(name="tinystories", threads=1))
         for threads in (1, 2):
             pair.environment = replace(pair.environment, threads=threads)
-            for drafter in get_args(DrafterName):
+            for drafter in methods_for(has_draft=True):
                 key = costs_key(pair, RunConfig(drafter=drafter))
                 assert save_value("step-costs", key, make_costs())
     return folder

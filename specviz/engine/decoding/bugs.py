@@ -15,7 +15,14 @@ import torch
 
 from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.endings import room_for
-from specviz.engine.decoding.sampling import Sampler, Uniforms, draft_slot, one_hot, verdict_slot
+from specviz.engine.decoding.sampling import (
+    Drawing,
+    Sampler,
+    Uniforms,
+    draft_slot,
+    one_hot,
+    verdict_slot,
+)
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.verify import OverAccept
 from specviz.engine.model.chat import encode_prompt
@@ -136,6 +143,15 @@ class _Untrimmed:
         self._step.forget(count - kept)
         self._kept += kept
 
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        return self._step.branch(token_ids, parents)
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        self._step.keep(nodes)
+
+    def early_exit(self, layers: int) -> Step:
+        return self._step.early_exit(layers)
+
 
 def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
     most = _MOST_KEPT if pair.max_context is None else pair.max_context - capacity
@@ -173,10 +189,25 @@ class _BonusFromDraft:
         self._target.forget(count)
         self._draft.forget(count)
 
+    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
+        """A tree comes in one call; behind its leaves is the bonus."""
+        rows = self._target.branch(token_ids, parents)
+        other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
+        leaves = [node for node in range(len(parents)) if node not in parents]
+        rows[leaves] = other[leaves]
+        return rows
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        self._target.keep(nodes)
+        self._draft.keep(nodes)
+
+    def early_exit(self, layers: int) -> Step:
+        return self._target.early_exit(layers)
+
 
 def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
     capacity, _ = room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
-    drafter = ModelDrafter(pair.draft_step(capacity), sampler)
+    drafter = ModelDrafter(pair.draft_step(capacity), Drawing(sampler), pair.vocabulary)
     return Speculation(pair, prompt, config, drafter=drafter)
 
 

@@ -25,11 +25,12 @@ from statistics import median
 
 import torch
 
-from specviz.engine.decoding.drafting import ModelDrafter, Proposal
+from specviz.engine.decoding.drafting import ModelDrafter
+from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.plain_decoding import PlainLane
-from specviz.engine.decoding.sampling import Sampler, Uniforms, one_hot
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, Noise, Sampler, Uniforms, make_chooser, one_hot
 from specviz.engine.decoding.target_pass import TargetPass
-from specviz.engine.decoding.verify import make_rule
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.record.pairs import Progress, Tell
@@ -185,11 +186,16 @@ class _Column:
         capacity = context + MAX_TOKENS + 1
         sampler = Sampler(config)
         self._lane = PlainLane(pair, self._ids[:1], config, capacity)
-        self._pass = TargetPass(pair.target_step(capacity), sampler, make_rule(config), pair.device)
+        judge = make_judge(config, sampler)
+        self._pass = TargetPass(pair.target_step(capacity), sampler, judge, pair.device)
+        shares = config.rule == "coupled"
+        self._noise = Noise(0, pair.vocabulary, pair.device) if shares else None
         self._draft_step = self._drafter = None
         if pair.draft is not None and config.draft_method.needs_draft:
             self._draft_step = pair.draft_step(capacity)
-            self._drafter = ModelDrafter(self._draft_step, sampler)
+            self._drafter = ModelDrafter(
+                self._draft_step, make_chooser(config, sampler), pair.vocabulary
+            )
         self._proposals = {
             tokens: self._proposal(tokens - 1, pair.vocabulary) for tokens in self.verifications
         }
@@ -313,12 +319,12 @@ class _Column:
         drafter, history = self._drafter, self._ids[: self.context + tokens]
         drafter.settle(self.context)
         with torch.inference_mode():
-            return self._time(lambda: drafter.propose(history, count, self._uniforms(count), None))
+            return self._time(lambda: drafter.propose(history, count, self._draws(count), None))
 
     def _verification(self, tokens: int) -> float:
-        proposal, uniforms = self._proposals[tokens], self._uniforms(tokens - 1)
+        proposal, draws = self._proposals[tokens], self._draws(tokens - 1)
         pending = self._ids[self.context]
-        seconds = self._time(lambda: self._pass.check(pending, proposal, uniforms))
+        seconds = self._time(lambda: self._pass.check(pending, proposal, draws))
         self._pass.step.forget(tokens)
         return seconds
 
@@ -326,8 +332,9 @@ class _Column:
         ids = torch.tensor(self._ids[self.context + 1 :][:count], device=self._device)
         return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 1)
 
-    def _uniforms(self, count: int) -> torch.Tensor:
-        return torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
+    def _draws(self, count: int) -> Draws:
+        uniforms = torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
+        return Draws(uniforms, self._noise.rows(0, count + 1) if self._noise else None)
 
     def _time(self, work: Callable[[], object]) -> float:
         self._wait()

@@ -1,34 +1,35 @@
 """Drafters: whatever proposes candidates and rolls its own cache back.
 
-The draft model is one; prompt lookup, which copies what followed the same words earlier
-(Saxena 2023), is another and needs no model. A drafter is handed the target's last hidden
-states, so that heads which read them (EAGLE, Medusa) can be drafters too.
+The draft model is one, with a chain (here) or a tree (``tree_drafting.py``); others copy what
+followed the same words earlier (``lookup.py``) or leave the target after its first layers. A
+drafter is handed the target's last hidden states, so that heads which read them (EAGLE, Medusa) can
+be drafters too.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from specviz.engine.decoding.sampling import Sampler, draft_slot, on_one_thread, one_hot
+from specviz.engine.decoding.lookup import PromptLookupDrafter
+from specviz.engine.decoding.own_drafter import own_drafter
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import (
+    Chooser,
+    Draws,
+    Sampler,
+    make_chooser,
+    on_one_thread,
+)
+from specviz.engine.decoding.stopping import Stopper
+from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError
-from specviz.record.trace import RunConfig
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposal:
-    """Candidates and the very distributions they were drawn from."""
-
-    token_ids: torch.Tensor  # [num_candidates]
-    probs: torch.Tensor  # [num_candidates, vocabulary]
-    logits: torch.Tensor | None  # the same before the processors; None without a model
-    catch_up: int  # tokens the first step was fed
+from specviz.record.drafters import chosen_drafter
+from specviz.record.run_config import RunConfig
 
 
 class Drafter(Protocol):
@@ -42,14 +43,15 @@ class Drafter(Protocol):
         self,
         history: Sequence[int],
         count: int,
-        uniforms: torch.Tensor,  # the slots of this round
+        draws: Draws,
         hidden: torch.Tensor | None,
     ) -> Proposal:
-        """At most ``count`` candidates to follow the history."""
+        """Candidates to follow the history, at most ``count`` one behind the other."""
         ...
 
-    def settle(self, valid: int) -> None:
-        """Forget what was fed beyond the first ``valid`` tokens of the text."""
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """Forget what was fed beyond the first ``valid`` tokens of the text. ``kept``: of a tree,
+        the nodes that are among these."""
         ...
 
 
@@ -62,9 +64,13 @@ class ModelDrafter:
 
     wants_hidden = False
 
-    def __init__(self, step: Step, sampler: Sampler) -> None:
+    def __init__(
+        self, step: Step, choose: Chooser, vocabulary: int, stopper: Stopper | None = None
+    ) -> None:
         self._step = step
-        self._sampler = sampler
+        self._choose = choose
+        self._vocabulary = vocabulary
+        self._stopper = stopper
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         if len(prompt_ids) > 1:
@@ -74,7 +80,7 @@ class ModelDrafter:
         self,
         history: Sequence[int],
         count: int,
-        uniforms: torch.Tensor,
+        draws: Draws,
         hidden: torch.Tensor | None,
     ) -> Proposal:
         del hidden
@@ -83,17 +89,33 @@ class ModelDrafter:
         rows: list[torch.Tensor] = []
         probs: list[torch.Tensor] = []
         tokens: list[torch.Tensor] = []
-        for position in range(count):
+        for number in range(count):
+            if self._stopper is not None and not self._stopper.goes_on(number):
+                break
             logits = self._step.feed(fed, 1)
-            slot = draft_slot(position)
-            fed, law = self._sampler.choose(logits, uniforms[slot : slot + 1])
+            fed, law = self._choose(logits, draws, number)
             rows.append(logits)
             probs.append(law)
             tokens.append(fed)
+            if self._stopper is not None:
+                self._stopper.saw(logits, law, fed)
+        if not tokens:
+            return nothing(self._vocabulary, draws.uniforms.device)
         return Proposal(_joined(tokens), _joined(probs), _joined(rows), catch_up)
 
-    def settle(self, valid: int) -> None:
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        del kept
         self._step.forget(max(0, self._step.length - valid))
+
+
+class ExitDrafter(ModelDrafter):
+    """The target's first layers, whose step is wherever the whole target is."""
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        """The target has read it."""
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """The target's own step is brought back, and this one with it."""
 
 
 @on_one_thread
@@ -101,73 +123,54 @@ def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(rows)
 
 
-class PromptLookupDrafter:
-    """Copies what followed the latest earlier occurrence of the last words.
-
-    Certain of itself: its distributions are one-hots, so the lossless rule accepts with the
-    target's own probability. Often it finds nothing and proposes nothing. A run may go back and
-    along the same words again: what comes later in them is not looked at.
-    """
-
-    wants_hidden = False
-    longest = 3
-
-    def __init__(self, vocabulary: int, device: torch.device) -> None:
-        self._vocabulary = vocabulary
-        self._device = device
-        self._seen: dict[tuple[int, ...], list[int]] = {}  # the places after them, ascending
-        self._indexed = 0
-
-    def prefill(self, prompt_ids: Sequence[int]) -> None:
-        self._index(prompt_ids)
-
-    @on_one_thread
-    def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        uniforms: torch.Tensor,
-        hidden: torch.Tensor | None,
-    ) -> Proposal:
-        del uniforms, hidden
-        self._index(history)
-        copied = self._continuation(history, count)
-        ids = torch.tensor(copied, dtype=torch.int64, device=self._device)
-        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
-
-    def settle(self, valid: int) -> None:
-        """Nothing is fed, so nothing is forgotten: the history itself only grows."""
-
-    def _index(self, history: Sequence[int]) -> None:
-        """Remember where each short run of tokens was last followed by something."""
-        for end in range(max(1, self._indexed), len(history)):
-            for size in range(1, min(self.longest, end) + 1):
-                self._seen.setdefault(tuple(history[end - size : end]), []).append(end)
-        self._indexed = max(self._indexed, len(history))
-
-    def _continuation(self, history: Sequence[int], count: int) -> list[int]:
-        for size in range(min(self.longest, len(history)), 0, -1):
-            ends = self._seen.get(tuple(history[-size:]), [])
-            earlier = bisect_left(ends, len(history))
-            if earlier:
-                start = ends[earlier - 1]
-                return list(history[start : start + count])
-        return []
+def nothing(vocabulary: int, device: torch.device) -> Proposal:
+    """No candidates."""
+    return Proposal(
+        torch.empty(0, dtype=torch.int64, device=device),
+        torch.empty(0, vocabulary, device=device),
+        torch.empty(0, vocabulary, device=device),
+        0,
+    )
 
 
-def make_drafter(pair: Pair, config: RunConfig, capacity: int, sampler: Sampler) -> Drafter:
-    """The drafter that the settings name, with a cache of its own."""
-    match config.drafter:
+def make_drafter(
+    pair: Pair,
+    config: RunConfig,
+    capacity: int,
+    sampler: Sampler,
+    stopper: Stopper | None,
+    target: Step,
+) -> Drafter:
+    """The drafter that the settings name, with a cache of its own; an early exit shares that of the
+    ``target``'s step. ``stopper`` may end drafting early."""
+    chosen = chosen_drafter(config.drafter)
+    match chosen.method.name:
         case "model":
-            return _model_drafter(pair, capacity, sampler)
+            return _model_drafter(pair, config, capacity, sampler, stopper)
         case "prompt-lookup":
             return PromptLookupDrafter(pair.vocabulary, pair.device)
+        case "early-exit":
+            step = target.early_exit(chosen.number)
+            return ExitDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
+        case "own":
+            return own_drafter(pair, config, capacity)
+        case _:
+            raise PairError(f"The drafter {config.drafter} is not known.", remedy="Choose another.")
 
 
-def _model_drafter(pair: Pair, capacity: int, sampler: Sampler) -> Drafter:
+def _model_drafter(
+    pair: Pair,
+    config: RunConfig,
+    capacity: int,
+    sampler: Sampler,
+    stopper: Stopper | None,
+) -> Drafter:
     if pair.draft is None:
         raise PairError(
             "This pair has no draft model.",
             remedy="Load it with a draft, or choose the prompt-lookup drafter.",
         )
-    return ModelDrafter(pair.draft_step(capacity), sampler)
+    step = pair.draft_step(capacity)
+    if config.is_chain:
+        return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
+    return TreeDrafter(step, config, sampler)

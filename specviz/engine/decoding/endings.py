@@ -38,13 +38,12 @@ class Endings:
     def judge(
         self,
         history: Sequence[int],
-        token_ids: Sequence[int],
-        num_accepted: int,
+        accepted: Sequence[int],
         extra_id: int,
         room: int,
     ) -> RoundOutput:
         """Accepted candidates and the extra token, up to the first ending among them."""
-        full = (*token_ids[:num_accepted], extra_id)
+        full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)
         if reason is None and len(kept) == room:
@@ -52,7 +51,7 @@ class Endings:
         lost = length < len(full) and reason in ("eos", "stop")
         return RoundOutput(
             emitted=kept[:length],
-            num_accepted=min(num_accepted, length),
+            num_accepted=min(len(accepted), length),
             has_extra=length == len(full),
             cut=reason if lost else None,
             finish=reason,

@@ -39,7 +39,7 @@ class PlainRun(Iterator[int]):
         self._done = True  # if the step fails, its cache is half-way: never go on
         with memory_errors(self._device):
             token = self._lane.step(self._history[-1], length - self._first)
-        output = self._endings.judge(self._history, (), 0, token, self._limit - length)
+        output = self._endings.judge(self._history, (), token, self._limit - length)
         self._history.append(token)
         self._done = output.finish is not None
         return token

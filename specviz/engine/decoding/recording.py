@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
-from specviz.engine.decoding.drafting import Proposal
+from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import on_one_thread
 from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.model.text import TokenTable
 from specviz.kernels.readiness import survey_ready
 from specviz.kernels.softmax import softmax
 from specviz.kernels.survey import survey
-from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Insight
+from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Candidate, Insight
 
 Done = TypeVar("Done")
 
@@ -39,6 +39,9 @@ class CandidateRecord:
     insight: Insight | None = None
     overlap: float | None = None
     bias: float | None = None
+
+    def added_to(self, candidate: Candidate) -> Candidate:
+        return replace(candidate, insight=self.insight, overlap=self.overlap, bias=self.bias)
 
 
 class Later(Generic[Done]):

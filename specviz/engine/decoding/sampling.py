@@ -8,8 +8,9 @@ top-p. Greedy decoding is a one-hot through the same functions. Randomness is ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +48,53 @@ class Uniforms:
         self._generator.state = self._state
         raw = self._generator.random_raw(2 * num_candidates + 1)
         return ((raw >> np.uint64(64 - _UNIFORM_BITS)) * 2.0**-_UNIFORM_BITS).astype(np.float32)
+
+
+class Noise:
+    """An exponential for every place of a text and every token, keyed by seed and place.
+
+    Whoever takes the token whose exponential over its probability is least draws from that law
+    (the Gumbel-max trick); two laws that share the noise often say the same.
+    """
+
+    def __init__(self, seed: int, vocabulary: int, device: torch.device) -> None:
+        self._generator = np.random.Philox(key=seed)
+        self._state: Any = self._generator.state
+        self._vocabulary = vocabulary
+        self._device = device
+        self._rows: dict[int, torch.Tensor] = {}
+
+    def rows(self, place: int, count: int) -> torch.Tensor:
+        """Of ``count`` places from this one of the text after the prompt, [count, vocabulary]."""
+        wanted = range(place, place + count)
+        self._rows = {each: self._rows.get(each, self._row(each)) for each in wanted}
+        return torch.stack(list(self._rows.values()))
+
+    def _row(self, place: int) -> torch.Tensor:
+        if place in self._rows:
+            return self._rows[place]
+        self._state["state"]["counter"][1:3] = place, 1  # those of rounds have a nought there
+        self._generator.state = self._state
+        raw = self._generator.random_raw(self._vocabulary) >> np.uint64(11)
+        row = -np.log((raw + 0.5) * 2.0**-53)
+        return torch.from_numpy(row).to(self._device, wide_on(self._device))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """The random numbers of one round: uniforms by slot and, where the rule shares it, noise."""
+
+    uniforms: torch.Tensor  # [1 + 2 * num_candidates]
+    noise: torch.Tensor | None = None  # [depth + 1, vocabulary]
+
+    def of_candidate(self, number: int) -> torch.Tensor:
+        """[1]: what draws it."""
+        slot = draft_slot(number)
+        return self.uniforms[slot : slot + 1]
+
+    def verdicts(self, count: int) -> torch.Tensor:
+        """[count]: what decides on the candidates."""
+        return self.uniforms[verdict_slot(0) : verdict_slot(count) : 2]
 
 
 def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarray:
@@ -142,7 +190,70 @@ def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
 
 def wide(like: torch.Tensor) -> torch.dtype:
     """Double precision where the device has it."""
-    return torch.float32 if like.device.type == "mps" else torch.float64
+    return wide_on(like.device)
+
+
+def wide_on(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+class Chooser(Protocol):
+    """How a drafter takes a candidate from a law."""
+
+    def __call__(
+        self, logits: torch.Tensor, draws: Draws, number: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The token [1] of this number in the round, and the law [1, vocabulary] it is of."""
+        ...
+
+
+class Drawing:
+    """By a uniform of its own."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def __call__(
+        self, logits: torch.Tensor, draws: Draws, number: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._sampler.choose(logits, draws.of_candidate(number))
+
+
+class Likeliest:
+    """The likeliest token, and no other law than that."""
+
+    def __call__(
+        self, logits: torch.Tensor, draws: Draws, number: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        del draws, number
+        index = logits.argmax(-1, keepdim=True)
+        return index[..., 0], one_hot(index, logits.shape[-1])
+
+
+class Racing:
+    """By the noise that the target will use in the same place."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    @on_one_thread
+    def __call__(
+        self, logits: torch.Tensor, draws: Draws, number: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert draws.noise is not None
+        law = self._sampler.probs(logits)
+        return race(law, draws.noise[number : number + 1]).argmin(-1), law
+
+
+def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
+    if config.rule == "coupled":
+        return Racing(sampler)
+    return Likeliest() if config.rule == "match" else Drawing(sampler)
+
+
+def race(law: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """When each token [..., vocabulary] arrives; the first one is drawn from the law."""
+    return noise / law.to(noise)
 
 
 def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:

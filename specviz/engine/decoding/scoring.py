@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from specviz.engine.decoding.drafting import PromptLookupDrafter
 from specviz.engine.decoding.endings import check_room
+from specviz.engine.decoding.lookup import PromptLookupDrafter
 from specviz.engine.decoding.sampling import Sampler, wide
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
@@ -78,8 +78,7 @@ def copied_rounds(
     drafter = PromptLookupDrafter(pair.vocabulary, pair.device)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
     for place, token in enumerate(text_ids):
-        nothing = torch.empty(0)
-        proposed = drafter.propose(history, max(gammas), nothing, None).token_ids.tolist()
+        proposed = drafter.propose(history, max(gammas), None, None).token_ids.tolist()
         matched.append((len(proposed), _alike(proposed, text_ids[place:])))
         history.append(token)
     return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)

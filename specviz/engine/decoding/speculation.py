@@ -21,24 +21,39 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.clock import make_clock
-from specviz.engine.decoding.drafting import Drafter, Proposal, make_drafter
+from specviz.engine.decoding.drafting import Drafter, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
+from specviz.engine.decoding.judges import make_judge
+from specviz.engine.decoding.judging import TargetWord, Verdicts
+from specviz.engine.decoding.proposal import Proposal, Tree, depths
 from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms, verdict_slot
-from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult, Verdicts
+from specviz.engine.decoding.sampling import (
+    EXTRA_SLOT,
+    Draws,
+    Noise,
+    Sampler,
+    Uniforms,
+    verdict_slot,
+)
+from specviz.engine.decoding.stopping import make_stopper
+from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.text import TokenTable
 from specviz.errors import ConfigError, PairError
 from specviz.record.forks import Fork
+from specviz.record.shapes import num_nodes
 from specviz.record.trace import (
     Candidate,
     CutReason,
+    DraftingCosts,
     Extra,
     Finish,
     Prefill,
     Prompt,
+    Rival,
     Round,
     RoundTimes,
     RunConfig,
@@ -60,6 +75,7 @@ class Speculation(Iterator[Round]):
         drafter: Drafter | None = None,
         rule: Rule | None = None,
         uniforms: Uniforms | None = None,
+        costs: DraftingCosts | None = None,
     ) -> None:
         self.pair = pair
         self.config = config
@@ -68,12 +84,16 @@ class Speculation(Iterator[Round]):
         _check_vocabulary(config.forks, pair)
         self._finish: Finish = "stopped"
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
+        self._capacity += config.most_candidates - config.depth  # nodes beside the path
         self._history = list(prompt_ids)
         self._told = len(prompt_ids)  # tokens of the history that were handed out
         self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
+        self._noise = _shared_noise(pair, config)
         self._rule = rule or make_rule(config)
+        judge = make_judge(config, self._sampler, rule)
+        self._stopper = make_stopper(config, costs)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
         self._index = 0
@@ -81,9 +101,12 @@ class Speculation(Iterator[Round]):
         self._played: deque[Later[Round]] = deque()  # and not handed out yet
         self._failure: BaseException | None = None  # comes after them
         with memory_errors(pair.device):
-            self._drafter = drafter or make_drafter(pair, config, self._capacity, self._sampler)
-            self._target = pair.target_step(self._capacity, keep_hidden=self._drafter.wants_hidden)
-            self._pass = TargetPass(self._target, self._sampler, self._rule, pair.device)
+            reads = config.draft_method.own or (drafter is not None and drafter.wants_hidden)
+            self._target = pair.target_step(self._capacity, keep_hidden=reads)
+            self._drafter = drafter or make_drafter(
+                pair, config, self._capacity, self._sampler, self._stopper, self._target
+            )
+            self._pass = TargetPass(self._target, self._sampler, judge, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
 
     @property
@@ -120,6 +143,8 @@ class Speculation(Iterator[Round]):
         self._target.forget(self._target.length - entry.context_length + 1)
         self._drafter.settle(entry.context_length - entry.draft_catch_up)
         self._index, self._told = entry.index, entry.context_length
+        if self._stopper is not None:
+            self._stopper.go_back(entry.index)
         self._finish, self._done = "stopped", False
 
     def __iter__(self) -> Speculation:
@@ -163,19 +188,19 @@ class Speculation(Iterator[Round]):
         assert self._target.length == before - 1
         self._clock.start()
         room = self._limit - before
-        count = min(self.config.gamma, room)
+        depth = min(self.config.depth, room)
         # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
-        uniforms = self._uniforms.of_round(self._index, count)
+        uniforms = self._uniforms.of_round(self._index, num_nodes(self.config.shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = _overrule(uniforms, forks)
-        verdicts, records, catch_up = self._draft_and_verify(count, uniforms, forks)
+        tree, verdicts, records = self._draft_and_verify(depth, uniforms, forks)
         _check_forks(forks, verdicts)
-        output = self._endings.judge(
-            self._history, verdicts.token_ids, verdicts.num_accepted, verdicts.extra_id, room
-        )
-        self._settle(output, before + output.num_accepted)
-        candidates = self._candidates(verdicts, output, uniforms, overruled)
-        extra = self._extra(verdicts, output, uniforms)
+        output = self._endings.judge(self._history, verdicts.accepted_ids, verdicts.extra_id, room)
+        self._settle(output, before + output.num_accepted, tree, verdicts)
+        if self._stopper is not None:
+            self._stopper.learn(self._index, len(verdicts.path), len(output.emitted))
+        candidates = self._candidates(tree, verdicts, output, uniforms, overruled)
+        extra = self._extra(tree, verdicts, output, uniforms)
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()
@@ -185,88 +210,124 @@ class Speculation(Iterator[Round]):
             candidates=candidates,
             extra=extra,
             emitted=output.emitted,
-            cut=_cut(output, self.config.gamma, room, self._endings.limit_reason),
-            draft_catch_up=catch_up,
+            cut=_cut(output, self.config.depth, room, self._endings.limit_reason),
+            draft_catch_up=tree.catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
         self._index += 1
-        return self._written_later(entry, records)
+        numbers = verdicts.tested or range(len(verdicts.token_ids))
+        return self._written_later(entry, records, numbers)
 
     @torch.inference_mode()
     def _draft_and_verify(
-        self, count: int, uniforms: np.ndarray, forks: Sequence[Fork]
-    ) -> tuple[Verdicts, _Ending | None, int]:
-        """Draft, verify, begin the record; and how many tokens the first draft step was fed.
+        self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
+    ) -> tuple[Tree, Verdicts, _Ending | None]:
+        """Draft, verify, begin the record.
 
         Tensors are freed on return, while the clock still runs, as in a plain step.
         """
-        drawn = torch.from_numpy(uniforms).to(self.pair.device)
-        proposal = self._drafter.propose(self._history, count, drawn, self._target.hidden)
+        draws = self._draws(uniforms, depth)
+        proposal = self._drafter.propose(self._history, depth, draws, self._target.hidden)
         for each in self._played:
             each.begin()  # the target's pass leaves Python to it
         self._clock.mark()
         instead = {each.place: each.instead for each in forks if each.instead is not None}
-        result = self._pass.check(self._history[-1], proposal, drawn, instead)
+        result = self._pass.check(self._history[-1], proposal, draws, instead)
         self._clock.mark()
         records = self._records(proposal, result)
         self._clock.mark()
-        return result.verdicts, records, proposal.catch_up
+        return proposal.tree, result.verdicts, records
+
+    def _draws(self, uniforms: np.ndarray, depth: int) -> Draws:
+        drawn = torch.from_numpy(uniforms).to(self.pair.device)
+        if self._noise is None:
+            return Draws(drawn)
+        place = len(self._history) - len(self.prompt.token_ids)
+        return Draws(drawn, self._noise.rows(place, depth + 1))
 
     def _records(self, proposal: Proposal, result: TargetPassResult) -> _Ending | None:
         """What both models thought, with the record on."""
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
-        return self._recorder.begin(self._rule, proposal, result.logits, result.probs)
+        laws, tested = result.verdicts.laws, list(result.verdicts.tested)
+        if laws is None:
+            return self._recorder.begin(self._rule, proposal, result.logits, result.probs)
+        rows = [proposal.in_tree[number] + 1 for number in tested]
+        return self._recorder.begin(self._rule, proposal.part(tested), result.logits[rows], laws)
 
-    def _written_later(self, entry: Round, end: _Ending | None) -> Later[Round]:
+    def _written_later(
+        self, entry: Round, end: _Ending | None, numbers: Sequence[int]
+    ) -> Later[Round]:
+        """``numbers``: the candidates that the record is of."""
+
         def write() -> Round:
             if end is None:
                 return entry
             began = time.perf_counter()
+            found = dict(zip(numbers, end(), strict=True))
             candidates = tuple(
-                replace(each, insight=found.insight, overlap=found.overlap, bias=found.bias)
-                for each, found in zip(entry.candidates, end(), strict=True)
+                found[number].added_to(each) if number in found else each
+                for number, each in enumerate(entry.candidates)
             )
             record = entry.times.record + time.perf_counter() - began
             return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
 
         return Later(self.pair.device, write)
 
-    def _settle(self, output: RoundOutput, valid: int) -> None:
+    def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
         self._history.extend(output.emitted)
-        self._target.forget(self._target.length - valid)
-        self._drafter.settle(valid)
+        if tree.parents is None:
+            self._pass.settle(valid, None)
+            self._drafter.settle(valid)
+        else:
+            kept = verdicts.path[: output.num_accepted]
+            self._pass.settle(valid, kept)
+            self._drafter.settle(valid, kept)
         if output.finish is not None:
             self._finish = output.finish
             self._done = True
 
     def _candidates(
         self,
+        tree: Tree,
         verdicts: Verdicts,
         output: RoundOutput,
         uniforms: np.ndarray,
         overruled: Mapping[int, float],
     ) -> tuple[Candidate, ...]:
         draws = uniforms[verdict_slot(0) :: 2].tolist()
-        return tuple(
+        fates = _fates(tree, verdicts, output)
+        table = self.pair.token_table
+        candidates = tuple(
             Candidate(
                 token_id=token_id,
-                text=self.pair.token_table.text(token_id),
-                verdict=_verdict(i, output, verdicts.num_accepted),
+                text=table.text(token_id),
+                verdict=fates[i],
                 draft_prob=verdicts.draft_probs[i],
                 target_prob=verdicts.target_probs[i],
                 uniform=draws[i],
                 expected_acceptance=min(1.0, verdicts.expected[i]),
                 overruled=overruled.get(i),
+                parent=tree.parents[i] if tree.parents else None,
+                joint=verdicts.joint[i] if verdicts.joint else None,
+                coin=verdicts.coins[i] if verdicts.coins else None,
+                noise=verdicts.noises[i] if verdicts.noises else None,
+                rival=_rival(verdicts.rivals[i], table) if verdicts.rivals else None,
             )
             for i, token_id in enumerate(verdicts.token_ids)
         )
+        if self.config.until.stopping.measured:
+            return candidates
+        return tuple(each for each in candidates if each.tested)
 
-    def _extra(self, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray) -> Extra | None:
+    def _extra(
+        self, tree: Tree, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray
+    ) -> Extra | None:
         if not output.has_extra:
             return None
-        bonus = verdicts.num_accepted == len(verdicts.token_ids)
+        last = verdicts.path[-1] if verdicts.path else -1
+        bonus = last not in tree.in_tree  # nothing was drafted behind it
         return Extra(
             token_id=verdicts.extra_id,
             text=self.pair.token_table.text(verdicts.extra_id),
@@ -274,6 +335,7 @@ class Speculation(Iterator[Round]):
             target_prob=verdicts.extra_target_prob,
             draft_prob=None if bonus else verdicts.extra_draft_prob,
             uniform=float(uniforms[EXTRA_SLOT]),
+            noise=verdicts.extra_noise,
         )
 
 
@@ -284,12 +346,14 @@ def speculate(
     *,
     drafter: Drafter | None = None,
     rule: Rule | None = None,
+    costs: DraftingCosts | None = None,
 ) -> Speculation:
     """Speculative decoding of a prompt: an iterator of rounds.
 
-    The configuration names the drafter and the rule, unless the caller gives its own.
+    The configuration names the drafter and the rule, unless the caller gives its own. ``costs`` is
+    what ``draft_until=cost`` decides by.
     """
-    return Speculation(pair, prompt, config, drafter=drafter, rule=rule)
+    return Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
 
 
 def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
@@ -324,7 +388,7 @@ def _overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
 def _check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
     """A fork overrules the verdict on a candidate that the other run had, too."""
     for fork in forks:
-        judged = verdicts.token_ids[: verdicts.num_accepted + 1]
+        judged = verdicts.token_ids[: len(verdicts.path) + 1]
         if fork.place >= len(judged) or judged[fork.place] != fork.token_id:
             raise ConfigError(
                 f"This is not the run that was forked: at {fork.words} it has another candidate.",
@@ -332,16 +396,40 @@ def _check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
             )
 
 
-def _verdict(position: int, output: RoundOutput, num_accepted: int) -> Verdict:
-    if position < output.num_accepted:
-        return "accepted"
-    if position == num_accepted and output.has_extra:
-        return "rejected"
-    return "discarded"
+def _fates(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
+    """What becomes of each candidate, the end of the text considered."""
+    stand = set(verdicts.path[: output.num_accepted])
+    behind: Verdict = "cut" if verdicts.together and output.has_extra else "discarded"
+    fates: list[Verdict] = [
+        "accepted" if number in stand else behind for number in range(len(verdicts.token_ids))
+    ]
+    places = depths(tree.in_tree)
+    for number in verdicts.fallen:
+        if places[number] < output.num_accepted + output.has_extra:
+            fates[number] = "rejected"
+    return fates
 
 
-def _cut(output: RoundOutput, gamma: int, room: int, limit_reason: CutReason) -> CutReason | None:
+def _rival(word: TargetWord | None, table: TokenTable) -> Rival | None:
+    if word is None:
+        return None
+    return Rival(
+        token_id=word.token_id,
+        text=table.text(word.token_id),
+        target_prob=word.target_prob,
+        noise=word.noise,
+        margin=word.margin,
+    )
+
+
+def _shared_noise(pair: Pair, config: RunConfig) -> Noise | None:
+    if config.rule != "coupled":
+        return None
+    return Noise(config.seed, pair.vocabulary, pair.device)
+
+
+def _cut(output: RoundOutput, depth: int, room: int, limit_reason: CutReason) -> CutReason | None:
     """Why this round could not emit what it might have; None for a whole round."""
     if output.cut is not None:
         return output.cut
-    return limit_reason if room < gamma + 1 else None
+    return limit_reason if room < depth + 1 else None

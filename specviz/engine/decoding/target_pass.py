@@ -1,30 +1,16 @@
-"""The target pass of a round: feed the candidates, verify, bring the verdicts to the host."""
+"""The target pass of a round: feed the candidates, let the judge decide."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from specviz.engine.decoding.drafting import Proposal
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, on_one_thread, verdict_slot, wide
-from specviz.engine.decoding.verify import Rule, verify
+from specviz.engine.decoding.judging import Judge, Verdicts
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, Sampler
 from specviz.engine.model.steps import Step
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
-    """What was decided, in host values; probabilities are the recorded ones."""
-
-    token_ids: list[int]
-    draft_probs: list[float]
-    target_probs: list[float]
-    expected: list[float]  # acceptance at each position before its candidate is drawn
-    num_accepted: int
-    extra_id: int
-    extra_draft_prob: float
-    extra_target_prob: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +23,12 @@ class TargetPassResult:
 
 
 class TargetPass:
-    """The target's step with the rule and the processors of a run."""
+    """The target's step with the judge and the processors of a run."""
 
-    def __init__(self, step: Step, sampler: Sampler, rule: Rule, device: torch.device) -> None:
+    def __init__(self, step: Step, sampler: Sampler, judge: Judge, device: torch.device) -> None:
         self.step = step
         self._sampler = sampler
-        self._rule = rule
+        self._judge = judge
         self._device = device
 
     @torch.inference_mode()
@@ -50,55 +36,30 @@ class TargetPass:
         self,
         pending: int,
         proposal: Proposal,
-        uniforms: torch.Tensor,
+        draws: Draws,
         instead: Mapping[int, int] | None = None,
     ) -> TargetPassResult:
-        """Feed the pending token and the candidates; one transfer brings the verdicts over.
+        """Feed the pending token and the candidates; few transfers bring the verdicts over.
 
         ``instead``: tokens that the target is held to say, by their place.
         """
-        fed = torch.cat((torch.tensor([pending], device=self._device), proposal.token_ids))
-        logits = self.step.feed(fed.to(self.step.device), fed.shape[0]).to(self._device)
+        logits = self._read(pending, proposal).to(self._device)
         probs = self._sampler.probs(logits)
         for place, token_id in (instead or {}).items():
             probs[place] = 0.0
             probs[place, token_id] = 1.0
-        return TargetPassResult(logits, probs, self._verdicts(proposal, probs, uniforms))
+        return TargetPassResult(logits, probs, self._judge.judge(proposal, probs, draws))
 
-    @on_one_thread
-    def _verdicts(
-        self, proposal: Proposal, probs: torch.Tensor, uniforms: torch.Tensor
-    ) -> Verdicts:
-        count = proposal.token_ids.shape[0]
-        found = verify(
-            self._rule,
-            self._sampler,
-            proposal.token_ids,
-            proposal.probs,
-            probs,
-            uniforms[verdict_slot(0) : verdict_slot(count) : 2],
-            uniforms[EXTRA_SLOT],
-        )
-        at, extra = found.num_accepted, found.extra
-        expected = self._rule.expected(proposal.probs, probs[:count])
-        draft_row = proposal.probs[at.clamp(max=count - 1)] if count else probs[0]
-        parts = (
-            proposal.token_ids,
-            found.draft_probs,
-            found.target_probs,
-            expected,
-            torch.stack((at, extra)),
-            torch.stack((draft_row[extra], probs[at, extra])),
-        )
-        values = torch.cat([part.to(wide(probs)) for part in parts]).tolist()
-        rows = [values[row * count : (row + 1) * count] for row in range(4)]
-        return Verdicts(
-            token_ids=[int(value) for value in rows[0]],
-            draft_probs=rows[1],
-            target_probs=rows[2],
-            expected=rows[3],
-            num_accepted=int(values[-4]),
-            extra_id=int(values[-3]),
-            extra_draft_prob=values[-2],
-            extra_target_prob=values[-1],
-        )
+    def settle(self, valid: int, kept: Sequence[int] | None) -> None:
+        """Hold the first ``valid`` tokens of the text. ``kept``: of a tree, the nodes that are
+        among them."""
+        if kept is not None:
+            self.step.keep([0, *(node + 1 for node in kept)])
+        self.step.forget(self.step.length - valid)
+
+    def _read(self, pending: int, proposal: Proposal) -> torch.Tensor:
+        first = torch.tensor([pending], device=self._device)
+        fed = torch.cat((first, proposal.token_ids)).to(self.step.device)
+        if proposal.parents is None:
+            return self.step.feed(fed, fed.shape[0])
+        return self.step.branch(fed, [-1, *(parent + 1 for parent in proposal.parents)])

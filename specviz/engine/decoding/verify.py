@@ -3,8 +3,8 @@
 The lossless rule accepts with probability min(1, target/draft) and samples the residual
 max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). The
 over-acceptance rule accepts with min(1, (target + epsilon)/draft) and is *lossy*: it trades
-bias for fewer rejections (Yin et al. 2024, section 4). One vectorised function serves a run
-(no batch dimension) and the statistics of many draws (any batch dimensions).
+bias for fewer rejections (Yin et al. 2024, section 4), and so is typical acceptance. One vectorised
+function serves a run (no batch dimension) and the statistics of many draws (any batch dimensions).
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ class Rule(Protocol):
     """When a candidate stands, and where the recovered token comes from."""
 
     def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
     ) -> torch.Tensor:
-        """Verdicts [...] on candidates of these probabilities [...]."""
+        """Verdicts [...] on candidates of these probabilities [...]; ``laws`` [..., vocabulary] are
+        the target's."""
         ...
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -45,8 +50,13 @@ class Lossless:
     """The output has exactly the target's law."""
 
     def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
     ) -> torch.Tensor:
+        del laws
         return uniforms * draft_probs < target_probs
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -71,8 +81,13 @@ class OverAccept:
     source: Literal["leftover", "target", "draft"] = "leftover"
 
     def accepts(
-        self, uniforms: torch.Tensor, draft_probs: torch.Tensor, target_probs: torch.Tensor
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
     ) -> torch.Tensor:
+        del laws
         return uniforms * draft_probs < target_probs + self.epsilon
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -93,6 +108,46 @@ class OverAccept:
         return (accepted + recovered - target_probs).abs().sum(-1) / 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """LOSSY. A candidate stands if its target probability exceeds min(epsilon, delta exp(-H)), H
+    being the target's entropy there and delta the root of epsilon (Medusa, Cai et al. 2024); no
+    draw decides. After a rejection the token is the target's own.
+    """
+
+    epsilon: float
+
+    def accepts(
+        self,
+        uniforms: torch.Tensor,
+        draft_probs: torch.Tensor,
+        target_probs: torch.Tensor,
+        laws: torch.Tensor,
+    ) -> torch.Tensor:
+        del uniforms, draft_probs
+        return target_probs > self.threshold(laws)
+
+    def threshold(self, laws: torch.Tensor) -> torch.Tensor:
+        entropy = torch.special.entr(laws.to(wide(laws))).sum(-1)
+        return (self.epsilon**0.5 * (-entropy).exp()).clamp(max=self.epsilon)
+
+    def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        del draft_probs
+        return target_probs.clone()
+
+    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        return self._standing(draft_probs, target_probs).sum(-1)
+
+    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        standing = self._standing(draft_probs, target_probs)
+        recovered = (1.0 - standing.sum(-1, keepdim=True)).clamp_(min=0.0) * target_probs
+        return (standing + recovered - target_probs).abs().sum(-1) / 2.0
+
+    def _standing(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        """The draft's mass [..., vocabulary] on tokens that would stand."""
+        return draft_probs.where(target_probs > self.threshold(target_probs)[..., None], 0.0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Verification:
     """What verification found; all on the device."""
@@ -104,9 +159,14 @@ class Verification:
 
 
 def make_rule(config: RunConfig) -> Rule:
-    if config.rule == "lossless":
-        return Lossless()
-    return OverAccept(config.epsilon, config.residual)
+    """What is done with one candidate; of rules that need more than this, the lossless one."""
+    match config.rule:
+        case "over-accept":
+            return OverAccept(config.epsilon, config.residual)
+        case "typical":
+            return Typical(config.epsilon)
+        case _:
+            return Lossless()
 
 
 def verify(
@@ -124,7 +184,10 @@ def verify(
     draft_own = draft_probs.gather(-1, candidates[..., None])[..., 0]
     target_own = target_probs[..., :count, :].gather(-1, candidates[..., None])[..., 0]
     accepted = rule.accepts(
-        verdict_uniforms.to(precise), draft_own.to(precise), target_own.to(precise)
+        verdict_uniforms.to(precise),
+        draft_own.to(precise),
+        target_own.to(precise),
+        target_probs[..., :count, :],
     )
     num_accepted = accepted.cumprod(-1).sum(-1)
     law = _law_after(rule, draft_probs, target_probs, num_accepted)

@@ -26,12 +26,12 @@ from specviz.comparison.plan import (
 from specviz.errors import SpecvizError
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
-from specviz.record.body_words import body_title
+from specviz.record.body_words import body_title, spec_words
 from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
-from specviz.record.trace import RunConfig
+from specviz.record.run_config import RunConfig, refuse_own_code
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
@@ -76,6 +76,7 @@ class Cards:
         for text in texts[:MAX_LANES]:
             try:
                 lane = parse_lane(text, Lane(spec=PairSpec(), config=RunConfig()))
+                refuse_own_code(lane.config)
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:
@@ -144,6 +145,7 @@ def lane_text(lane: Lane) -> str:
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
     bodies = {"target_body": spec.target_body, "draft_body": spec.draft_body}
     parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
+    parts += ["shared_vocabulary=yes"] if spec.shared_vocabulary else []
     parts += [
         f"{each.name}={_written(getattr(config, each.name))}"
         for each in fields(config)
@@ -240,7 +242,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     own = card.lane.spec.as_it_is
     options = list(dict.fromkeys([PairSpec(), spec.as_it_is, own, *known]))
     pair = st.selectbox(
-        "Pair", options, key=_widget_key(card, "pair", own), format_func=lambda each: each.label,
+        "Pair", options, key=_widget_key(card, "pair", own), format_func=spec_words,
         disabled=busy,
         help="A pair that is not on this machine is downloaded when the comparison starts.",
     )  # fmt: skip

@@ -159,11 +159,12 @@ class History:
     def awaits_outlook(self, run: Run) -> bool:
         """Whether the forecast for the chart, where a run began without one, may still come."""
         config, prompt = run.config, run.prompt
-        can_forecast = prompt is not None and prompt.kind is not None and config.lossless
+        can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:
             return False
         since = self._finished_at.setdefault(run.id, time.monotonic())
-        return config.draft_method.needs_draft and time.monotonic() - since < _OUTLOOK_SECONDS
+        foretold = config.draft_method.needs_draft and config.fixed_length
+        return foretold and time.monotonic() - since < _OUTLOOK_SECONDS
 
     def file(self, shown: ShownRun, name: str) -> str:
         """A finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""

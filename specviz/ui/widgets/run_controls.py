@@ -192,7 +192,7 @@ def out_of_reach(config: RunConfig) -> tuple[str, ...]:
 def _values_of(config: RunConfig) -> dict[str, Any]:
     """The settings by the keys of their controls; those of over-acceptance only where it is on."""
     names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
-    names += ["chat"] if config.lossless else ["chat", "epsilon", "residual"]
+    names += ["chat", *config.judging.takes]
     return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
 
 

@@ -94,8 +94,9 @@ def drafts_in_words(curves: multidraft.Curves) -> str:
 
 def biased_runs(history: History) -> list[ShownRun]:
     """Runs of this session with the over-acceptance rule that have tokens to show."""
-    runs = [shown for shown in history.shown_runs() if not shown.trace.config.lossless]
-    return [shown for shown in runs if _judged(shown.trace)]
+    shown = history.shown_runs()
+    runs = [each for each in shown if "residual" in each.trace.config.judging.takes]
+    return [each for each in runs if _judged(each.trace)]
 
 
 def run_dots(trace: Trace) -> Dots:

@@ -14,6 +14,7 @@ import numpy as np
 
 from specviz.record import theorem_checks
 from specviz.record.limits import MAX_GAMMA
+from specviz.record.method_checks import block_check, rejections_over_drafts
 from specviz.record.metrics import Metrics, metrics
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
 from specviz.record.speedup_words import is_undecided, speedup_sentence
@@ -217,6 +218,33 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     )
 
 
+def _drafts_sentence(traces: Sequence[Trace]) -> str:
+    points = rejections_over_drafts(traces)
+    told = "; ".join(
+        f"M {each.num_drafts}: {100 * each.rejections_a_token:.1f} rejections in 100 tokens, "
+        f"{100 * each.expected_a_token:.1f} expected (z = {_signed(each.rejected.z)}: "
+        f"{_agrees(each.rejected.z)})"
+        for each in points
+    )
+    if not points:
+        return "No candidate was tested."
+    return (
+        f"{told}. What is expected is the sum of the chances at the places where every candidate "
+        "but the last had fallen. A round ends after γ candidates here, so the floor above does "
+        "not bind these runs."
+    )
+
+
+def _blocks_sentence(traces: Sequence[Trace]) -> str:
+    check = block_check(traces)
+    gain = "" if not check.by_token else f", {times(check.by_block / check.by_token)} as many"
+    return (
+        f"Over {len(check.rounds):,} rounds {check.accepted:,} candidates stood; "
+        f"{check.by_block:,.1f} were to be expected (z = {_signed(check.z)}: {_agrees(check.z)}). "
+        f"Token by token, {check.by_token:,.1f} of the same drafts would{gain}."
+    )
+
+
 def _residual_sentence(traces: Sequence[Trace]) -> str:
     half = len(traces) // 2
     exact, literal = (theorem_checks.measured_bias(each) for each in (traces[:half], traces[half:]))
@@ -261,6 +289,8 @@ _SENTENCES: dict[RunName, Callable[[Sequence[Trace]], str]] = {
     "rejections": _rejections_sentence,
     "residual": _residual_sentence,
     "pareto": _pareto_sentence,
+    "drafts": _drafts_sentence,
+    "blocks": _blocks_sentence,
 }
 
 

@@ -30,6 +30,7 @@ _WATCHED = ("speed", "estimates", "verification")
 
 _TIMED = RunConfig(gamma=5, temperature=0.7, max_new_tokens=128)
 _COUNTED = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
+_NUMS_DRAFTS = (1, 2, 4)
 _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of the record
 
 
@@ -160,6 +161,18 @@ def _many_lossless(presets: _Presets) -> list[_Plan]:
     return [_Plan(preset, "", _COUNTED) for preset in presets["story"] * 2]
 
 
+def _several_drafts(presets: _Presets) -> list[_Plan]:
+    return [
+        _Plan(preset, f"M {num}", replace(_COUNTED, num_drafts=num))
+        for num in _NUMS_DRAFTS
+        for preset in presets["story"][:4]
+    ]
+
+
+def _whole_blocks(presets: _Presets) -> list[_Plan]:
+    return [_Plan(preset, "", replace(_COUNTED, rule="block")) for preset in presets["story"]]
+
+
 def _at_epsilon_zero(presets: _Presets) -> list[_Plan]:
     config = replace(_LOSSY, epsilon=0.0)
     return [
@@ -192,4 +205,6 @@ _PLANNED: dict[RunName, Callable[[_Presets], list[_Plan]]] = {
     "rejections": _many_lossless,
     "residual": _at_epsilon_zero,
     "pareto": _over_accepting,
+    "drafts": _several_drafts,
+    "blocks": _whole_blocks,
 }

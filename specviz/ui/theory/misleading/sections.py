@@ -364,7 +364,7 @@ def _promises(shown: ShownRun, share: float, observed: float) -> str:
 
 
 def _told_of_odds(shown: ShownRun) -> str:
-    if shown.trace.config.lossless:
+    if shown.trace.config.exact:
         return "The mean overlap Σ min(draft, target) is the same α without the luck of the draws."
     return (
         "This run accepts more than the overlap: the mean of its odds, Σ min(draft, target + ε), "
@@ -380,7 +380,7 @@ def _estimates(shown: ShownRun, share: float, observed: float) -> list[AlphaEsti
         AlphaEstimate(label="accepted / tested", value=observed, low=low, high=high),
     ]
     if figures.alpha_expected is not None:
-        label = "mean overlap" if shown.trace.config.lossless else "mean odds with ε"
+        label = "mean overlap" if shown.trace.config.exact else "mean odds with ε"
         found.append(AlphaEstimate(label=label, value=figures.alpha_expected))
     return found
 

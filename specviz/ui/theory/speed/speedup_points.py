@@ -12,6 +12,7 @@ import streamlit as st
 
 from specviz.record.figures import CATALOGUE, titled
 from specviz.record.formulas import timed_interval
+from specviz.record.run_config import method_words
 from specviz.theory.papers import (
     CHINCHILLA,
     CHINCHILLA_DRAFT_MS,
@@ -71,8 +72,8 @@ def session_runs(history: History) -> list[ShownRun]:
 def run_name(shown: ShownRun) -> str:
     config = shown.trace.config
     name = "recorded run" if shown.id == RECORDED else f"run {shown.id[:6]}"
-    rule = "" if config.lossless else ", over-accepting"
-    return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{rule}"
+    method = "".join(f", {words}" for words in method_words(config))
+    return f"{name}: γ {config.gamma}, temperature {config.temperature:g}{method}"
 
 
 def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:

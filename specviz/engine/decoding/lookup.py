@@ -1,0 +1,65 @@
+"""Drafters that copy from what was said before, and need no model."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import torch
+
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, on_one_thread, one_hot
+
+
+class PromptLookupDrafter:
+    """Copies what followed the latest earlier occurrence of the last words.
+
+    Certain of itself: its distributions are one-hots, so the lossless rule accepts with the
+    target's own probability. Often it finds nothing and proposes nothing. A run may go back and
+    along the same words again: what comes later in them is not looked at.
+    """
+
+    wants_hidden = False
+    longest = 3
+
+    def __init__(self, vocabulary: int, device: torch.device) -> None:
+        self._vocabulary = vocabulary
+        self._device = device
+        self._seen: dict[tuple[int, ...], list[int]] = {}  # the places after them, ascending
+        self._indexed = 0
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        self._index(prompt_ids)
+
+    @on_one_thread
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        draws: Draws | None,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del draws, hidden
+        self._index(history)
+        copied = self._continuation(history, count)
+        ids = torch.tensor(copied, dtype=torch.int64, device=self._device)
+        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """Nothing is fed, so nothing is forgotten: the history itself only grows."""
+
+    def _index(self, history: Sequence[int]) -> None:
+        """Remember where each short run of tokens was last followed by something."""
+        for end in range(max(1, self._indexed), len(history)):
+            for size in range(1, min(self.longest, end) + 1):
+                self._seen.setdefault(tuple(history[end - size : end]), []).append(end)
+        self._indexed = max(self._indexed, len(history))
+
+    def _continuation(self, history: Sequence[int], count: int) -> list[int]:
+        for size in range(min(self.longest, len(history)), 0, -1):
+            ends = self._seen.get(tuple(history[-size:]), [])
+            earlier = bisect_left(ends, len(history))
+            if earlier:
+                start = ends[earlier - 1]
+                return list(history[start : start + count])
+        return []

@@ -1,0 +1,71 @@
+"""What a drafter proposes: candidates, where each hangs, and the laws they were drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """``parents`` is None for a chain."""
+
+    size: int
+    catch_up: int
+    parents: tuple[int, ...] | None
+
+    @property
+    def in_tree(self) -> tuple[int, ...]:
+        """The parents, of a chain too."""
+        return chain(self.size) if self.parents is None else self.parents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """Candidates and the very distributions they were drawn from.
+
+    ``parents``: of each candidate the number of the one before it, -1 for the text; None where
+    they are a chain. Siblings follow each other in the order in which they were drawn.
+    """
+
+    token_ids: torch.Tensor  # [num_candidates]
+    probs: torch.Tensor  # [num_candidates, vocabulary]
+    logits: torch.Tensor | None  # the same before the processors; None without a model
+    catch_up: int  # tokens the first step was fed
+    parents: tuple[int, ...] | None = None
+
+    @property
+    def tree(self) -> Tree:
+        """Where its candidates hang, without a tensor."""
+        return Tree(len(self.token_ids), self.catch_up, self.parents)
+
+    @property
+    def children(self) -> dict[int, list[int]]:
+        """By the number of the node, -1 for the text."""
+        found: dict[int, list[int]] = {}
+        for number, parent in enumerate(self.in_tree):
+            found.setdefault(parent, []).append(number)
+        return found
+
+    @property
+    def in_tree(self) -> tuple[int, ...]:
+        return self.tree.in_tree
+
+    def part(self, numbers: list[int]) -> Proposal:
+        """These candidates, as if each stood by itself."""
+        logits = None if self.logits is None else self.logits[numbers]
+        return Proposal(self.token_ids[numbers], self.probs[numbers], logits, self.catch_up)
+
+
+def chain(count: int) -> tuple[int, ...]:
+    return tuple(range(-1, count - 1))
+
+
+def depths(parents: Sequence[int]) -> list[int]:
+    """Candidates before each one."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(0 if parent < 0 else found[parent] + 1)
+    return found

@@ -1,0 +1,107 @@
+"""Several candidates for a place: drafts side by side, and trees.
+
+A level is fed to the draft in one step, its nodes seeing their ancestors alone. Siblings are drawn
+one after the other, each of the law that is left when those before it are gone (``replacement``:
+each of the same law). At temperature 0 that is the draft's likeliest tokens in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, Sampler, on_one_thread
+from specviz.engine.model.steps import Step
+from specviz.record.run_config import RunConfig
+
+
+class TreeDrafter:
+    """The draft model, a level a step."""
+
+    wants_hidden = False
+
+    def __init__(self, step: Step, config: RunConfig, sampler: Sampler) -> None:
+        self._step = step
+        self._shape = config.shape
+        self._sampler = sampler
+        self._repeats = config.replacement and not config.branching
+        self._fed = 0  # nodes of the round that the cache holds
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        if len(prompt_ids) > 1:
+            self._step.feed(torch.tensor(prompt_ids[:-1], device=self._step.device), 0)
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        draws: Draws,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del hidden
+        catch_up = len(history) - self._step.length
+        tree = _Tree()
+        fed = torch.tensor(history[-catch_up:], device=self._step.device)
+        logits, level = self._step.feed(fed, 1), [-1]
+        self._fed = 0
+        for depth, branches in enumerate(self._shape[:count]):
+            grown = [
+                child
+                for row, parent in enumerate(level)
+                for child in self._children(tree, parent, logits[row : row + 1], branches, draws)
+            ]
+            if depth + 1 == min(count, len(self._shape)):
+                break
+            tokens = torch.cat([tree.tokens[child] for child in grown])
+            logits = self._step.branch(tokens, [tree.parents[child] for child in grown])
+            self._fed += len(grown)
+            level = grown
+        return tree.proposal(catch_up)
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        self._step.keep([node for node in kept if node < self._fed])
+        self._step.forget(max(0, self._step.length - valid))
+
+    @on_one_thread
+    def _children(
+        self, tree: _Tree, parent: int, logits: torch.Tensor, branches: int, draws: Draws
+    ) -> list[int]:
+        """Their numbers; fewer where no token is left."""
+        left, added = logits, list[int]()
+        for _ in range(branches):
+            number = len(tree.parents)
+            token, law = self._sampler.choose(left, draws.of_candidate(number))
+            added.append(tree.add(parent, token, law, logits))
+            if not self._repeats:
+                left = left.index_fill(-1, token, float("-inf"))
+                if not left.isfinite().any():
+                    break
+        return added
+
+
+class _Tree:
+    """Nodes as they grow."""
+
+    def __init__(self) -> None:
+        self.parents: list[int] = []
+        self.tokens: list[torch.Tensor] = []
+        self._laws: list[torch.Tensor] = []
+        self._rows: list[torch.Tensor] = []
+
+    def add(self, parent: int, token: torch.Tensor, law: torch.Tensor, logits: torch.Tensor) -> int:
+        self.parents.append(parent)
+        self.tokens.append(token)
+        self._laws.append(law)
+        self._rows.append(logits)
+        return len(self.parents) - 1
+
+    def proposal(self, catch_up: int) -> Proposal:
+        return Proposal(
+            torch.cat(self.tokens),
+            torch.cat(self._laws),
+            torch.cat(self._rows),
+            catch_up,
+            tuple(self.parents),
+        )

@@ -1,0 +1,214 @@
+"""The settings of a run, and which of them go together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Never, get_args
+
+from specviz.errors import ConfigError
+from specviz.record.drafters import DraftMethod, chosen_drafter
+from specviz.record.forks import Fork, check_forks
+from specviz.record.limits import LIMITS, MAX_GAMMA
+from specviz.record.rules import RULES, Rule, RuleName
+from specviz.record.shapes import Shape, check_shape, num_nodes, shape_text
+from specviz.record.stopping import DraftUntil, parse_stopping
+
+ResidualName = Literal["leftover", "target", "draft"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
+
+    ``num_drafts`` chains are drafted side by side, or a tree of ``branching``, whose depth then
+    takes the place of ``gamma``. ``replacement``: drafts side by side may begin with the same
+    token; the children of a tree's node never are the same.
+    """
+
+    gamma: int = 5
+    temperature: float = 0.7
+    top_k: int = 0
+    top_p: float = 1.0
+    max_new_tokens: int = 128
+    seed: int = 0
+    drafter: str = "model"
+    draft_until: str = "count"
+    num_drafts: int = 1
+    replacement: bool = True
+    branching: Shape = ()
+    rule: RuleName = "lossless"
+    epsilon: float = 0.0
+    residual: ResidualName = "leftover"
+    ignore_eos: bool = False
+    stop: tuple[str, ...] = ()
+    chat: bool = False
+    record: bool = True
+    forks: tuple[Fork, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "top_k", "max_new_tokens", "seed", "num_drafts"):
+            _whole(name, getattr(self, name))
+        for name in ("temperature", "top_p", "epsilon"):
+            _real(name, getattr(self, name))
+        if self.top_p == 0.0:
+            raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
+        chosen_drafter(self.drafter)
+        _one_of("rule", self.rule, tuple(RULES))
+        _one_of("residual", self.residual, get_args(ResidualName))
+        if any(not text for text in self.stop):
+            raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
+        if any(not _is_whole(text) for text in self.stop):
+            raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
+        check_shape(self.branching, MAX_GAMMA)
+        parse_stopping(self.draft_until)
+        _check_together(self)
+        check_forks(self.forks, by_draws=not (self.greedy and self.exact))
+
+    @property
+    def draft_method(self) -> DraftMethod:
+        return chosen_drafter(self.drafter).method
+
+    @property
+    def judging(self) -> Rule:
+        return RULES[self.rule]
+
+    @property
+    def until(self) -> DraftUntil:
+        return parse_stopping(self.draft_until)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether the text has the target's law."""
+        return self.judging.exact
+
+    @property
+    def by_odds(self) -> bool:
+        """Whether each candidate of one chain stands with min(1, target/draft), the target's law
+        kept: what the odds along a text and forecasts are about."""
+        return self.rule == "lossless" and self.is_chain
+
+    @property
+    def shape(self) -> Shape:
+        """Children of a node, depth by depth."""
+        return self.branching or (self.num_drafts, *(1 for _ in range(self.gamma - 1)))
+
+    @property
+    def is_chain(self) -> bool:
+        return self.num_drafts == 1 and all(each == 1 for each in self.branching)
+
+    @property
+    def depth(self) -> int:
+        """The most candidates of a round that can stand."""
+        return len(self.branching) or self.gamma
+
+    @property
+    def most_candidates(self) -> int:
+        """Of one round."""
+        return num_nodes(self.shape)
+
+    @property
+    def fixed_length(self) -> bool:
+        """Whether every round drafts the same, where there is room."""
+        return self.draft_until == "count" and self.draft_method.fills_rounds
+
+    @property
+    def formulas_hold(self) -> bool:
+        """Whether rounds are one chain of fixed γ, each candidate with odds of its own."""
+        return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
+
+
+def _check_together(config: RunConfig) -> None:
+    """Raises ConfigError for settings that contradict each other."""
+    several, method, until = not config.is_chain, config.draft_method, config.until
+    if config.branching and config.num_drafts > 1:
+        _refuse("num_drafts and branching are two ways to draft several tokens.", "Give one.")
+    if several and not config.judging.several:
+        _refuse(
+            f"rule={config.rule} judges one chain.",
+            "Use rule=lossless with several drafts or a tree.",
+        )
+    if several and not (method.needs_draft and config.draft_until == "count"):
+        _refuse(
+            "Several drafts and trees come from the draft model, γ deep.",
+            "Leave out drafter and draft_until, or draft one chain.",
+        )
+    if until.stopping.name != "count" and not (method.has_steps or method.own):
+        _refuse(
+            f"draft_until={config.draft_until} does not go with {method.words}.",
+            "It needs drafter=model or early-exit:N.",
+        )
+    if not until.stopping.measured and not config.judging.one_by_one:
+        _refuse("The oracle needs a verdict on each candidate.", f"Not rule={config.rule}.")
+    if config.rule == "typical" and config.epsilon == 0.0:
+        _refuse("rule=typical has no epsilon.", "Give one above 0; Medusa's is 0.09.")
+    chain_by_odds = config.is_chain and config.judging.deciding == "odds"
+    if config.forks and not (chain_by_odds and until.stopping.measured):
+        _refuse("Only a chain that is judged by odds can be forked.", "Leave out the fork.")
+
+
+def _refuse(culprit: str, remedy: str) -> Never:
+    raise ConfigError(culprit, remedy=remedy)
+
+
+def refuse_without_effect(config: RunConfig, whose: str) -> None:
+    """Raises ConfigError where something was set that nothing looks at."""
+    for name, usual in (("epsilon", 0.0), ("residual", "leftover")):
+        if getattr(config, name) != usual and name not in config.judging.takes:
+            rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)
+            _refuse(f"{whose} has {name}, which acts only on rule={rules}.", "Leave it out.")
+    if not config.replacement and config.num_drafts == 1:
+        _refuse(f"{whose} has replacement, which acts only on several drafts.", "Leave it out.")
+
+
+def refuse_own_code(config: RunConfig) -> None:
+    """Raises ConfigError for settings that would import a module: a link or a kept run may hold
+    them, and neither may choose what is run here."""
+    if config.draft_method.own:
+        _refuse(
+            f"The drafter {config.drafter[:60]} is a class of somebody's own.",
+            "Run it from the command line: python -m specviz run --drafter MODULE:CLASS.",
+        )
+
+
+def method_words(config: RunConfig) -> tuple[str, ...]:
+    """How a run speculates, where it is not the usual way; a few words each."""
+    words = [] if config.rule == "lossless" else [config.judging.words]
+    if config.branching:
+        words.append(f"tree {shape_text(config.branching)}")
+    if config.num_drafts > 1:
+        kind = "" if config.replacement else ", none twice"
+        words.append(f"{config.num_drafts} drafts{kind}")
+    if config.draft_until != "count":
+        words.append(config.draft_until)
+    return tuple(words)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it has no lone surrogates, which bytes that are no UTF-8 become."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _whole(name: str, value: object) -> None:
+    low, high = LIMITS[name].ends
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(
+            f"{name} is {value}.", remedy=f"Give a whole number from {low} to {high}."
+        )
+
+
+def _real(name: str, value: object) -> None:
+    low, high = LIMITS[name].ends
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ConfigError(f"{name} is {value}.", remedy=f"Give a number from {low:g} to {high:g}.")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

@@ -1,0 +1,56 @@
+"""The shape of a round's candidates: a chain, several chains from one place, or a tree.
+
+A shape is how many children each node has, depth by depth: γ ones are a chain, M and then ones
+are M drafts side by side. As a text it is ``3x2x1``. Nodes are numbered depth by depth, from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from operator import mul
+
+from specviz.errors import ConfigError
+
+Shape = tuple[int, ...]
+
+MAX_NODES = 1024
+MAX_BRANCHES = 64
+_TEXT = re.compile(r"\d{1,6}(x\d{1,6})*")
+
+
+def shape_text(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def parse_shape(text: str) -> Shape:
+    """Raises ConfigError for what ``shape_text`` does not write. Nothing is no tree."""
+    if not text:
+        return ()
+    if not _TEXT.fullmatch(text):
+        raise ConfigError(f"{text[:40]!r} is no tree.", remedy="Write it like 3x2x1x1.")
+    return tuple(map(int, text.split("x")))
+
+
+def check_shape(shape: Shape, most_deep: int) -> None:
+    """Raises ConfigError for a tree that no run can draft."""
+    if any(isinstance(each, bool) or not isinstance(each, int) for each in shape):
+        raise ConfigError("A tree's branching is no whole number.", remedy="Write it like 3x2x1.")
+    if not all(1 <= each <= MAX_BRANCHES for each in shape):
+        raise ConfigError(
+            f"A tree has a branching of {next(n for n in shape if not 1 <= n <= MAX_BRANCHES)}.",
+            remedy=f"Give 1 to {MAX_BRANCHES} children at every depth.",
+        )
+    if len(shape) > most_deep:
+        raise ConfigError(
+            f"A tree is {len(shape)} deep.", remedy=f"Give {most_deep} depths or fewer."
+        )
+    if num_nodes(shape) > MAX_NODES:
+        raise ConfigError(
+            f"The tree {shape_text(shape)} has {num_nodes(shape):,} nodes.",
+            remedy=f"Give one of {MAX_NODES:,} or fewer.",
+        )
+
+
+def num_nodes(shape: Shape) -> int:
+    return sum(accumulate(shape, mul))
