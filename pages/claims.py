@@ -25,8 +25,8 @@ def start(run: RunName, asker: str) -> None:
 
 show_heading(
     "What is claimed, worked out",
-    "Sentences from a guide, an overview and a README. Each is quoted and worked out, with the "
-    "setting at which it stops or starts to hold.",
+    "Sentences from a guide, an overview, a README, a manual and a paper. Each is quoted and "
+    "worked out, with the setting at which it stops or starts to hold.",
 )
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).label)

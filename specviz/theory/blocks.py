@@ -100,6 +100,16 @@ def emitted_law(
     return emitted
 
 
+def accepted_given(
+    block: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances], verifier: Verifier
+) -> float:
+    """Candidates that stand on average once this block was drafted; ``target`` has one law more."""
+    drafted = [law(each, "draft") for each in draft]
+    wanted = [law(each, "target") for each in target]
+    outcomes = _outcomes(block, drafted, wanted, verifier, breaks=False)
+    return sum(count * share for count, share, _ in outcomes)
+
+
 def _drafted(draft: Kernel, gamma: int, stops: Stops) -> list[tuple[Text, float]]:
     """Every block and its chance; shorter ones where ``stops`` ended the drafting."""
     whole: list[tuple[Text, float]] = []

@@ -55,4 +55,12 @@ SWAPPED = Example(
     source="Two tokens, on which block verification gains from γ = 2 on (Sun et al. 2024).",
 )
 
-EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED)
+THREE = Example(
+    name="three tokens",
+    labels=("A", "B", "C"),
+    draft=(0.6, 0.3, 0.1),
+    target=(0.4, 0.3, 0.3),
+    source="Chosen so that the draft's least likely token is one that the target often writes.",
+)
+
+EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED, THREE)

@@ -126,6 +126,21 @@ def test_a_later_candidate_rescues_an_earlier_one() -> None:
     assert blocks.block_weights([0, 1], *laws) == (1.0, 0.5, 1.0)
 
 
+def test_of_a_single_draft_a_block_may_accept_fewer() -> None:
+    """Both drafted tokens are half as likely by the target; the weights are 1/2 and 1/4."""
+    laws = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
+    assert blocks.accepted_given((0, 0), *laws, "token") == pytest.approx(0.5 + 0.25)
+    assert blocks.accepted_given((0, 0), *laws, "block") == pytest.approx(2 * 0.25)
+    over_all = {
+        each: sum(
+            SWAPPED.draft[one] * SWAPPED.draft[two] * blocks.accepted_given((one, two), *laws, each)
+            for one, two in words(2, 2)
+        )
+        for each in ("token", "block")
+    }
+    assert (over_all["token"], over_all["block"]) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
+
+
 def test_a_long_round_is_counted_fast() -> None:
     rng = np.random.default_rng(2)
     draft, target = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))

@@ -15,7 +15,10 @@ from specviz.theory.chains import random_chains, steady_chains
 from specviz.theory.claims import Claim, ClaimVerdict, claims
 from specviz.theory.claims.batches import batch_bias, root_step
 from specviz.theory.claims.claim import crossing, first, judged, rounded_down, rounded_up
+from specviz.theory.examples import THREE
 from specviz.theory.speed import best_gamma, expected_tokens, speedup
+from specviz.theory.stopping import dropping
+from specviz.theory.tradeoff import total_variation
 
 LAST = 1e-3  # the last place of a flip
 CLAIMS = {each.id: each for each in claims()}
@@ -53,11 +56,14 @@ REFERENCE: dict[str, list[float]] = {
     "balance": [3.157, 3.251, 2.497],
     "small-n": [4, 40, 0.8667],
     "one-probability": [3.2881, 3.0527],
+    "unsure-tokens": [0.0, 0.07, 0.23],
+    "never-worse": [1.111111, 1.222222, 2],
 }
 
 VERDICTS: dict[ClaimVerdict, set[str]] = {
     "Holds": {
         "six-tokens", "exact-output", "bias-for-speed", "batch-scaling", "balance", "small-n",
+        "never-worse",
     },
     "Does not hold": {
         "counted-acceptance", "acceptance-length", "new-token-from-target", "terabytes-a-token",
@@ -91,7 +97,7 @@ def test_a_card_is_whole(claim: Claim) -> None:
 
 
 def test_ids_name_one_claim_each() -> None:
-    assert len(CLAIMS) == len(claims()) == 25
+    assert len(CLAIMS) == len(claims()) == 27
 
 
 # Where it flips: the law on either side
@@ -135,6 +141,17 @@ def test_the_first_gamma_within_five_percent() -> None:
     gamma = int(values("rejections-and-time")[2])
     passes = [1 / expected_tokens(0.9, each) for each in (gamma - 1, gamma)]
     assert passes[0] >= 0.105 > passes[1]
+
+
+def test_unsure_tokens_do_harm_from_the_drafts_least_chance_on() -> None:
+    draft, target = np.array(THREE.draft), np.array(THREE.target)
+
+    def off(threshold: float) -> float:
+        return total_variation(dropping(threshold)(draft, target).emitted, target)
+
+    assert off(0.1) < 1e-12
+    assert off(0.1 + LAST) == off(0.3) == pytest.approx(values("unsure-tokens")[1], abs=1e-12)
+    assert f"an error of {off(0.3 + LAST):.2f}" in CLAIMS["unsure-tokens"].flip
 
 
 def test_the_chart_is_opened_with_what_was_computed() -> None:

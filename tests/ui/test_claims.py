@@ -244,6 +244,8 @@ def test_where_acceptance_falls_with_the_temperature() -> None:
 SAYS: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
     "estimates": ("gave all 6", "% full rounds"),
+    "drafts": ("M 1:", "M 2:", "M 4:", "rejections in 100 tokens"),
+    "blocks": ("candidates stood", "of the same drafts would"),
     "residual": ("drawn from the leftover, the bias is", "Drawn from the target itself"),
     "benchmark": (
         "the greedy target alone by that of sampled speculation",

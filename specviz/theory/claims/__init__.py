@@ -1,4 +1,4 @@
-"""Sentences of three sources held against the theory: quoted, worked out, and where they flip.
+"""Sentences of five sources held against the theory: quoted, worked out, and where they flip.
 
 Every number comes from the theory's functions when `claims` is called. A verdict says whether
 the sentence is true in all, some or none of the cases that its function names.
@@ -7,7 +7,9 @@ the sentence is true in all, some or none of the cases that its function names.
 from __future__ import annotations
 
 from specviz.theory.claims.claim import (
+    BLOCKS,
     GUIDE,
+    MANUAL,
     OPTIMIZATION,
     OVERVIEW,
     Chart,
@@ -21,9 +23,12 @@ from specviz.theory.claims.machines import machine_claims
 from specviz.theory.claims.rates import rate_claims
 from specviz.theory.claims.rules import rule_claims
 from specviz.theory.claims.texts import text_claims
+from specviz.theory.claims.ways import way_claims
 
 __all__ = [
+    "BLOCKS",
     "GUIDE",
+    "MANUAL",
     "OPTIMIZATION",
     "OVERVIEW",
     "Chart",
@@ -37,7 +42,7 @@ __all__ = [
 
 
 def claims() -> tuple[Claim, ...]:
-    """Those of the guide first, then of the overview, then of the README."""
-    made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims())
-    order = (GUIDE, OVERVIEW, OPTIMIZATION)
+    """Those of the guide first, then of the overview, the README, the manual and the paper."""
+    made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims(), *way_claims())
+    order = (GUIDE, OVERVIEW, OPTIMIZATION, MANUAL, BLOCKS)
     return tuple(sorted(made, key=lambda claim: order.index(claim.source)))

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 ClaimVerdict = Literal["Holds", "Holds within limits", "Does not hold"]
-Source = Literal["Practical guide", "Overview of Yin et al.", "sd_optimization"]
+Source = Literal[
+    "Practical guide", "Overview of Yin et al.", "sd_optimization", "transformers",
+    "Sun et al. 2024",
+]  # fmt: skip
 PageName = Literal["speed", "rejections", "bias", "misleading"]
 RunName = Literal[
     "speed", "estimates", "residual", "temperature", "kinds", "verification", "benchmark",
-    "rejections", "pareto",
+    "rejections", "pareto", "drafts", "blocks",
 ]  # fmt: skip
 
 Basis = Literal["exact", "reported"]  # the numbers: worked out here, or others' as printed
@@ -20,6 +23,8 @@ Basis = Literal["exact", "reported"]  # the numbers: worked out here, or others'
 GUIDE: Source = "Practical guide"
 OVERVIEW: Source = "Overview of Yin et al."
 OPTIMIZATION: Source = "sd_optimization"
+MANUAL: Source = "transformers"
+BLOCKS: Source = "Sun et al. 2024"
 
 _HALVINGS = 60
 _ROUNDING = 1e-6  # of the last digit: a flip at a round number stays there

@@ -289,6 +289,7 @@ def _batch_scaling() -> Claim:
             Figure(label="without limit", value=limit, form=".3f"),
         ),
         chart=_drafts_chart("Rejections over the number of drafts", half),
+        run="drafts",
         latex=r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         symbols=(
             (r"\mathbb{E}", "mean"),
