@@ -31,15 +31,14 @@ def share_vocabulary(
     said = said_share(shared)
     told = (
         f"{shared.count:,} tokens are shared, {_share(shared.count, shared.target.size)} of the "
-        f"target's {shared.target.size:,} and {_share(shared.count, shared.draft.size)} of the "
-        f"draft's {shared.draft.size:,}. Of the target's tokens in a sample text "
-        f"{100 * said:.0f} % are among them."
+        f"target's {shared.target.size:,}, {_share(shared.count, shared.draft.size)} of the "
+        f"draft's {shared.draft.size:,}, and {100 * said:.0f} % of what the target says in a "
+        "sample text."
     )
     if said < LEAST_SHARE:
         raise PairError(
             f"{draft.name} and {target.name} have too little in common: {told}",
-            remedy="Choose a draft that knows more of the target's tokens; with fewer than half of "
-            "them no round would emit two tokens on average.",
+            remedy="Choose a draft that knows at least half of what the target says.",
         )
     return shared, (f"The tokenizers differ: {told} The draft proposes no others.",)
 
