@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
 from specviz.ui.shell import PAGES, Page
+from specviz.ui.stale_ticks import StaleTicks
 from specviz.ui.watch.first_stage import first_stage_body, first_stage_head
 from specviz.ui.watch.library_run import RUN_LINK
 
@@ -62,7 +63,7 @@ class FirstDocument:
             await send({"type": "http.response.body", "body": body})
 
 
-MIDDLEWARE = [Middleware(FirstDocument)]
+MIDDLEWARE = [Middleware(FirstDocument), Middleware(StaleTicks)]
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import EMITTED, ROUND, count_emitted
@@ -50,6 +51,13 @@ def page_url(server: Server, engine: Served, **link: str) -> str:
     return f"{server.url}/servers?{urlencode({'server': engine.address, **link})}"
 
 
+def looked_at(page: Any) -> Any:
+    """With the word that an address of a link takes."""
+    page.get_by_role("button", name="Look what answers there").click()
+    page.wait_for_selector(".st-key-server_card")
+    return page
+
+
 def points(page: Any) -> int:
     return int(page.locator(BOARD).get_attribute("data-points"))
 
@@ -64,7 +72,7 @@ def until_points(page: Any, count: int) -> None:
 def test_an_answer_lands_round_by_round(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(page_url(server, engine))
+    page = looked_at(open_page(page_url(server, engine)))
     at_rest(page)
     tab_to(page, "Ask")
     page.keyboard.press("Enter")
@@ -89,8 +97,10 @@ def test_an_answer_lands_round_by_round(
 def test_counters_are_appended_and_a_restart_is_told(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(
-        page_url(server, engine, server_follow="true"), width=420, height=860, scheme="dark"
+    page = looked_at(
+        open_page(
+            page_url(server, engine, server_follow="true"), width=420, height=860, scheme="dark"
+        )
     )
     until_points(page, 2)
     page.eval_on_selector(BOARD, "each => { each.mark = true }")
@@ -116,8 +126,47 @@ def test_counters_are_appended_and_a_restart_is_told(
     assert serious_violations(page) == []
 
 
+class LateTimer:
+    """Says a timer of the page before once more, right after each change of page."""
+
+    def __init__(self) -> None:
+        self.timer, self.page, self.said = b"", "", 0
+
+    def __call__(self, browser: Any) -> None:
+        streamlit = browser.connect_to_server()
+
+        def pass_on(message: str | bytes) -> None:
+            streamlit.send(message)
+            rerun = BackMsg.FromString(message).rerun_script if isinstance(message, bytes) else None
+            if rerun and rerun.is_auto_rerun:
+                self.timer, self.page = message, rerun.page_script_hash
+            elif rerun and self.timer and rerun.page_script_hash not in ("", self.page):
+                self.said += 1
+                streamlit.send(self.timer)
+
+        browser.on_message(pass_on)
+
+
+def test_a_page_is_left_while_a_part_of_it_draws(
+    server: Server, engine: Served, open_page: Callable[..., Any]
+) -> None:
+    page, late = open_page("about:blank", stage=True), LateTimer()
+    page.route_web_socket(re.compile("_stcore/stream"), late)
+    page.goto(page_url(server, engine, server_follow="true"))
+    looked_at(page)
+    until_points(page, 3)
+    page.get_by_role("link", name="Runs").first.click()
+    page.get_by_text("kept until you delete them").wait_for()
+    page.wait_for_timeout(1500)  # a part that had no place would be told of by now
+    assert late.said == 1
+    assert page.get_by_text("kept until you delete them").is_visible()
+    assert page.get_by_text("Bad delta path").count() == 0
+    assert page.url.startswith(f"{server.url}/runs")
+
+
 def test_a_server_that_is_not_there(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/servers?server=http%3A%2F%2F127.0.0.1%3A9")
+    page.get_by_role("button", name="Look what answers there").click()
     page.get_by_text("cannot be reached").wait_for()
     assert page.locator('[data-testid="stException"]').count() == 0
     assert page.locator(".st-key-server_ask button").is_disabled()
