@@ -98,20 +98,25 @@ class LinkBox {
     setTextOrHide(this.who, sayWhoCannot(link));
     this.other.hidden = !second;
     this.again.value = second;
-    this.replay.hidden = !link.local || !document.querySelector(REPLAY_BUTTON);
+    this.replay.hidden = !link.local;
     if (!this.replay.hidden) this.asked = store.ask?.("moment", { run: run.id, at: moment }) ?? null;
     if (first) copy(this.field);
     this.drop.place(); // its height is known now
   }
 
-  /** The page's own button, once the run is over and the file behind it is of this moment. @param {number} [until] */
+  /**
+   * The page's own button, once the run is over and the file behind it is of this moment. While the
+   * page draws itself anew there may be no button for a while.
+   * @param {number} [until]
+   */
   download(until = Date.now() + LONGEST_WAIT) {
     onceAtRest(() => {
+      if (!this.drop.isOpen) return;
       const button = document.querySelector(REPLAY_BUTTON);
-      if (!(button instanceof HTMLButtonElement) || !this.drop.isOpen) return;
-      const isHeard = this.store.data.link?.heard === this.asked || Date.now() > until;
-      if (button.disabled || !isHeard) setTimeout(() => this.download(until), LOOK_EVERY);
-      else button.click();
+      const isLate = Date.now() > until;
+      const isHeard = this.store.data.link?.heard === this.asked || isLate;
+      if (button instanceof HTMLButtonElement && !button.disabled && isHeard) button.click();
+      else if (button || !isLate) setTimeout(() => this.download(until), LOOK_EVERY);
     });
   }
 }

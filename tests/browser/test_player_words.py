@@ -293,3 +293,28 @@ def test_certainty_is_not_claimed(blank: Any) -> None:
 )
 def test_two_numbers_are_told_apart(blank: Any, one: float, other: float, told: list[str]) -> None:
     assert blank.evaluate("([one, other]) => toldApart(one, other)", [one, other]) == told
+
+
+LATE = """async () => {
+  const box = makeLinkBox({ data: { link: { heard: 1 } } });
+  document.body.append(box.drop.element);
+  box.drop.element.open = true;
+  box.asked = 1;
+  box.download();
+  await new Promise((done) => setTimeout(done, 300));
+  const place = document.createElement('div');
+  place.className = 'st-key-download_replay';
+  let presses = 0;
+  const button = document.createElement('button');
+  button.addEventListener('click', () => { presses += 1; });
+  place.append(button);
+  document.body.append(place);
+  await new Promise((done) => setTimeout(done, 700));
+  place.remove();
+  box.drop.element.remove();
+  return presses;
+}"""
+
+
+def test_a_replay_is_handed_out_although_the_page_draws_its_button_anew(blank: Any) -> None:
+    assert blank.evaluate(LATE) == 1
