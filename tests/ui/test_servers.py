@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.measure.run_makers import InProcessMaker
 from specviz.record.server_run import ServerTrace
 from specviz.servers.against_work import AGAINST
 from specviz.store import Library
@@ -18,7 +19,9 @@ from specviz.ui.servers import draft_section, places
 from specviz.ui.session import tabs
 from specviz.ui.session.background_work import the_work_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
+from tests.servers.tapes import replayed_tape
 from tests.servers.test_against_work import MODELS, slow
+from tests.servers.test_endpoint_scoring import other_ids
 from tests.servers.test_told_by_others import sglang
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import charts
@@ -385,6 +388,47 @@ def test_a_draft_on_another_machine_is_asked_after_a_word(
     sound(app.checkbox[0].check().run())
     scored(app)
     assert scoring.studies
+
+
+def test_a_draft_behind_another_address_is_scored_by_recorded_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both addresses give what vLLM answered for one model, so every word would be accepted."""
+    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))  # that of the recording
+    monkeypatch.setattr(draft_section, "run_maker", lambda: InProcessMaker(lambda _: None))
+    with replayed_tape("greedy-words") as target, replayed_tape("greedy-words") as draft:
+        app = page_of(
+            server=target.address, server_draft=draft.address, server_length="24",
+            server_ignore_eos="true",
+        )  # fmt: skip
+        sound(app.text_area(key="server_prompt").input("Once upon a time").run())
+        assert draft.asked == []
+        scored(app)
+        work: Any = the_work_queue().newest("servers-draft")
+        assert work.error is None
+        (text,) = work.answer.candidates[0].texts
+        assert set(text.scores.odds) == {1.0}
+        assert {path for path, _ in draft.asked} <= {path for path, _ in target.asked}
+        assert draft.bodies
+    assert "Without costs nothing is said of speed" in said(app)
+    drawn = charts(app)["server_taus"]["data"][0]
+    taus = {gamma: round(tau, 6) for gamma, tau in zip(drawn["x"], drawn["y"], strict=True)}
+    assert taus[1] == 2.0
+
+
+def test_a_draft_with_another_tokenizer_is_told_on_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))
+    monkeypatch.setattr(draft_section, "run_maker", lambda: InProcessMaker(lambda _: None))
+    with replayed_tape("greedy-words") as target, replayed_tape("greedy-words", other_ids) as draft:
+        app = page_of(
+            server=target.address, server_draft=draft.address, server_length="24",
+            server_ignore_eos="true",
+        )  # fmt: skip
+        sound(app.text_area(key="server_prompt").input("Once upon a time").run())
+        scored(app)
+    assert "divide the text into other tokens" in said(app)
 
 
 def test_an_engine_without_laws_scores_nothing() -> None:
