@@ -11,18 +11,32 @@ import {
 } from "./chart_frame.js";
 import { setText } from "./elements.js";
 import { percent } from "./number_words.js";
-import { RoundCounts, wilson } from "./round_counts.js";
+import { reachedAt, RoundCounts, wilson } from "./round_counts.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { PlaceCounts } from "./round_counts.js" */
 
-const PLACES_CAPTION =
-  "Bars: accepted / drafted at this position. Dots: accepted / tested, with a 95 % interval. Dashed: α over all positions.";
+/** What an accepted candidate is one of, in words. */
+const OWN = { caption: "tested", note: "tested", none: "never tested", said: "tested" };
+const COUNTED = {
+  caption: "accepted at the position before (the first: rounds that drafted)",
+  note: "that came so far",
+  none: "never reached",
+  said: "accepted at the position before",
+};
+
+/** @param {typeof OWN} words */
+const captionOf = (words) =>
+  `Bars: accepted / drafted at this position. Dots: accepted / ${words.caption}, with a 95 % interval. Dashed: α over all positions.`;
 
 export class PositionsChart {
   /** @param {Store} store */
   constructor(store) {
+    this.store = store;
+    this.words = OWN;
+    /** @type {number[]} */
+    this.reached = [];
     this.frame = new ChartFrame("places", "Acceptance by position", { ...MARGINS, bottom: 44 });
     this.bars = this.frame.layer("ch-bars");
     this.level = this.frame.layer("ch-level", "line");
@@ -33,7 +47,6 @@ export class PositionsChart {
     this.counts = new RoundCounts(store.recording);
     this.slot = 1;
     this.x = linearScale(0, 1, 0, 1);
-    setText(this.frame.caption, PLACES_CAPTION);
     this.frame.showNotes((at) => this.noteAt(Math.round((at - this.x(0)) / this.slot)));
   }
 
@@ -41,7 +54,12 @@ export class PositionsChart {
   fill(counts) {
     this.counts = counts;
     const { left, right, top, bottom } = this.frame.box;
-    const { places, alpha } = counts;
+    const { places } = counts;
+    const byCounters = Boolean(this.store.data.run?.engine);
+    this.words = byCounters ? COUNTED : OWN;
+    this.reached = reachedAt(places, byCounters);
+    const alpha = shareOf(places, this.reached);
+    setText(this.frame.caption, captionOf(this.words));
     const y = linearScale(0, 1, bottom, top);
     this.slot = (right - left) / Math.max(places.length, 1);
     this.x = linearScale(0, 1, left + this.slot / 2, left + 1.5 * this.slot);
@@ -53,7 +71,7 @@ export class PositionsChart {
     this.paintBars(places, y);
     this.paintDots(places, y);
     setAttributes(this.level, { x1: left, x2: right, y1: y(alpha), y2: y(alpha) });
-    this.frame.describe(placesWords(counts));
+    this.frame.describe(placesWords(places, this.reached, this.words));
     return true;
   }
 
@@ -69,13 +87,13 @@ export class PositionsChart {
   /** @param {PlaceCounts[]} places @param {(share: number) => number} y */
   paintDots(places, y) {
     const known = places
-      .map((each, i) => ({ ...each, x: this.x(i) }))
-      .filter((each) => each.tested);
-    const bands = known.map((each) => whiskerPath(each.x, wilson(each.accepted, each.tested).map(y)));
+      .map((each, i) => ({ ...each, reached: this.reached[i], x: this.x(i) }))
+      .filter((each) => each.reached);
+    const bands = known.map((each) => whiskerPath(each.x, wilson(each.accepted, each.reached).map(y)));
     setAttributes(this.whiskers, { d: bands.join("") });
     reuseChildren(this.dots, "circle", known.length).forEach((dot, i) => {
-      const { x, accepted, tested } = known[i];
-      setAttributes(dot, { cx: x, cy: y(accepted / tested), r: 4 });
+      const { x, accepted, reached } = known[i];
+      setAttributes(dot, { cx: x, cy: y(accepted / reached), r: 4 });
     });
   }
 
@@ -97,10 +115,11 @@ export class PositionsChart {
   noteAt(place) {
     const counts = this.counts.places[place];
     if (!counts) return null;
-    const { drafted, tested, accepted } = counts;
-    const ofTested = tested ? `${percent(accepted / tested)} of ${tested} tested` : "never tested";
+    const { drafted, accepted } = counts;
+    const reached = this.reached[place];
+    const ofReached = reached ? `${percent(accepted / reached)} of ${reached} ${this.words.note}` : this.words.none;
     const ofAll = `${percent(accepted / drafted)} of ${drafted} drafted`;
-    const text = `position ${place + 1}: ${accepted} accepted\n${ofTested}, ${ofAll}`;
+    const text = `position ${place + 1}: ${accepted} accepted\n${ofReached}, ${ofAll}`;
     return { x: this.x(place), text };
   }
 }
@@ -110,10 +129,14 @@ function whiskerPath(x, [low, high]) {
   return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
 }
 
-/** @param {RoundCounts} counts */
-function placesWords({ places }) {
-  const words = places.map(({ tested, accepted }, i) => {
-    return `${i + 1}: ${tested ? percent(accepted / tested) : "none"}`;
-  });
-  return `Accepted of those tested, by position. ${words.join(", ")}.`;
+/** Accepted of all that could have been, over all positions; null before the first. @param {PlaceCounts[]} places @param {number[]} reached */
+function shareOf(places, reached) {
+  const all = reached.reduce((sum, each) => sum + each, 0);
+  return all ? places.reduce((sum, each) => sum + each.accepted, 0) / all : null;
+}
+
+/** @param {PlaceCounts[]} places @param {number[]} reached @param {typeof OWN} words */
+function placesWords(places, reached, words) {
+  const shares = places.map(({ accepted }, i) => `${i + 1}: ${reached[i] ? percent(accepted / reached[i]) : "none"}`);
+  return `Accepted of those ${words.said}, by position. ${shares.join(", ")}.`;
 }

@@ -93,6 +93,20 @@ export class RoundCounts {
 }
 
 /**
+ * How many candidates at each position could have been accepted: of our own runs those that were
+ * tested. Of an engine's, which counts only what it accepts, those that
+ * were accepted at the position before, and at the first position the rounds that drafted; so its own
+ * counters and the figures have it.
+ * @param {PlaceCounts[]} places @param {boolean} byCounters @returns {number[]}
+ */
+export function reachedAt(places, byCounters) {
+  return places.map(({ tested, drafted }, i) => {
+    if (!byCounters) return tested;
+    return i ? places[i - 1].accepted : drafted;
+  });
+}
+
+/**
  * α observed over the first rounds.
  * @param {RoundCounts} counts @param {number} rounds @returns {number|null}
  */

@@ -12,6 +12,7 @@ import pytest
 from specviz.player.payload import RunStatus
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import server_payload
+from specviz.record.server_figures import server_metrics
 from tests.browser.reading import ROUND, figure, next_frame, text_of
 from tests.browser.replay_files import Opener, opener
 from tests.browser.test_player_words import blank
@@ -75,6 +76,24 @@ def test_a_press_says_what_is_known_and_what_the_engine_keeps_to_itself(
     page.click(f"{ROUND}[data-index='1'] .chip >> nth=0")
     next_frame(page)
     assert "The engine gives it 78" in page.inner_text(CARD)
+
+
+def test_the_chart_by_position_is_of_the_same_counts_as_the_figures(open_file: Opener) -> None:
+    """A round that drafted two and gave all of them was not tested at its third position."""
+    trace = server_trace((None, (5, 3), (2, 2), (5, 5), (5, 0)))
+    page = at_end(open_file, replay_html(trace))
+    found = server_metrics(trace).alpha_by_position
+    shares = ", ".join(f"{i}: {each:.0%}" for i, each in enumerate(found, 1) if each is not None)
+    said = page.locator(".ch-places svg").get_attribute("aria-label").replace("\u00a0%", "%")
+    assert said.endswith(
+        f"Accepted of those accepted at the position before, by position. {shares}."
+    )
+    assert "3: 67%" in shares  # of tested it would be 100 %
+    assert "accepted at the position before" in page.inner_text(".ch-places")
+    ours = open_file(replay_html(thrifty()))
+    ours.keyboard.press("End")
+    next_frame(ours)
+    assert "accepted / tested" in " ".join(ours.inner_text(".ch-places").split())
 
 
 def test_every_step_of_it_can_be_played(open_file: Opener) -> None:
