@@ -1,0 +1,76 @@
+"""Kept runs of two engines side by side on Compare, from Runs to the race and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from specviz.store import Library
+from specviz.store.saving import save_run
+from tests.browser.conftest import Server
+from tests.browser.reading import END, seek, text_of
+from tests.browser.test_access import serious_violations
+from tests.browser.test_compare import table_of
+from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
+from tests.browser.test_text_size import assert_readable
+from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.player.races import thrifty
+from tests.record.server_traces import server_trace, timed, untold
+
+RESULT = '[data-testid="race-result"]'
+TABLE = ".st-key-compare_table_beside"
+
+
+@pytest.fixture(scope="module")
+def runs(data_folder: Path) -> list[str]:
+    library = Library(data_folder / "runs.db")
+    traces = {"ours": thrifty(), "theirs": timed(server_trace()), "silent": untold(server_trace())}
+    return [save_run(library, trace, name=name) for name, trace in traces.items()]
+
+
+def beside_url(server: Server, runs: list[str]) -> str:
+    asked = [("compare_tab", "Side by side"), *(("beside", run) for run in runs)]
+    return f"{server.url}/compare?{urlencode(asked)}"
+
+
+def test_they_stand_on_one_clock_and_a_reload_keeps_them(
+    server: Server, runs: list[str], open_page: Callable[..., Any]
+) -> None:
+    page = open_page(beside_url(server, runs))
+    page.wait_for_selector('[data-testid="race-lane"] >> nth=3')  # three lanes, a target alone
+    at_rest(page)
+    seek(page, END)
+    page.wait_for_function(f"() => document.querySelector('{RESULT}').textContent")
+    assert "No lane is called the fastest" in page.inner_text(RESULT)
+    assert page.locator(".first:visible").count() == 0
+    page.click('[data-testid="race-lane"] >> nth=1 >> role=radio')
+    page.wait_for_function("() => document.querySelector('.rounds .chip[data-state=rejected]')")
+    assert text_of(page).endswith(" w14 w15")
+    cells = table_of(page, TABLE)
+    assert "2.00×" in cells
+    assert_readable(page)
+    assert serious_violations(page) == []
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download a replay (HTML)").click()
+    assert "no speedup and no interval is claimed" in waiting.value.path().read_text()
+    page.reload()
+    page.wait_for_selector('[data-testid="race-lane"] >> nth=3')
+    assert table_of(page, TABLE) == cells
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_page_holds_them(
+    server: Server, runs: list[str], open_page: Callable[..., Any], scheme: str
+) -> None:
+    page = open_page(beside_url(server, runs), width=420, height=860, scheme=scheme)
+    page.wait_for_selector('[data-testid="race-lane"] >> nth=3')
+    at_rest(page)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert cut_off(page) == []
+    assert_readable(page)
+    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    assert serious_violations(page) == []
