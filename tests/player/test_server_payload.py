@@ -13,7 +13,14 @@ from specviz.player.payload import JsonObject, RunStatus
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import round_item, server_payload, server_payload_of
-from specviz.record.server_run import ServerSettings, ServerTotals, ServerTrace
+from specviz.player.server_summary import speedup_words
+from specviz.record.server_run import (
+    ServerBlock,
+    ServerSettings,
+    ServerTotals,
+    ServerTrace,
+    TimedAnswer,
+)
 from specviz.servers import ask, find_server
 from specviz.store import Library, run_from_json, trace_to_json
 from specviz.store.saving import save_run
@@ -112,6 +119,26 @@ def test_the_sentence_names_engine_and_model_and_claims_no_speedup() -> None:
     assert said["sentence"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds."
     assert "No speedup is claimed" in said["because"]
     assert "speedup" not in " ".join(shown(sent(server_trace())))
+
+
+def blocks(*paces: float) -> tuple[ServerBlock, ...]:
+    """Speculation at these seconds a token, the target alone at 0.02."""
+    alone = (TimedAnswer(tokens=20, seconds=0.4),) * 2
+    return tuple(
+        ServerBlock(alone=alone, speculative=(TimedAnswer(tokens=20, seconds=20 * pace),) * 2)
+        for pace in paces
+    )
+
+
+def test_what_is_too_close_to_call_is_so_at_the_address_and_not_on_this_machine() -> None:
+    close = replace(server_trace(), baseline=blocks(0.015, 0.03, 0.02, 0.025))
+    for alone, words in (
+        (close.info.address, "too close to call at this address now"),
+        ("http://127.0.0.1:8766", "too close to call at these addresses now"),
+    ):
+        said = speedup_words(replace(close, baseline_address=alone)) or ""
+        assert f"{words} (on this prompt, in 4 blocks)." in said
+        assert "machine" not in said
 
 
 def test_figures_are_those_that_were_told() -> None:
