@@ -2,7 +2,8 @@
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round gives
 its accepted candidates and one token more; a token beyond these had no drafts. Text of half a
-character is held back, and its token's id with it: it is counted all the same.
+character is held back, and its token's id with it: it is counted all the same. A chat has no ids at
+all: what llama.cpp lists of its tokens on request leaves out those that were drafted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _HELD_BACK = (
     "llama.cpp held back text of half a character and the ids of its tokens with it: rounds with "
     "such tokens have no ids."
 )
+_NO_IDS = "llama.cpp tells no ids of the tokens of a chat."
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
@@ -73,7 +75,8 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
     }
     if settings.chat:
         told = {"max_tokens": settings.max_new_tokens, "messages": openai.messages(prompt)}
-        return Request(path=openai.CHAT, body={**body, **told, "model": info.model})
+        usage = {"stream_options": {"include_usage": True}, "model": info.model}
+        return Request(path=openai.CHAT, body={**body, **told, **usage})
     told = {"n_predict": settings.max_new_tokens, "prompt": openai.as_json(prompt)}
     return Request(path="/completion", body={**body, **told})
 
@@ -186,15 +189,20 @@ class CountedReading:
     def outcome(self) -> Outcome:
         drafts = self.drafted > 0
         rounds = tuple(self.rounds)
-        told = any(each.token_ids for each in rounds)
         return Outcome(
             rounds=rounds,
             grounds="counted" if drafts else "none",
             finish=self.finish,
             prompt_tokens=self.prompt_tokens,
             totals=self._totals(),
-            notices=(_HELD_BACK,) if told and not all(each.token_ids for each in rounds) else (),
+            notices=self._notices(),
         )
+
+    def _notices(self) -> tuple[str, ...]:
+        told = [bool(each.token_ids) for each in self.rounds]
+        if any(told):
+            return () if all(told) else (_HELD_BACK,)
+        return (_NO_IDS,) if self.settings.chat and told else ()
 
     def _totals(self) -> ServerTotals:
         if not self.drafted:

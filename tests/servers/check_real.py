@@ -2,7 +2,8 @@
 
 Ten prompts of 80 tokens, greedy. An engine's rounds must add up to its own totals and to what its
 counters grew by, its words must be ours, and so must its acceptance be on the same rounds. Then
-with pieces that merge, and against the target alone. Prints figures; exits with 1 if one is wrong.
+with pieces that merge, against the target alone, and the same ten as chats. Prints figures; exits
+with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from specviz.engine import Pair, load_pair, speculate
+from specviz.engine.model.chat import encode_prompt
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.server_run import Counters, ServerInfo, ServerRound, ServerSettings, ServerTrace
@@ -58,7 +62,7 @@ class SlowConnection(Connection):
 
 
 def main() -> int:
-    findings, pair = Findings(), load_pair(PairSpec(threads=1, dtype="float32"))
+    findings, pair = Findings(), pair_of(real_engines.PAIR)
     for engine in ("vllm", "llamacpp"):
         if reason := real_engines.missing(engine):
             print(reason)
@@ -66,21 +70,41 @@ def main() -> int:
         with real_engines.running(engine) as address:
             info = find_server(address)
             print(f"{info.title}, γ {info.gamma}")
-            check_prompts(info, pair, findings)
+            check_prompts(info, pair, SETTINGS, findings)
             if engine == "vllm":
                 check_merged(info, findings)
             with real_engines.running(f"{engine}-plain") as plain:
                 compare(info, find_server(plain))
+        check_chats(engine, findings)
     return findings.wrong
 
 
-def check_prompts(info: ServerInfo, pair: Pair, findings: Findings) -> None:
+def pair_of(folder: Path) -> Pair:
+    draft, target = (str(folder / role) for role in ("draft", "target"))
+    return load_pair(PairSpec(threads=1, dtype="float32", draft=draft, target=target))
+
+
+def check_chats(engine: str, findings: Findings) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        real_engines.running(f"{engine}-chat") as address,
+    ):
+        pair, info = pair_of(real_engines.write_chat_pair(Path(folder))), find_server(address)
+        print(f"{info.title}, γ {info.gamma}, chats")
+        check_prompts(info, pair, replace(SETTINGS, chat=True), findings)
+
+
+def check_prompts(
+    info: ServerInfo, pair: Pair, settings: ServerSettings, findings: Findings
+) -> None:
     before = read_counters(info)
-    traces = [finished(ask(info, prompt, SETTINGS)) for prompt in PROMPTS]
+    traces = [finished(ask(info, prompt, settings)) for prompt in PROMPTS]
     after = counters_after(info, before, sum(trace.num_tokens for trace in traces))
     summed = [*(adds_up(trace) for trace in traces)]
     findings.check("rounds add up to the engine's totals", sum(summed), len(traces))
     findings.check("and to its counters", agreed(before, after, traces), 4)
+    lengths = [trace.prompt_tokens == len(prompt_ids(pair, trace)) for trace in traces]
+    findings.check("prompts have as many tokens as ours", sum(lengths), len(traces))
     print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
     ours = [our_rounds(pair, trace) for trace in traces]
     words = [same_words(pair, trace) for trace in traces]
@@ -118,7 +142,8 @@ def adds_up(trace: ServerTrace) -> bool:
         and totals.drafted == sum(each.drafted or 0 for each in told)
         and totals.accepted == sum(each.accepted or 0 for each in told)
         and totals.rounds in (None, len(told))
-        and totals.tokens == trace.num_tokens == len(trace.token_ids)
+        and totals.tokens == trace.num_tokens
+        and (has_no_ids(trace) or trace.num_tokens == len(trace.token_ids))
     )
 
 
@@ -141,20 +166,35 @@ def agreed(before: Counters, after: Counters, traces: list[ServerTrace]) -> int:
     )
 
 
+def has_no_ids(trace: ServerTrace) -> bool:
+    return trace.settings.chat and trace.info.engine == "llama.cpp"
+
+
 def same_words(pair: Pair, trace: ServerTrace) -> bool:
+    ours = our_words(pair, trace)
+    if has_no_ids(trace):
+        return pair.tokenizer.decode(ours, skip_special_tokens=True) == trace.text
+    return ours == trace.token_ids
+
+
+def our_words(pair: Pair, trace: ServerTrace) -> tuple[int, ...]:
     config = RunConfig(temperature=0.0, max_new_tokens=LENGTH, gamma=5, record=False)
-    run = speculate(pair, trace.prompt, config)
+    run = speculate(pair, prompt_ids(pair, trace), config)
     for _ in run:
         pass
-    return run.emitted == trace.token_ids
+    return run.emitted
+
+
+def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
+    return encode_prompt(pair, trace.prompt, chat=trace.settings.chat)
 
 
 def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
     """Of our engine from where the other begins to draft: after its first token."""
-    prompt = pair.tokenizer(trace.prompt)["input_ids"]
     gamma = trace.info.gamma or 5
     config = RunConfig(temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma)
-    return list(speculate(pair, [*prompt, trace.token_ids[0]], config))
+    first = our_words(pair, trace)[0]
+    return list(speculate(pair, [*prompt_ids(pair, trace), first], config))
 
 
 def same_rounds(trace: ServerTrace, ours: list[Round]) -> bool:

@@ -1,4 +1,5 @@
-"""llama.cpp's own server, by its wheel: port, target and, to speculate, draft and gamma.
+"""llama.cpp's own server, by its wheel: a template for chats or nothing, port, target and, to
+speculate, draft and gamma.
 
 It runs in the environment of that wheel and imports nothing of this project.
 """
@@ -10,12 +11,14 @@ import sys
 from importlib import import_module
 
 
-def main(port: str, target: str, draft: str | None = None, gamma: str = "0") -> None:
+def main(template: str, port: str, target: str, draft: str | None = None, gamma: str = "0") -> None:
     library = import_module("xllamacpp")
     params = library.CommonParams()
     params.model.path = target
     params.model_alias = {"tiny"}
     params.hostnames, params.port = ["127.0.0.1"], int(port)
+    if template:
+        params.chat_template, params.use_jinja = template, True
     params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
     params.fit_params, params.cache_ram_mib = False, 0
     params.endpoint_metrics, params.endpoint_slots = True, True

@@ -1,7 +1,8 @@
 """Real serving engines with the embedded pair, on this machine: `make engines` installs them.
 
-``python -m tests.servers.real_engines vllm|vllm-plain|llamacpp|llamacpp-plain`` keeps one running
-and prints its address. Each has one thread. Whoever starts an engine ends it, and no other process.
+``python -m tests.servers.real_engines vllm|llamacpp`` keeps one running and prints its address;
+``-plain`` after the name is without a draft, ``-chat`` with a template for chats. Each has one
+thread. Whoever starts an engine ends it, and no other process.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ PAIR = ASSETS / "pairs" / "tinystories"
 GAMMA = 5
 MODEL = "tiny"
 READY_WITHIN = 240.0  # seconds
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }} said: {{ message['content'] }}\n"
+    "{% endfor %}{% if add_generation_prompt %}She said: {% endif %}"
+)
 _LLAMACPP = Path(__file__).with_name("llamacpp_process.py")
 
 
@@ -45,14 +50,9 @@ def missing(engine: str) -> str | None:
 
 @contextmanager
 def running(name: str) -> Iterator[str]:
-    """The address of an engine by its name on the command line."""
-    starts = {
-        "vllm": vllm,
-        "vllm-plain": lambda: vllm(speculative=False),
-        "llamacpp": llamacpp,
-        "llamacpp-plain": lambda: llamacpp(speculative=False),
-    }
-    with starts[name]() as address:
+    """The address of an engine by its name, which is one of ``NAMES``."""
+    engine, _, kind = name.partition("-")
+    with _WAYS[engine](speculative=kind != "plain", chat=kind == "chat") as address:
         yield address
 
 
@@ -63,35 +63,53 @@ def vllm(
     gamma: int = GAMMA,
     level: str = "detailed",
     model: Literal["target", "draft"] = "target",
+    chat: bool = False,
     more: Sequence[str] = (),
 ) -> Iterator[str]:
-    port = free_port()
-    words = [
-        *(str(python_of("vllm")), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(PAIR / model), "--served-model-name", MODEL, "--dtype", "float32"),
-        *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", "2"),
-        *("--host", "127.0.0.1", "--port", str(port)),
-        *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),
-    ]
-    if speculative:
-        draft = str(PAIR / "draft")
-        told = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
-        words += ["--speculative-config", json.dumps(told)]
-        words += ["--per-request-spec-decode-metrics", level]
-    with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
-        yield address
+    with TemporaryDirectory(prefix="specviz-") as temporary:
+        folder = write_chat_pair(Path(temporary)) if chat else PAIR
+        port = free_port()
+        words = [
+            *(str(python_of("vllm")), "-m", "vllm.entrypoints.openai.api_server"),
+            *("--model", str(folder / model), "--served-model-name", MODEL, "--dtype", "float32"),
+            *("--max-model-len", "1024", "--enforce-eager", "--max-num-seqs", "2"),
+            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--max-logprobs", "-1", "--logprobs-mode", "raw_logprobs", *more),
+        ]
+        if speculative:
+            draft = str(folder / "draft")
+            told = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
+            words += ["--speculative-config", json.dumps(told)]
+            words += ["--per-request-spec-decode-metrics", level]
+        with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
+            yield address
 
 
 @contextmanager
-def llamacpp(*, speculative: bool = True, gamma: int = GAMMA) -> Iterator[str]:
+def llamacpp(*, speculative: bool = True, gamma: int = GAMMA, chat: bool = False) -> Iterator[str]:
     port = free_port()
     with TemporaryDirectory(prefix="specviz-") as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_pair(target, draft)
-        words = [str(python_of("llamacpp")), str(_LLAMACPP), str(port), str(target)]
+        template = CHAT_TEMPLATE if chat else ""
+        words = [str(python_of("llamacpp")), str(_LLAMACPP), template, str(port), str(target)]
         words += [str(draft), str(gamma)] if speculative else []
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address
+
+
+_WAYS = {"vllm": vllm, "llamacpp": llamacpp}
+NAMES = tuple(f"{engine}{kind}" for engine in _WAYS for kind in ("", "-plain", "-chat"))
+
+
+def write_chat_pair(folder: Path) -> Path:
+    """The embedded pair, with a template for chats beside what it has."""
+    for role in ("target", "draft"):
+        (folder / role).mkdir()
+        for each in (PAIR / role).iterdir():
+            (folder / role / each.name).symlink_to(each)
+        (folder / role / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    return folder
 
 
 def write_pair(target: Path, draft: Path) -> None:

@@ -25,13 +25,13 @@ from tests.servers.replaying import ANSWERS
 _PAGES = ("/v1/models", "/version", "/props", "/slots", "/metrics")
 _FOLDERS = re.compile(rf"{re.escape(str(real_engines.ROOT))}/|/tmp/specviz-[^/\"]*/")
 _SHORT = ServerSettings(max_new_tokens=40)
-_STORY, _ENDING = read_presets()[0].text, read_presets()[2].text
+_STORY, _ENDING, _ENDING_CHAT = (read_presets()[place].text for place in (0, 2, 1))
 _KEPT_METRICS = ("spec_decode", "generation_tokens_total", "tokens_predicted_total")
 
 
 def main(engines: list[str]) -> None:
     for engine in engines:
-        if reason := real_engines.missing(engine.removesuffix("-plain")):
+        if reason := real_engines.missing(engine.partition("-")[0]):
             print(reason)
             continue
         with real_engines.running(engine) as address:
@@ -42,14 +42,16 @@ def record(engine: str, address: str) -> None:
     folder = ANSWERS / engine
     folder.mkdir(parents=True, exist_ok=True)
     info = find_server(address)
-    answers = {"short": _answer(folder / "short.sse", info, _STORY, _SHORT)}
-    long = replace(_SHORT, max_new_tokens=80)
+    chat = engine.endswith("-chat")
+    short, long = replace(_SHORT, chat=chat), replace(_SHORT, chat=chat, max_new_tokens=80)
+    ending = _ENDING_CHAT if chat else _ENDING
+    answers = {"short": _answer(folder / "short.sse", info, _STORY, short)}
     if not engine.endswith("-plain"):
-        answers["ended"] = _answer(folder / "ended.sse", info, _ENDING, long)
-        drawn = replace(_SHORT, temperature=0.8, seed=1)
+        answers["ended"] = _answer(folder / "ended.sse", info, ending, long)
+        drawn = replace(short, temperature=0.8, seed=1)
         answers["drawn"] = _answer(folder / "drawn.sse", info, _STORY, drawn)
-    if engine == "vllm":
-        answers["merged"] = _answer(folder / "merged.sse", info, _ENDING, long, stream_interval=17)
+    if engine.startswith("vllm") and not engine.endswith("-plain"):
+        answers["merged"] = _answer(folder / "merged.sse", info, ending, long, stream_interval=17)
     # The counters are those after the answers.
     pages = {path: _page(address, path) for path in _PAGES}
     told = {"version": info.version, "pages": pages, "answers": answers}
@@ -80,4 +82,4 @@ def _page(address: str, path: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["vllm", "vllm-plain", "llamacpp", "llamacpp-plain"])
+    main(sys.argv[1:] or list(real_engines.NAMES))

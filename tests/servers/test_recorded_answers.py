@@ -8,21 +8,25 @@ import pytest
 
 from specviz.record.server_figures import server_metrics, whole_rounds
 from specviz.record.server_run import ServerRound, ServerSettings, ServerTrace
+from specviz.record.server_words import told_and_kept
 from specviz.servers import ask, find_server, read_counters
 from tests.servers.replaying import ANSWERS, Served, replayed
 
-SETTINGS = ServerSettings(max_new_tokens=80)
 SPECULATING = [
     (engine, answer)
     for engine, answers in {
         "vllm": ("short", "ended", "drawn", "merged"),
+        "vllm-chat": ("short", "ended", "drawn", "merged"),
         "llamacpp": ("short", "ended", "drawn"),
+        "llamacpp-chat": ("short", "ended", "drawn"),
     }.items()
     for answer in answers
 ]
 
 
-def answered(server: Served, settings: ServerSettings = SETTINGS) -> ServerTrace:
+def answered(server: Served, max_new_tokens: int = 80) -> ServerTrace:
+    chat = "/v1/chat/completions" in server.pages
+    settings = ServerSettings(max_new_tokens=max_new_tokens, chat=chat)
     answer = ask(find_server(server.address), "Once", settings)
     landed = list(answer)
     trace = answer.trace()
@@ -39,8 +43,10 @@ def drafted(trace: ServerTrace) -> list[ServerRound]:
     [
         ("vllm", "vllm", 5, True),
         ("vllm-plain", "vllm", None, False),
+        ("vllm-chat", "vllm", 5, True),
         ("llamacpp", "llama.cpp", 5, True),
         ("llamacpp-plain", "llama.cpp", None, False),
+        ("llamacpp-chat", "llama.cpp", 5, True),
     ],
 )
 def test_an_engine_is_recognised(
@@ -54,16 +60,28 @@ def test_an_engine_is_recognised(
     assert info.capabilities.counters
 
 
+def test_what_only_an_answer_shows_is_not_promised() -> None:
+    """vLLM tells of its steps only if it was started so, and does not say whether it was."""
+    promised = {}
+    for engine in ("vllm", "llamacpp"):
+        with replayed(engine) as server:
+            told, _ = told_and_kept(find_server(server.address))
+        promised[engine] = [each for each in told if each.startswith("accepted and drafted")]
+    assert len(promised["llamacpp"]) == 2
+    assert promised["vllm"] == [f"{each} (if it was started to)" for each in promised["llamacpp"]]
+
+
 @pytest.mark.parametrize(("engine", "answer"), SPECULATING)
 def test_rounds_add_up_to_the_engines_totals(engine: str, answer: str) -> None:
     with replayed(engine, answer) as server:
         trace = answered(server)
     rounds, totals = drafted(trace), trace.totals
-    assert trace.grounds == ("told" if engine == "vllm" else "counted")
+    assert trace.grounds == ("told" if engine.startswith("vllm") else "counted")
     assert totals.drafted == sum(each.drafted or 0 for each in rounds)
     assert totals.accepted == sum(each.accepted or 0 for each in rounds)
     assert totals.rounds in (None, len(rounds))
-    assert totals.tokens == trace.num_tokens == len(trace.token_ids)
+    assert totals.tokens == trace.num_tokens
+    assert len(trace.token_ids) == (0 if engine == "llamacpp-chat" else trace.num_tokens)
     assert trace.rounds[0].num_tokens == 1
     assert trace.rounds[0].drafted is None
     for each in rounds[:-1]:
@@ -77,7 +95,8 @@ def test_how_it_ended(engine: str, answer: str) -> None:
         trace = answered(server)
     ended = answer in ("ended", "merged")
     assert trace.finish == ("eos" if ended else "length")
-    assert (trace.token_ids[-1] == 0) is ended
+    if engine != "llamacpp-chat":
+        assert (trace.token_ids[-1] == 0) is ended
 
 
 def test_engines_agree_on_a_greedy_text() -> None:
@@ -89,29 +108,34 @@ def test_engines_agree_on_a_greedy_text() -> None:
     assert len({trace.text for trace in found}) == 1
 
 
+@pytest.mark.parametrize("kind", ["", "-chat"])
 @pytest.mark.parametrize(("answer", "limit"), [("short", 40), ("ended", 80)])
-def test_engines_agree_on_the_tokens_a_round_of_a_greedy_text(answer: str, limit: int) -> None:
+def test_engines_agree_on_the_tokens_a_round_of_a_greedy_text(
+    answer: str, limit: int, kind: str
+) -> None:
     """They shorten and count the rounds at the end in different ways, which are left out."""
     found = []
     for engine in ("vllm", "llamacpp"):
-        with replayed(engine, answer) as server:
-            found.append(answered(server, ServerSettings(max_new_tokens=limit)))
+        with replayed(engine + kind, answer) as server:
+            found.append(answered(server, limit))
     first, second = ([each.num_tokens for each in whole_rounds(trace)] for trace in found)
     assert first == second
-    assert len(first) == {"short": 8, "ended": 24}[answer]
+    assert len(first) > 7
+    assert len({(trace.text, trace.prompt_tokens) for trace in found}) == 1
 
 
-def test_pieces_that_merged_are_divided_as_those_that_did_not() -> None:
+@pytest.mark.parametrize("engine", ["vllm", "vllm-chat"])
+def test_pieces_that_merged_are_divided_as_those_that_did_not(engine: str) -> None:
     def shape(trace: ServerTrace) -> list[tuple[object, ...]]:
         return [(r.texts, r.token_ids, r.drafted, r.accepted) for r in trace.rounds]
 
-    with replayed("vllm", "merged") as server:
+    with replayed(engine, "merged") as server:
         merged = answered(server)
-    with replayed("vllm", "ended") as server:
+    with replayed(engine, "ended") as server:
         single = answered(server)
     assert shape(merged) == shape(single)
-    assert not any(each.merged for each in single.rounds)
-    assert any(each.merged for each in merged.rounds)
+    counts = [sum(each.merged for each in trace.rounds) for trace in (single, merged)]
+    assert counts[0] < counts[1]
     for before, each in zip(merged.rounds, merged.rounds[1:], strict=False):
         assert not each.merged or each.at == before.at
 
@@ -129,7 +153,16 @@ def test_without_speculation_there_are_pieces_and_no_rounds(engine: str) -> None
     assert figures.num_drafted is None
 
 
-@pytest.mark.parametrize("engine", ["vllm", "llamacpp"])
+def test_a_chat_of_llamacpp_has_no_ids_and_says_so() -> None:
+    with replayed("llamacpp-chat", "short") as server:
+        chat = answered(server)
+    with replayed("llamacpp", "short") as server:
+        text = answered(server)
+    assert chat.notices == ("llama.cpp tells no ids of the tokens of a chat.",)
+    assert text.notices == ()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "vllm-chat", "llamacpp", "llamacpp-chat"])
 def test_counters_are_those_of_the_answers(engine: str) -> None:
     names = [answer for each, answer in SPECULATING if each == engine]
     rounds = list[ServerRound]()
@@ -190,7 +223,7 @@ def _without(event: str, names: tuple[str, ...]) -> str:
 
 def test_token_ids_may_be_the_prompt() -> None:
     with replayed("vllm", "short") as server:
-        answer = ask(find_server(server.address), (5, 6), SETTINGS)
+        answer = ask(find_server(server.address), (5, 6), ServerSettings())
         list(answer)
         assert server.bodies[0]["prompt"] == [5, 6]
     trace = answer.trace()
