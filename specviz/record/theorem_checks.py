@@ -284,6 +284,6 @@ def _expect_lossy(traces: Sequence[Trace]) -> None:
         raise _nothing_tested()
     if any("residual" not in trace.config.judging.takes for trace in traces):
         raise ConfigError(
-            "A run does not over-accept: it trades no bias for rejections.",
+            "A run is judged by another rule: it trades no bias for rejections.",
             remedy="Choose the over-acceptance rule.",
         )

@@ -125,7 +125,7 @@ def test_heading_names_settings_legend_and_columns() -> None:
     assert (
         "γ 4 · temperature 0.5 · top-k 20 · top-p 0.9 · seed 0 · drafter prompt-lookup" in heading
     )
-    assert "accepted   ✗rejected   ⋯discarded   →recovered   +bonus" in heading
+    assert "accepted   ✗rejected   ⤫cut   ⋯discarded   →recovered   +bonus" in heading
     assert "LOSSY" not in heading
     assert display_width(heading.split("\n")[-1]) == 80
 

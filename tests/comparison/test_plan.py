@@ -123,7 +123,7 @@ def test_models_take_the_place_of_the_default_ones() -> None:
         ("chat=maybe", "chat is 'maybe'"),
         ("drafter=magic", "drafter is 'magic'"),
         ("speed=9", "no setting 'speed'"),
-        ("epsilon=0.1", "only on the over-acceptance rule"),
+        ("epsilon=0.1", "only on rule=over-accept or typical"),
         ("pair=a,draft=b", "a pair and a draft or target"),
         ("target=b", "a target and no draft"),
         ("name=" + "x" * 61, "name is too long"),

@@ -163,7 +163,7 @@ def test_discarded_odds_count_and_missing_positions_do_not() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"config": RunConfig(gamma=2, rule="over-accept")}, "rule is not lossless"),
+        ({"config": RunConfig(gamma=2, rule="over-accept")}, "one chain under the lossless rule"),
         ({"config": replace(LOOKUP, gamma=2)}, "prompt lookup does not fill"),
         ({"rounds": ROUNDS[3:]}, "No round is whole"),
         ({"rounds": (make_round(""),)}, "No candidate was tested"),
