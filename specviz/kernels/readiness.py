@@ -12,7 +12,7 @@ from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.kept_code import mark_as_kept
 from specviz.kernels.product import multiply
 from specviz.kernels.softmax import softmax
-from specviz.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
+from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.survey import survey
 
 USUAL = "float32"  # the number type of the pair that comes with specviz
@@ -65,6 +65,9 @@ def _step_without_layers(one: Any) -> None:
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
         0,
+        0,
+        CHAIN,
+        NO_PATHS,
         np.zeros((0, len(LAYER_COLUMNS)), np.int64),
         np.array([weight.ctypes.data] * 3 + [0], np.int64),
         np.zeros(2, np.float32),

@@ -4,6 +4,10 @@ Weights are read where the model holds them, each once for all rows. Several thr
 same step together: each takes its own rows of every matrix, and they meet after each. Every
 number is summed by one thread in one order, so its bits depend neither on the number of threads
 nor on how many tokens are fed together.
+
+The tokens follow each other, or they are nodes of a tree, which lie in the cache behind the text in
+the order they came. While a node is mixed, its ancestors' values stand in a row behind the text, so
+that it is summed as if its path had been fed.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from specviz.kernels.product import product, share
 from specviz.kernels.softmax import exp, soften
 
 MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one
+CHAIN, NO_PATHS = np.arange(MOST_ROWS), np.zeros((0, 0), np.int64)  # how a feed is described
 
 # Columns of a layer's row in ``layers``: addresses, 0 where there is none, and the window.
 LAYER_COLUMNS = (
@@ -97,12 +102,38 @@ def _mix(like: Any, weights: Any, total: Any, values: Any, out: Any) -> None:
 
 
 @compiled
+def _swap(values: Any, one: int, other: int) -> None:
+    for i in range(values.shape[1]):
+        values[one, i], values[other, i] = values[other, i], values[one, i]
+
+
+@compiled
+def _line_up(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
+    """A node's path, in a row behind the text. No step moves what a later one needs: nodes of a
+    path rise, so each stands at its place in the row or behind it."""
+    for place in range(path.shape[0]):
+        if path[place] != place:
+            scores[begin + place - first] = scores[begin + path[place] - first]
+            _swap(values, begin + place, begin + path[place])
+
+
+@compiled
+def _put_back(path: Any, values: Any, begin: int) -> None:
+    for place in range(path.shape[0] - 1, -1, -1):
+        if path[place] != place:
+            _swap(values, begin + place, begin + path[place])
+
+
+@compiled
 def _attend(
     like: Any,
     first_head: int,
     last_head: int,
     rows: int,
     begin: int,
+    held: int,
+    depths: Any,
+    paths: Any,
     window: int,
     qkv: Any,
     scale: Any,
@@ -123,7 +154,7 @@ def _attend(
             address,
             nothing,
             nothing,
-            begin + rows - first,
+            begin + held + rows - first,
             queries,
             rows,
             width,
@@ -133,12 +164,16 @@ def _attend(
             exact,
         )
         for row in range(rows):
-            seen = max(0, begin + row + 1 - window) if window else 0
-            last = begin + row + 1
+            last = begin + depths[row] + 1
+            seen = max(0, last - window) if window else 0
+            if paths.shape[0]:
+                _line_up(paths[row, : depths[row] + 1], scores[row], values, begin, first)
             weights = scores[row, seen - first : last - first]
             total = soften(weights, scale)
             place = mixed[row, head * width : (head + 1) * width]
             _mix(like, weights, total, values[seen:last], place)
+            if paths.shape[0]:
+                _put_back(paths[row, : depths[row] + 1], values, begin)
 
 
 @compiled
@@ -154,7 +189,10 @@ def step(
     threads: int,
     meeting: Any,  # int64 [1], nought at the start
     token_ids: Any,  # int64 [rows]
-    begin: int,  # tokens in the cache
+    begin: int,  # tokens of the text in the cache
+    held: int,  # nodes behind them; nought for a feed
+    depths: Any,  # int64 [rows]: positions behind the text; in a feed 0, 1, 2 and so on
+    paths: Any,  # int64 [rows, deepest + 1]: nodes from the text on to each; in a feed empty
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
     outer: Any,  # int64: addresses of the embedding, the norm, the head, its bias
     eps: Any,  # float32 [2]: of the norms of the stream, and of the heads
@@ -173,7 +211,8 @@ def step(
     logits: Any,  # float32 [num_logits, vocabulary]
     hidden: Any,  # float32 [num_hidden, width]
 ) -> None:
-    """Feed tokens: write their keys and values, the last ones' hidden states and logits."""
+    """Feed tokens or append nodes: write their keys and values, and hidden states and logits of the
+    last ones."""
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]
     key_heads, head_width = keys.shape[1], keys.shape[3]
@@ -219,22 +258,27 @@ def step(
                     query = qkv[row, head * head_width : (head + 1) * head_width]
                     if entry[_QUERY_NORM]:
                         _norm(like, query, entry[_QUERY_NORM], eps[1], query)
-                    _turn(like, query, cos[begin + row], sin[begin + row])
+                    _turn(like, query, cos[begin + depths[row]], sin[begin + depths[row]])
                 at_key = (heads + group) * head_width
                 key = qkv[row, at_key : at_key + head_width]
                 if entry[_KEY_NORM]:
                     _norm(like, key, entry[_KEY_NORM], eps[1], key)
-                _turn(like, key, cos[begin + row], sin[begin + row])
+                _turn(like, key, cos[begin + depths[row]], sin[begin + depths[row]])
                 at_value = at_key + key_heads * head_width
                 for i in range(head_width):
-                    keys[layer, group, begin + row, i] = narrow(like, key[i])
-                    values[layer, group, begin + row, i] = narrow(like, qkv[row, at_value + i])
+                    keys[layer, group, begin + held + row, i] = narrow(like, key[i])
+                    values[layer, group, begin + held + row, i] = narrow(
+                        like, qkv[row, at_value + i]
+                    )
             _attend(
                 like,
                 group * shared,
                 (group + 1) * shared,
                 rows,
                 begin,
+                held,
+                depths,
+                paths,
                 entry[_WINDOW],
                 qkv,
                 scale,

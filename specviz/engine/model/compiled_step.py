@@ -1,22 +1,23 @@
 """The lean step of few tokens as one call of machine code, on a CPU.
 
 It reads the lean weights where they lie, and writes to the same caches as the step in torch, so
-a feed may take either.
+a feed may take either. A tree is appended in parts of so many nodes as one call takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from specviz.engine.model.tensors import address, array, fits, type_name
+from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
 from specviz.kernels.readiness import ready
-from specviz.kernels.step import LAYER_COLUMNS, MOST_ROWS, step
+from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.threads import together
 
 
@@ -62,6 +63,19 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
+# Where new tokens stand: tokens of the text before them, nodes before them, depths, paths.
+_Place: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
+
+
+def _behind(begin: int, nodes: OpenNodes, held: int, count: int) -> _Place:
+    newest = nodes.paths[held : held + count]
+    depths = np.array([len(path) - 1 for path in newest])
+    paths = np.zeros((count, int(depths.max()) + 1), np.int64)
+    for row, path in zip(paths, newest, strict=True):
+        row[: len(path)] = path
+    return begin, held, depths, paths
+
+
 class CompiledStep:
     """The caches of one lean step, and room for what is between its layers."""
 
@@ -90,6 +104,23 @@ class CompiledStep:
 
         With ``num_logits`` 0 the hidden states are those of the last token.
         """
+        return self._run(token_ids, (begin, 0, CHAIN, NO_PATHS), num_logits, vocabulary)
+
+    def branch(
+        self, token_ids: torch.Tensor, begin: int, nodes: OpenNodes, vocabulary: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same for the newest of these nodes, which stand behind ``begin`` tokens."""
+        held, parts = len(nodes) - token_ids.shape[0], []
+        for part in token_ids.split(MOST_ROWS):
+            place = _behind(begin, nodes, held, len(part))
+            parts.append(self._run(part, place, len(part), vocabulary))
+            held += len(part)
+        logits, hidden = zip(*parts, strict=True)
+        return torch.cat(logits), torch.cat(hidden)
+
+    def _run(
+        self, token_ids: torch.Tensor, place: _Place, num_logits: int, vocabulary: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         threads = torch.get_num_threads()
         if threads != self._threads:
             self._rooms = self._make_rooms(threads)
@@ -101,7 +132,7 @@ class CompiledStep:
         shared = (
             self._meeting,
             token_ids.numpy(),
-            begin,
+            *place,
             weights.layers,
             weights.outer,
             *self._numbers,

@@ -104,8 +104,13 @@ class LeanStep:
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         self._nodes.add(parents)
         assert self._length + len(self._nodes) <= self._capacity
-        count = token_ids.shape[0]
-        return self._run_in_torch(token_ids, self._span_of_nodes(count), count)
+        if self._compiled is None:
+            count = token_ids.shape[0]
+            return self._run_in_torch(token_ids, self._span_of_nodes(count), count)
+        logits, self._hidden = self._compiled.branch(
+            token_ids, self._length, self._nodes, self._vocabulary
+        )
+        return logits
 
     @torch.inference_mode()
     def keep(self, nodes: Sequence[int]) -> None:
