@@ -37,7 +37,8 @@ def opened_lanes(pair: Pair, gamma: int) -> Iterator[tuple[Lane, ...]]:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_gguf(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
-        if pair.draft is not None and cannot_write(pair.draft) is None:
+        same = pair.shared is None  # of another vocabulary it takes no draft
+        if same and pair.draft is not None and cannot_write(pair.draft) is None:
             write_gguf(pair.draft, pair.vocabulary, draft)
             server = _server(pair, target, draft, gamma)
             lanes.append(_lane("llamacpp_speculative", f"llama.cpp speculative, γ {gamma}", server))

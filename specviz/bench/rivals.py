@@ -58,7 +58,11 @@ def assisted(
     """``generate(assistant_model=...)`` under these settings."""
     assert pair.draft is not None
     with _assistant_settings(pair.draft, assistance):
-        return _timed(pair, prompt_ids, num_tokens, {"assistant_model": pair.draft})
+        extra: dict[str, Any] = {"assistant_model": pair.draft}
+        if pair.shared is not None:
+            own = pair.shared.draft.tokenizer
+            extra |= {"tokenizer": pair.tokenizer, "assistant_tokenizer": own}
+        return _timed(pair, prompt_ids, num_tokens, extra)
 
 
 def _timed(

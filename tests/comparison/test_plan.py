@@ -98,6 +98,12 @@ def test_models_take_the_place_of_the_default_ones() -> None:
     assert parse_lane("draft=e", two).spec == PairSpec(draft="e", target="t", threads=1)
     assert parse_lane("target=u", two).spec == PairSpec(draft="d", target="u", threads=1)
     assert parse_lane("pair=tinystories", two).spec == PairSpec(name="tinystories", threads=1)
+    shared = parse_lane("draft=e,shared-vocabulary=yes", two)
+    assert shared.spec.shared_vocabulary
+    assert parse_lane("draft=f", shared).spec.shared_vocabulary
+    assert not parse_lane("draft=f,shared_vocabulary=no", shared).spec.shared_vocabulary
+    with pytest.raises(ConfigError, match="shared_vocabulary is 'perhaps'"):
+        parse_lane("shared_vocabulary=perhaps", two)
     own = parse_lane("draft=e", DEFAULT).spec
     assert (own.name, own.draft) == (None, "e")
     assert own.target is not None

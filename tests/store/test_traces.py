@@ -93,6 +93,15 @@ def test_the_place_among_several_devices_is_the_eighth_schema() -> None:
     assert "place" not in json.loads(store.trace_to_json(trace))["environment"]
 
 
+def test_a_pair_of_two_vocabularies_is_the_ninth_schema() -> None:
+    trace = full_trace()
+    shared = replace(trace, pair=replace(trace.pair, shared_tokens=100))
+    text = store.trace_to_json(shared)
+    assert json.loads(text)["schema"] == 9
+    assert store.trace_from_json(text) == shared
+    assert "shared_tokens" not in json.loads(store.trace_to_json(trace))["pair"]
+
+
 def untimed() -> Trace:
     return replace(full_trace(), baseline=None)
 

@@ -58,6 +58,12 @@ def test_a_lane_survives_its_text(lane: Lane) -> None:
     assert parse_lane(lane_text(lane), DEFAULT) == lane
 
 
+def test_a_shared_vocabulary_comes_back_from_the_link() -> None:
+    spec = PairSpec(target="t", draft="d", shared_vocabulary=True)
+    lane = Lane(spec=spec, config=RunConfig(gamma=2))
+    assert parse_lane(lane_text(lane), DEFAULT) == lane
+
+
 def test_a_folder_with_commas_comes_back_from_the_link() -> None:
     spec = PairSpec(target="/models/a,gamma=9", draft="/models/50%2C,b=c")
     lane = Lane(spec=spec, config=RunConfig(gamma=2), name="a, b = 100%")

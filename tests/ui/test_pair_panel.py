@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.record.pairs import PairSpec
 from specviz.ui.widgets.pair_panel import size_words
 from tests.engine.models import write_pair
+from tests.engine.two_vocabularies import two_models
 from tests.ui.paging import opened, sent, sound, until_over, until_state
 
 
@@ -174,3 +175,27 @@ def test_sizes_are_compared_in_words() -> None:
     assert size_words(5.0).startswith("The target is 5")
     assert size_words(1.0).startswith("The draft is as large as the target")
     assert size_words(0.5).startswith("The draft is larger than the target")
+
+
+def test_two_tokenizers_share_what_they_have_in_common(tmp_path: Path) -> None:
+    """Refused until the toggle says so; a run of such a pair tells how many tokens are shared."""
+    two_models(tmp_path, "words", "other words")
+    app = with_folders(tmp_path / "target", tmp_path / "draft")
+    sound(app.button(key="check_pair").click().run())
+    until(app, lambda: "different tokenizers" in words(app))
+    assert not app.toggle(key="shared_vocabulary").value
+    sound(app.toggle(key="shared_vocabulary").set_value(True).run())
+    sound(app.button(key="check_pair").click().run())
+    until(app, lambda: "Shared: 390 of the target's 700 tokens" in words(app))
+    app.slider(key="length").set_value(16)
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    assert app.session_state["history"].current.trace.pair.shared_tokens == 390
+
+
+def test_a_link_may_ask_for_a_shared_vocabulary(tmp_path: Path) -> None:
+    places = {"target_folder": str(tmp_path), "draft_folder": str(tmp_path)}
+    app = opened(pair="Local", shared_vocabulary="true", **places)
+    assert app.toggle(key="shared_vocabulary").value
+    sound(app.button(key="load_pair").click().run())
+    assert app.session_state["pair asked for"].shared_vocabulary

@@ -82,13 +82,14 @@ def is_local() -> bool:
 
 def _settings_of(trace: Trace) -> str | None:
     """The query that sets the controls to what the run had; None where they cannot show it."""
-    pair = shown_pair()
-    if out_of_reach(trace.config) or pair is None or pair.models != spec_of(trace.pair).models:
+    pair, made = shown_pair(), spec_of(trace.pair)
+    if out_of_reach(trace.config) or pair is None or pair.models != made.models:
         return None
     bodies = (trace.pair.target, trace.pair.draft)
     named = [model.body.name if model and model.body else NO_BODY for model in bodies]
     values = {
         **{name: each for name, each in st.query_params.items() if name in PAIR_BOXES},
+        "shared_vocabulary": str(made.shared_vocabulary).lower(),
         **dict(zip(BODY_BOXES, named, strict=True)),
         **linked_settings(trace.config),
         "prompt": trace.prompt.text,

@@ -35,6 +35,7 @@ PAIR_BOXES = (  # in the link, besides the bodies
     "draft_folder",
     "device",
     "dtype",
+    "shared_vocabulary",
 )
 TARGET_BODY, DRAFT_BODY = BODY_BOXES = ("target_body", "draft_body")
 _CHOSEN = "bodies chosen"
@@ -63,7 +64,11 @@ def _shown_models() -> PairSpec | None:
     if not (target and draft):
         return None
     return PairSpec(
-        target=target, draft=draft, device=_said("device", _DEVICES), dtype=_said("dtype", _DTYPES)
+        target=target,
+        draft=draft,
+        device=_said("device", _DEVICES),
+        dtype=_said("dtype", _DTYPES),
+        shared_vocabulary=_said("shared_vocabulary").lower() == "true",
     )
 
 
@@ -88,6 +93,11 @@ def show_pair_boxes() -> None:
         with st.container(horizontal=True):
             st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
             st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
+        st.toggle(
+            "Shared vocabulary", key=_box("shared_vocabulary"), bind=_LINKED,
+            help="For two models whose tokenizers differ. The draft proposes only the tokens that "
+                 "both have, and reads the text in its own. The text keeps the target's law.",
+        )  # fmt: skip
     _remember()
 
 
@@ -180,6 +190,6 @@ def _box(key: str) -> str:
 
 def _remember() -> None:
     boxes = ("pair", "known_pair", "target_id", "draft_id", "target_folder", "draft_folder",
-             "device", "dtype", *BODY_BOXES)  # fmt: skip
+             "device", "dtype", "shared_vocabulary", *BODY_BOXES)  # fmt: skip
     _remembered().update({key: st.session_state[key] for key in boxes if key in st.session_state})
     _remembered()[_PAGE] = st.session_state.get(OPEN_PAGE, "")

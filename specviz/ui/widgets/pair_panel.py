@@ -122,7 +122,7 @@ def _show_check(check: Check) -> None:
 
 
 def _report(found: PairCheck) -> None:
-    lines = [f"Same vocabulary: {found.vocabulary:,} tokens."]
+    lines = [_vocabulary_words(found)]
     if found.size_ratio is not None:
         lines.append(size_words(found.size_ratio))
     if found.memory_needed is not None:
@@ -132,6 +132,12 @@ def _report(found: PairCheck) -> None:
     lines.append(f"To download: {SIZE.shown(fetch)}." if fetch else "Nothing to download.")
     show = st.warning if found.fits is False else st.success
     show(" ".join([*lines, *map(as_text, found.notices)]))
+
+
+def _vocabulary_words(found: PairCheck) -> str:
+    if found.shared_tokens is None:
+        return f"Same vocabulary: {found.vocabulary:,} tokens."
+    return f"Shared: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
 
 
 def size_words(ratio: float) -> str:
