@@ -19,6 +19,7 @@ from specviz.ui.servers.card import show_card, show_none
 from specviz.ui.servers.controls import choose
 from specviz.ui.servers.counters_section import show_counters, show_file
 from specviz.ui.servers.draft_section import show_draft
+from specviz.ui.servers.places import offer_look
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
@@ -66,6 +67,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
 for place in (server, baseline):
     if place is not None and place.error is not None:
         show_error(place.error)
+    elif place is not None and place.waiting:
+        offer_look(place)
 if problem is not None:
     show_error(problem)
 if server is None:
@@ -78,7 +81,7 @@ elif info is not None:
         elif shown is None and not can_time(info, baseline):
             st.caption(NOT_CLAIMED)
     show_card(info)
-elif server.error is None:
+elif server.error is None and not server.waiting:
     st.info("Nothing is sent to this address before you confirm it beside it.")
 
 if run is not None and run.error is not None:

@@ -30,6 +30,7 @@ class Place:
 
     address: str
     granted: bool  # it may be another machine, over plain http
+    waiting: str = ""  # the key of its box, where it came with a link and nobody pressed yet
     info: ServerInfo | None = None
     models: tuple[str, ...] = ()
     error: SpecvizError | None = None
@@ -51,11 +52,13 @@ def choose_place(
         return None
     try:
         address = checked_address(typed, allow_remote=True)
-        granted = is_granted(address, key, what) and _is_own(typed, address, key)
+        granted = is_granted(address, key, what)
     except SpecvizError as error:
         return Place(address="", granted=False, error=error)
     if not granted:
         return Place(address=address, granted=False)
+    if is_local(address) and typed not in st.session_state.get(_OWN, set()):
+        return Place(address=address, granted=False, waiting=key)
     return _looked_at(address, key_name, model)
 
 
@@ -86,13 +89,18 @@ def _own(key: str) -> None:
     st.session_state.setdefault(_OWN, set()).add(st.session_state[key])
 
 
-def _is_own(typed: str, address: str, key: str) -> bool:
-    """Whether a person has typed it or pressed for it; the word for another machine is a press."""
-    if not is_local(address) or typed in st.session_state.get(_OWN, set()):
-        return True
-    st.caption("This address came with a link: nothing is sent to it before you press.")
-    st.button("Look what answers there", key=f"{key}_look_at", on_click=_own, args=(key,))
-    return False
+def offer_look(place: Place) -> None:
+    """In the middle of the page, for a narrow one hides the boxes. The word for another machine is
+    a press already."""
+    with st.container(horizontal=True, vertical_alignment="center", border=True):
+        st.markdown(
+            f"{as_text(place.address)} came with a link: nothing is sent to it before you press.",
+            width="stretch",
+        )
+        st.button(
+            "Look what answers there", key=f"{place.waiting}_look_at", on_click=_own,
+            args=(place.waiting,),
+        )  # fmt: skip
 
 
 def _looked_at(address: str, key_name: KeyName, model: str | None) -> Place:
