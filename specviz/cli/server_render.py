@@ -76,7 +76,8 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
     """The text, its figures, and what they rest on."""
-    safe: list[Piece] = [(visible_text(trace.prompt), "dim"), (visible_text(trace.text), "normal")]
+    asked = f"{trace.prompt}\n" if trace.settings.chat else trace.prompt  # a chat does not go on
+    safe: list[Piece] = [(visible_text(asked), "dim"), (visible_text(trace.text), "normal")]
     text = "\n".join(
         (INDENT + painter.join(line)).rstrip()
         for line in wrap_text(safe, painter.width - len(INDENT))

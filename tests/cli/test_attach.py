@@ -135,6 +135,21 @@ def test_the_terminal_has_rounds_figures_and_their_grounds(
         assert words in " ".join(told.out.split())
 
 
+@pytest.mark.parametrize("engine", ["vllm-chat", "llamacpp-chat"])
+def test_a_chat_is_asked_as_one_and_answers_on_a_line_of_its_own(
+    engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with replayed(engine, "short") as server:
+        asked = ["attach", server.address, "--prompt", "Tell me.", "--chat", "--no-keep"]
+        assert main([*asked, "--max-new-tokens", "40"]) == 0
+        sent = server.bodies[-1]
+    assert sent["messages"] == [{"role": "user", "content": "Tell me."}]
+    assert sent["stream_options"] == {"include_usage": True}
+    lines = [each.strip() for each in capsys.readouterr().out.splitlines()]
+    assert lines[lines.index("Tell me.") + 1].startswith("Yes, please. I like to play")
+    assert any(each.split() == ["tokens", "a", "round,", "τ", "3.09"] for each in lines)
+
+
 def test_counters_of_a_server_and_of_a_saved_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
