@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 
@@ -20,3 +21,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("SPECVIZ_TIMING_SECONDS", "0.1")
     settings.register_profile("specviz", deadline=None, derandomize=True)
     settings.load_profile("specviz")
+
+
+@pytest.fixture
+def real_start() -> None:
+    """Worker processes start as they do for users, and are not forked."""

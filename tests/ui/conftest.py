@@ -1,6 +1,7 @@
 """The page in bare mode, with one data folder for all and step costs in place there.
 
-The machine is not asked what it has for bodies: it is a laptop.
+Its worker is forked, so that it is there at once. The machine is not asked what it has for bodies:
+it is a laptop.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import streamlit as st
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
 from tests.machines import LAPTOP, answer_with
+from tests.ready_workers import fork_workers
 from tests.step_costs import place_step_costs
 
 
@@ -29,9 +31,12 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def home(
+    data_folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     monkeypatch.setenv("SPECVIZ_HOME", str(data_folder))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     answer_with(monkeypatch, LAPTOP)
+    fork_workers(request, monkeypatch)
     yield
     st.cache_resource.clear()  # ends the worker

@@ -195,7 +195,7 @@ def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.Mon
     assert app.query_params["target_body"] == "smollm2-135m"
 
 
-@pytest.mark.usefixtures("costs_of_the_grown")
+@pytest.mark.usefixtures("costs_of_the_grown", "real_start")  # the click comes in time
 def test_run_before_the_target_has_grown_goes_without_a_body(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

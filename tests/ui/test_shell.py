@@ -41,8 +41,9 @@ def test_the_navigation_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_file_by_itself_opens_the_frame(page: Page) -> None:
+def test_a_file_by_itself_opens_the_frame(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cold server may run a page without the app: then the frame opens, and the page in it."""
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
     alone, framed = opened(f"pages/{page.name}.py"), opened()
     assert alone.title
     assert contents(alone) == contents(framed)

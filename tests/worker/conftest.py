@@ -1,5 +1,6 @@
 """One worker process for all tests that leave it alive, on the embedded pair.
 
+It is forked, so that it is there at once; tests of its start and its end ask for a real one.
 Step costs are put in place beforehand: measuring them is tested where they belong.
 """
 
@@ -16,6 +17,7 @@ from specviz.engine.model.pair import Pair
 from specviz.record.pairs import PairSpec
 from specviz.worker.parent.client import Worker
 from tests.engine.models import write_pair
+from tests.ready_workers import fork_workers
 from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until
 
@@ -31,6 +33,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def _start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_workers(request, monkeypatch)
 
 
 @pytest.fixture(scope="package")

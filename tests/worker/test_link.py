@@ -15,6 +15,8 @@ from specviz.record.trace import RunConfig
 from specviz.worker.messages import Event, RunRequest
 from specviz.worker.parent.link import Link
 
+pytestmark = pytest.mark.usefixtures("real_start")
+
 IN_MID_MESSAGE = """#!{python}
 import os
 import signal

@@ -28,6 +28,7 @@ from tests.worker.waiting import finish
 pytestmark = [
     pytest.mark.thorough,
     pytest.mark.timeout(900),
+    pytest.mark.usefixtures("real_start"),  # a forked process shares memory at first
     pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc"),
 ]
 

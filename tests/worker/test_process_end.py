@@ -31,6 +31,7 @@ def gone(pid: int) -> Callable[[], bool]:
     return lambda: not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.usefixtures("real_start")
 def test_killed_in_mid_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     waiting = worker.submit("b", spec, PROMPT, SHORT)
@@ -76,6 +77,7 @@ main(int(sys.argv[-1]))
 """
 
 
+@pytest.mark.usefixtures("real_start")
 def test_a_fault_of_the_device_ends_the_process(
     new_worker: Worker, spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +141,7 @@ def test_closing_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpe
     assert new_worker.status().state == "none"
 
 
+@pytest.mark.usefixtures("real_start")
 @pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
 def test_a_process_that_cannot_start_is_not_tried_for_ever(
     new_worker: Worker, spec: PairSpec, monkeypatch: pytest.MonkeyPatch, program: str
