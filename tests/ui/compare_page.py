@@ -5,11 +5,11 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.plan import Lane
-from tests.ui.paging import opened, sound
+from tests.ui.paging import ROOT, sound
 
 
 def compare_page(*lanes: str, **link: str) -> AppTest:
-    app = opened()
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
     app.switch_page("pages/compare.py")
     if lanes:
         app.query_params["lane"] = list(lanes)

@@ -19,6 +19,15 @@ def opened(file: str = "app.py", **link: str) -> AppTest:
     return sound(app.run())
 
 
+def page_of(name: str, **link: str) -> AppTest:
+    """By a cold link: Watch is not opened, so no pair is loaded."""
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
+    app.switch_page(f"pages/{name}.py")
+    for key, value in link.items():
+        app.query_params[key] = value
+    return sound(app.run())
+
+
 def sound(app: AppTest) -> AppTest:
     assert [each.message for each in app.exception] == []
     return app

@@ -21,8 +21,8 @@ from specviz.ui.theory.bias.sections import (
 )
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from tests.traces import make_candidate, make_round, make_trace
-from tests.ui.paging import sent, sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
+from tests.ui.paging import page_of, sent, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 SETTINGS = Settings(
     draft=REF5.draft, target=REF5.target, epsilon=0.05, lenience=0.8, threshold=0.15
@@ -34,7 +34,7 @@ def drawn(app: AppTest, chart: str, name: str) -> dict[str, list[float]]:
 
 
 def test_it_opens_on_the_guide() -> None:
-    app = page("bias", bias_pause="true")
+    app = page_of("bias", bias_pause="true")
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
     assert "“breakthrough” is accepted with chance 0.50" in words(app)
@@ -44,7 +44,7 @@ def test_it_opens_on_the_guide() -> None:
 
 
 def test_the_plane_holds_the_points_of_the_library() -> None:
-    app = page("bias", bias_example="five tokens", bias_t="0.15", bias_pause="true")
+    app = page_of("bias", bias_example="five tokens", bias_t="0.15", bias_pause="true")
     exact = drawn(app, "bias_plane", "exact")
     # OPT, UNO, the draft again, lenience 0.8, threshold 0.15
     assert exact["x"] == pytest.approx([0.20, 0.20, 0.20, 0.2125, 0.20], abs=1e-9)
@@ -67,7 +67,7 @@ def test_simulated_points_land_on_the_exact_ones() -> None:
 
 
 def test_each_rerun_adds_a_batch_until_paused_or_another_setting() -> None:
-    app = page("bias")
+    app = page_of("bias")
     assert "10,000 positions simulated for each rule" in words(app)
     assert "20,000 positions simulated for each rule" in words(sound(app.run()))
     sound(app.toggle(key="bias_pause").set_value(True).run())
@@ -79,7 +79,7 @@ def test_each_rerun_adds_a_batch_until_paused_or_another_setting() -> None:
 @pytest.mark.parametrize("example", [each.name for each in EXAMPLES])
 @pytest.mark.parametrize("end", [0, 1])
 def test_sliders_at_their_ends(example: str, end: int) -> None:
-    app = page("bias", bias_example=example)
+    app = page_of("bias", bias_example=example)
     for each in app.slider:
         each.set_value((each.min, each.max)[end])
     for section in ("What comes out", "Whole blocks", "Several drafts", "Your runs"):
@@ -92,7 +92,7 @@ def test_sliders_at_their_ends(example: str, end: int) -> None:
 
 
 def test_values_out_of_range_in_the_link() -> None:
-    app = page(
+    app = page_of(
         "bias",
         bias_epsilon="7", bias_lenience="-1", bias_t="x", bias_example="none", bias_section="?",
     )  # fmt: skip
@@ -102,11 +102,11 @@ def test_values_out_of_range_in_the_link() -> None:
 
 def test_blocks_and_drafts_are_the_library_s() -> None:
     link = {"bias_example": "five tokens", "bias_pause": "true"}
-    app = page("bias", bias_section="Whole blocks", bias_gamma="4", **link)
+    app = page_of("bias", bias_section="Whole blocks", bias_gamma="4", **link)
     counts = blocks.accepted_curves(REF5.draft, REF5.target, 4)
     assert drawn(app, "bias_blocks", "block verification")["y"] == pytest.approx(counts.block)
     assert "**2.145**" in words(app)
-    app = page("bias", bias_section="Several drafts", bias_drafts="3", **link)
+    app = page_of("bias", bias_section="Several drafts", bias_drafts="3", **link)
     curves = multidraft.acceptance_curves(REF5.draft, REF5.target, 3)
     assert drawn(app, "bias_zoo", "K-SEQ")["y"] == pytest.approx(curves.k_sequential)
     assert "**0.873**" in words(app)
@@ -127,7 +127,7 @@ def test_the_ends_have_words_of_their_own() -> None:
 
 
 def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
-    app = page("bias", bias_pause="true")
+    app = page_of("bias", bias_pause="true")
     mark = sent(app)["id"]
     equal = [0.2] * 5
     app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": equal, "target": equal}}
@@ -166,7 +166,7 @@ def test_a_run_s_tokens_are_dots_in_units_of_their_own_distance() -> None:
 
 
 def test_runs_of_the_session_are_shown() -> None:
-    app = page("bias", bias_section="Your runs", bias_pause="true")
+    app = page_of("bias", bias_section="Your runs", bias_pause="true")
     assert [each.value[:26] for each in app.info] == ["No run of this session use"]
     shown = SimpleNamespace(trace=lossy_trace())
     app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [shown])
@@ -178,7 +178,7 @@ def test_runs_of_the_session_are_shown() -> None:
 
 
 def test_a_change_is_answered_at_once() -> None:
-    app = page("bias")
+    app = page_of("bias")
 
     def move(app: AppTest, turn: int) -> None:
         app.slider(key="bias_epsilon").set_value(0.1 + 0.02 * turn)

@@ -23,7 +23,7 @@ from specviz.ui.theory.claims.evidence import evidence_of, way_in_words
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
 from tests.traces import make_costs
-from tests.ui.paging import opened, sound
+from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 RUNS = get_args(RunName)
@@ -31,10 +31,7 @@ CLAIMS = claims()
 
 
 def claims_page(**link: str) -> AppTest:
-    app = opened()
-    for name, value in link.items():
-        app.query_params[name] = value
-    return sound(app.switch_page("pages/claims.py").run())
+    return page_of("claims", **link)
 
 
 def quotes(app: AppTest) -> list[str]:
@@ -69,10 +66,7 @@ def test_a_link_filters() -> None:
 
 def opened_by(claim: Claim) -> AppTest:
     """The chart that the card's link opens."""
-    app = opened()
-    for key, value in claim.chart.query.items():
-        app.query_params[key] = value
-    return sound(app.switch_page(f"pages/{claim.chart.page}.py").run())
+    return page_of(claim.chart.page, **claim.chart.query)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +193,7 @@ def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
     assert waiting.state == "waiting"
     sound(app.button(key=f"claims_stop_{waiting.id}").click().run())
     assert waiting.state == "stopped"
-    elsewhere = sound(opened().switch_page("pages/runs.py").run())
+    elsewhere = page_of("runs")
     sound(elsewhere.button(key="work_stop").click().run())
     assert work.wait(60)
     assert work.state == "stopped"

@@ -18,9 +18,9 @@ from specviz.theory.evalues import Detectable
 from specviz.tune.audit import AuditReport
 from specviz.tune.greedy import GreedyCheck, GreedyDivergence
 from specviz.ui.session.background_work import the_work_queue
-from tests.ui.paging import sound
+from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_works import AuditingMaker, page_of, put_maker, told
+from tests.ui.tune_works import AuditingMaker, put_maker, told
 
 GREEDY = GreedyCheck(prompts=5, tokens=240, divergence=None)
 REPORT = AuditReport(

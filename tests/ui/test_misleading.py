@@ -21,8 +21,8 @@ from specviz.theory.temperature import overlap
 from specviz.ui.theory.misleading.sections import _PAIRS
 from specviz.ui.theory.misleading.sentences import best_gammas_sentence, tail_sentence
 from tests.traces import make_trace
-from tests.ui.paging import ROOT, sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
+from tests.ui.paging import ROOT, page_of, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 TABS = ("Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α")
 
@@ -35,7 +35,7 @@ def curve(app: AppTest, chart: str, name: str) -> list[float]:
 
 
 def test_clusters() -> None:
-    app = page("misleading")
+    app = page_of("misleading")
     text = StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=0.8)
     exact = tokens_per_round(text, 5)
     assert f"promises **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
@@ -46,14 +46,14 @@ def test_clusters() -> None:
 
 
 def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
-    app = page("misleading", misleading_stickiness="0")
+    app = page_of("misleading", misleading_stickiness="0")
     for gamma in range(1, 25, 3):
         sound(app.slider(key="misleading_gamma").set_value(gamma).run())
         assert "**, as many." in words(app)
 
 
 def test_certain_acceptance_has_no_end() -> None:
-    app = page("misleading", misleading_easy="1", misleading_hard="1")
+    app = page_of("misleading", misleading_easy="1", misleading_hard="1")
     assert "both numbers grow without limit" in words(app)
     assert "it would give 6.00 tokens, as many as the formula says" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
@@ -62,7 +62,7 @@ def test_certain_acceptance_has_no_end() -> None:
 
 
 def test_mean_and_tail() -> None:
-    app = page("misleading", misleading_tab="Mean and tail", misleading_alpha="0.7",
+    app = page_of("misleading", misleading_tab="Mean and tail", misleading_alpha="0.7",
                misleading_tail_gamma="4")  # fmt: skip
     law = rounds_law(0.7, 4, 128)
     assert "the mean speedup is **1.96**" in words(app)
@@ -92,13 +92,13 @@ def test_only_the_mean_may_gain() -> None:
 
 
 def test_batch_and_context() -> None:
-    app = page("misleading", misleading_tab="Batch and context")
+    app = page_of("misleading", misleading_tab="Batch and context")
     assert "the speedup at γ 5 is **2.08**; the best γ, 4, gives 2.34" in words(app)
     assert curve(app, "misleading_batch_speed", "1,024")[0] == pytest.approx(2.503, abs=5e-4)
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
-    app = page("misleading", misleading_tab="Batch and context", misleading_batch="512",
+    app = page_of("misleading", misleading_tab="Batch and context", misleading_batch="512",
                misleading_context="65536", misleading_gpu="A100")  # fmt: skip
     (warning,) = app.warning
     assert "does not fit the 80 GB of the A100. At most" in warning.value
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
 
 
 def test_temperature() -> None:
-    app = page("misleading", misleading_tab="Temperature")
+    app = page_of("misleading", misleading_tab="Temperature")
     assert "for both, α is **0.800**" in words(app)
     assert "the draft at 0.44 it would be **0.840**" in words(app)
     sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
@@ -122,7 +122,7 @@ def test_temperature() -> None:
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_both_numbers_of_the_draft_s_own_temperature_belong_together(pair: str) -> None:
     draft, target = (np.log(law) for law in _PAIRS[pair])
-    app = page("misleading", misleading_tab="Temperature", misleading_pair=pair)
+    app = page_of("misleading", misleading_tab="Temperature", misleading_pair=pair)
     for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
         sound(app.slider(key="misleading_temperature").set_value(heat).run())
         said = re.search(r"the draft at ([\d.]+) it would be \*\*([\d.]+)\*\*", words(app))
@@ -135,7 +135,7 @@ def test_both_numbers_of_the_draft_s_own_temperature_belong_together(pair: str) 
 
 
 def test_estimates_of_the_recorded_run() -> None:
-    app = page("misleading", misleading_tab="Estimating α")
+    app = page_of("misleading", misleading_tab="Estimating α")
     figures = metrics(load_trace(ROOT / "assets" / "first_trace.json"))
     share = figures.num_accepted / figures.num_drafted
     assert f"Accepted / drafted is **{share:.3f}**" in words(app)
@@ -152,7 +152,7 @@ def test_estimates_of_the_recorded_run() -> None:
 
 def with_run(trace: Trace) -> AppTest:
     """The estimates of one run of the session."""
-    app = page("misleading", misleading_tab="Estimating α")
+    app = page_of("misleading", misleading_tab="Estimating α")
     run = SimpleNamespace(id="a run", trace=trace, figures=metrics(trace))
     app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [run])
     return sound(app.run())
@@ -176,7 +176,7 @@ def test_odds_with_epsilon_are_not_called_overlap() -> None:
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
 def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
-    app = page("misleading", misleading_tab=tab)
+    app = page_of("misleading", misleading_tab=tab)
     assert not unexplained(app)
     for widget in app.slider:
         if str(widget.key).startswith("misleading_"):
@@ -185,7 +185,7 @@ def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
 
 
 def test_values_out_of_range_in_the_link() -> None:
-    app = page("misleading", misleading_tab="Batch and context", misleading_gpu="Abacus",
+    app = page_of("misleading", misleading_tab="Batch and context", misleading_gpu="Abacus",
                misleading_batch="99999", misleading_batch_alpha="nan")  # fmt: skip
     batch: Any = app.slider(key="misleading_batch").value
     alpha: Any = app.slider(key="misleading_batch_alpha").value
@@ -204,7 +204,7 @@ def test_values_out_of_range_in_the_link() -> None:
     ],
 )
 def test_a_change_is_answered_at_once(tab: str, key: str) -> None:
-    app = page("misleading", misleading_tab=tab)
+    app = page_of("misleading", misleading_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:
         app.slider(key=key).set_value(0.5 + 0.05 * turn)

@@ -11,8 +11,7 @@ from specviz.ui.session import cluster_work
 from specviz.ui.session.background_work import the_work_queue
 from specviz.ui.widgets import cluster_box
 from tests.ui.compare_page import compare_page
-from tests.ui.paging import sound
-from tests.ui.tune_works import page_of
+from tests.ui.paging import page_of, sound
 
 
 class FakeCluster:

@@ -25,8 +25,8 @@ from specviz.ui.theory.growing_simulations import (
     SimulationGroup,
     progress_in_words,
 )
-from tests.ui.paging import sound
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
+from tests.ui.paging import page_of, sound
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 TABS = ("One draft", "Several drafts", "At one place", "The bound")
 
@@ -52,7 +52,7 @@ def settled(app: AppTest, key: str) -> AppTest:
 
 
 def test_the_mean_closes_on_the_exact_line() -> None:
-    app = settled(page("rejections"), "one draft")
+    app = settled(page_of("rejections"), "one draft")
     exact = total_rejections(random_chains(10, 7, 50))
     assert f"**{exact:.3f}**" in words(app)
     assert "16.405" in words(app)
@@ -69,7 +69,7 @@ def test_the_mean_closes_on_the_exact_line() -> None:
 
 
 def test_the_curve_over_drafts() -> None:
-    app = page("rejections", rejections_tab="Several drafts", rejections_horizon="20")
+    app = page_of("rejections", rejections_tab="Several drafts", rejections_horizon="20")
     sound(app.run())
     chains = random_chains(10, 7, 20)
     *counts, limit = scaling(chains, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, math.inf])
@@ -82,7 +82,7 @@ def test_the_curve_over_drafts() -> None:
 
 
 def test_no_drafts_chosen() -> None:
-    app = page("rejections", rejections_tab="Several drafts")
+    app = page_of("rejections", rejections_tab="Several drafts")
     app.button_group(key="rejections_drafts").set_value([])
     sound(app.run())
     assert "Choose at least one number of drafts" in app.info[0].value
@@ -90,13 +90,13 @@ def test_no_drafts_chosen() -> None:
 
 
 def test_the_two_coins() -> None:
-    app = page("rejections", rejections_tab="At one place", rejections_u="0.8")
+    app = page_of("rejections", rejections_tab="At one place", rejections_u="0.8")
     line = charts(app)["rejections_coins"]["data"][0]
     assert line["y"] == pytest.approx([bernoulli_improvement(0.8, 0.5, num) for num in line["x"]])
 
 
 def test_block_verification_is_below_the_bound() -> None:
-    app = page("rejections", rejections_tab="The bound", rejections_horizon="12")
+    app = page_of("rejections", rejections_tab="The bound", rejections_horizon="12")
     app = settled(app, "bound")
     bound = total_rejections(random_chains(10, 7, 12))
     found = app.session_state["simulations"]["bound"].estimates()
@@ -117,7 +117,7 @@ def test_block_verification_is_below_the_bound() -> None:
 )
 def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None:
     asked = {f"rejections_{name}": value for name, value in link.items()}
-    app = page("rejections", rejections_tab=tab, **asked)
+    app = page_of("rejections", rejections_tab=tab, **asked)
     assert charts(app)
     assert not app.error
     for wrong in ("Of 1 tokens", "the first 1 tokens", "over 1 times", "class: and"):
@@ -127,7 +127,7 @@ def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None
 
 @pytest.mark.parametrize("tab", TABS)
 def test_a_changed_setting_is_quick(tab: str) -> None:
-    app = page("rejections", rejections_tab=tab)
+    app = page_of("rejections", rejections_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:
         app.slider(key="rejections_seed").set_value(11 + turn)
@@ -138,7 +138,7 @@ def test_a_changed_setting_is_quick(tab: str) -> None:
 
 
 def test_pausing_stops_the_work() -> None:
-    app = page("rejections", rejections_pause="true")
+    app = page_of("rejections", rejections_pause="true")
     assert not app.session_state["simulations"]["one draft"].estimates()
     assert "nothing is simulated yet" in words(app)
     sound(app.toggle(key="rejections_pause").set_value(False).run())
@@ -149,12 +149,12 @@ def test_pausing_stops_the_work() -> None:
     sound(app.run())
     assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
-    app = page("rejections", rejections_tab="The bound", rejections_pause="true")
+    app = page_of("rejections", rejections_tab="The bound", rejections_pause="true")
     assert "so the bound does not hold for it. It is lossless" in words(app)
 
 
 def test_a_setting_begins_anew() -> None:
-    app = page("rejections")
+    app = page_of("rejections")
     first = app.session_state["simulations"]["one draft"]
     sound(app.run())
     assert app.session_state["simulations"]["one draft"] is first

@@ -18,7 +18,7 @@ from specviz.ui.runs.importing import MOST_FILES, Imported, import_files
 from tests.comparison.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
 from tests.traces import full_trace, make_trace
-from tests.ui.paging import opened, sent, sound
+from tests.ui.paging import opened, page_of, sent, sound
 from tests.ui.test_runs import choose
 
 REFUSED = refused_files()
@@ -115,9 +115,9 @@ def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> 
     exported = trace_to_json(library.open(mine)).encode()
     done = import_files(library, [("mine.json", exported), ("other.json", other)])
     assert (done.run_ids[0], done.known, library.count()) == (mine, 1, 2)
-    app = opened()
+    app = page_of("runs")
     app.session_state["runs imported"] = done, time.monotonic()
-    sound(app.switch_page("pages/runs.py").run())
+    sound(app.run())
     assert [each.value for each in app.success] == ["1 run imported. 1 was in the library already."]
 
 
@@ -137,10 +137,10 @@ def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
 
 def test_words_of_a_refusal_are_text(library: Library) -> None:
     name = f"{SCRIPT}{MARKUP}.json"
-    app = opened()
+    app = page_of("runs")
     refused = import_files(library, [(name, REFUSED["html"])])
     app.session_state["runs imported"] = refused, time.monotonic()
-    sound(app.switch_page("pages/runs.py").run())
+    sound(app.run())
     assert SCRIPT in app.text[0].value
     assert not any("script" in each.value for each in (*app.markdown, *app.error))
 
@@ -152,8 +152,7 @@ def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: 
     if done.refused:
         assert library.count() == 0
         return
-    app = opened()
-    sound(app.switch_page("pages/runs.py").run())
+    app = page_of("runs")
     assert len(app.dataframe[0].value) == 1
     choose(app, 0)
     sound(app.button(key="runs_compare").click().run())
@@ -167,8 +166,7 @@ def test_mark_up_in_a_name_is_shown_as_it_is(library: Library) -> None:
     good = trace_to_json(make_trace()).encode()
     (run_id,) = import_files(library, [("x.json", good)]).run_ids
     library.annotate(run_id, name=MARKUP)
-    app = opened()
-    sound(app.switch_page("pages/runs.py").run())
+    app = page_of("runs")
     choose(app, 0)
     said = " ".join(each.value for each in (*app.markdown, *app.caption))
     assert "example" in said

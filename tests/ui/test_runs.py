@@ -26,7 +26,7 @@ from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace, with_bodies
-from tests.ui.paging import ROOT, opened, sent, sound
+from tests.ui.paging import ROOT, opened, page_of, sent, sound
 from tests.ui.theory_pages import median_ms
 
 STATED_MS = 300
@@ -46,10 +46,7 @@ def library(home: Path) -> Library:
 
 
 def runs_page(**link: str) -> AppTest:
-    app = opened()
-    for name, value in link.items():
-        app.query_params[name] = value
-    return sound(app.switch_page("pages/runs.py").run())
+    return page_of("runs", **link)
 
 
 def choose(app: AppTest, *rows: int) -> AppTest:

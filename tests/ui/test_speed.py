@@ -21,8 +21,8 @@ from specviz.theory.speed import (
     speedup,
 )
 from specviz.ui.theory.speed.charts import MAP_COSTS, SpeedupPoint, speedup_map
-from tests.ui.paging import ROOT, opened, sound, until_over
-from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, page, unexplained, words
+from tests.ui.paging import ROOT, opened, page_of, sound, until_over
+from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 TABS = ("Over γ", "Over α and c", "Tokens a round", "What papers measured")
 
@@ -32,7 +32,7 @@ def shown(app: AppTest) -> dict[str, str]:
 
 
 def test_the_page_opens_with_its_curves() -> None:
-    app = page("speed")
+    app = page_of("speed")
     curve = next(
         each
         for each in charts(app)["speed_over_gamma"]["data"]
@@ -45,7 +45,7 @@ def test_the_page_opens_with_its_curves() -> None:
 
 
 def test_the_figures_beside_the_chart() -> None:
-    app = page("speed", speed_alpha="0.8", speed_c="0.1", speed_v="1.5", speed_gamma="12")
+    app = page_of("speed", speed_alpha="0.8", speed_c="0.1", speed_v="1.5", speed_gamma="12")
     assert shown(app) == {
         "Tokens a round, τ": f"{expected_tokens(0.8, 12):.2f}",
         "Breaks even at α": f"{break_even_alpha(0.1, 1.5, max_gamma=24):.3f}",
@@ -72,7 +72,7 @@ def test_the_figures_beside_the_chart() -> None:
     ],
 )
 def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None:
-    app = page("speed", speed_alpha=alpha, speed_c=c, speed_v=v)
+    app = page_of("speed", speed_alpha=alpha, speed_c=c, speed_v=v)
     assert says in words(app)
     assert "inf" not in shown(app)["With an oracle"]
     marks = [each["name"] for each in charts(app)["speed_over_gamma"]["data"]]
@@ -85,7 +85,7 @@ def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None
 
 
 def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
-    app = page("speed", speed_alpha="0.759", speed_c="0.294", speed_v="1", speed_gamma="10")
+    app = page_of("speed", speed_alpha="0.759", speed_c="0.294", speed_v="1", speed_gamma="10")
     assert app.slider(key="speed_c").proto.format == "%.3f"
     assert app.slider(key="speed_alpha").proto.format == "%.3f"
     assert "With α 0.759, c 0.294 and" in words(app)
@@ -97,7 +97,7 @@ def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
 def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
-    app = page("speed", speed_tab=tab)
+    app = page_of("speed", speed_tab=tab)
     assert not unexplained(app)
     for name in ("alpha", "c", "v", "gamma"):
         widget = app.slider(key=f"speed_{name}")
@@ -106,7 +106,7 @@ def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
 
 
 def test_values_out_of_range_in_the_link() -> None:
-    app = page("speed", speed_alpha="7", speed_gamma="-3", speed_c="x", speed_tab="Nothing")
+    app = page_of("speed", speed_alpha="7", speed_gamma="-3", speed_c="x", speed_tab="Nothing")
     alpha: Any = app.slider(key="speed_alpha").value
     gamma: Any = app.slider(key="speed_gamma").value
     assert 0.0 <= alpha <= 1.0
@@ -115,7 +115,7 @@ def test_values_out_of_range_in_the_link() -> None:
 
 
 def test_points_open_a_paper_s_row_and_a_run() -> None:
-    app = page("speed", speed_tab="Over α and c")
+    app = page_of("speed", speed_tab="Over α and c")
     data = {each["name"]: each for each in charts(app)["speed_map"]["data"] if "name" in each}
     assert len(data["papers (reported)"]["customdata"]) == len(LEVIATHAN) + 3
     assert data["runs (measured)"]["customdata"][0][0] == "recorded"
@@ -168,14 +168,14 @@ def test_a_run_of_this_session_is_a_point() -> None:
 
 
 def test_the_recursion_beside_its_closed_form() -> None:
-    app = page("speed", speed_tab="Tokens a round", speed_gamma="3")
+    app = page_of("speed", speed_tab="Tokens a round", speed_gamma="3")
     table = app.dataframe[0].value
     assert list(table["recursion"]) == pytest.approx(list(accepted_from(0.7, 3)))
     assert list(table["closed form"]) == pytest.approx(list(table["recursion"]))
 
 
 def test_the_papers_rows_are_all_there() -> None:
-    app = page("speed", speed_tab="What papers measured")
+    app = page_of("speed", speed_tab="What papers measured")
     leviathan, chinchilla = (each.value for each in app.dataframe)
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
@@ -187,7 +187,7 @@ def test_the_papers_rows_are_all_there() -> None:
 
 @pytest.mark.parametrize("tab", TABS)
 def test_a_change_is_answered_at_once(tab: str) -> None:
-    app = page("speed", speed_tab=tab)
+    app = page_of("speed", speed_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:
         app.slider(key="speed_alpha").set_value(0.5 + 0.05 * turn)

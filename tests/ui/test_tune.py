@@ -20,9 +20,9 @@ from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_work import the_work_queue
 from tests.traces import full_trace, make_trace
-from tests.ui.paging import sound
+from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_works import ScoringMaker, page_of, put_maker, told
+from tests.ui.tune_works import ScoringMaker, put_maker, told
 
 TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 

@@ -1,4 +1,4 @@
-"""A theory page in bare mode, reached from the first page as a visitor reaches it."""
+"""A theory page in bare mode, and what it shows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,10 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from tests.ui.paging import opened, sound
+from tests.ui.paging import sound
 
 STATED_MS = 150  # of server time, for the answer to a moved slider
 LIMIT_MS = 2 * STATED_MS  # at twice the stated bound a test fails: machines differ, and load
-
-
-def page(name: str, **link: str) -> AppTest:
-    app = opened()
-    app.switch_page(f"pages/{name}.py")
-    for key, value in link.items():
-        app.query_params[key] = value
-    return sound(app.run())
 
 
 def charts(app: AppTest) -> dict[str, Any]:

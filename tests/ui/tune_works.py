@@ -17,7 +17,6 @@ from specviz.tune.text_study import CostsFound, Found, PairFound, TextStudy
 from tests.traces import make_pair
 from tests.tune.fakes import FakeMaker
 from tests.tune.scored import costs, scores_of, text_of
-from tests.ui.paging import ROOT, sound
 
 ODDS = tuple(0.9 if place % 4 else 0.5 for place in range(48))
 
@@ -114,15 +113,6 @@ def put_maker(patch: pytest.MonkeyPatch, maker: FakeMaker) -> None:
     """In place of the worker, for whatever the two pages start."""
     for page in ("tune", "lossless"):
         patch.setattr(f"specviz.ui.{page}.current.run_maker", lambda: maker)
-
-
-def page_of(name: str, **link: str) -> AppTest:
-    """By a cold link."""
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
-    app.switch_page(f"pages/{name}.py")
-    for key, value in link.items():
-        app.query_params[key] = value
-    return sound(app.run())
 
 
 def told(app: AppTest) -> str:
