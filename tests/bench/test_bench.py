@@ -61,7 +61,7 @@ def small() -> Iterator[None]:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
         patch.setattr(bench, "_GRID", GRID)
-        patch.setattr("specviz.bench.bench_figures._TIMING_SECONDS", 0.5)
+        patch.setattr("specviz.bench.bench_figures._TIMING_SECONDS", 0.1)
         yield
 
 

@@ -19,7 +19,7 @@ from tests.step_costs import place_step_costs
 
 KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
-PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 10
+PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 6
 RUNS = 2 * len(PROMPTS) * REPEATS
 
 

@@ -21,7 +21,9 @@ from huggingface_hub import constants
 from specviz.cli import main
 from specviz.engine.loading import hardware
 from specviz.store import load_trace
+from tests.engine.asking import load
 from tests.engine.models import small_tokenizer, tiny_model, write_model, write_pair
+from tests.step_costs import place_step_costs
 
 PROMPT = "Once upon a time there was a dog. Once upon a time there was"
 KEYS = {"pair", "device", "dtype", "config", "text", "token_ids", "rounds", "metrics"}
@@ -82,6 +84,13 @@ def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recor
     assert measuring.startswith("measuring step costs: about 10 s at most")
     assert saving == f"saved {out}"
     return json.loads(printed), out
+
+
+@pytest.fixture(scope="module")
+def costs_known(saved: tuple[Record, Path], folder: Path) -> None:
+    """Of both steps: the saved run has measured its own, and no other does."""
+    for step in ("lean", "library"):
+        place_step_costs(load(folder, step=step))
 
 
 def record_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Record:
@@ -193,6 +202,7 @@ def test_prompt_lookup_needs_only_a_target(
     assert record_of(["show", str(out)], capsys) == record
 
 
+@pytest.mark.usefixtures("costs_known")
 @pytest.mark.parametrize("temperature", ["0", "0.7"])
 def test_both_steps_write_the_same_tokens(
     folder: Path, temperature: str, capsys: pytest.CaptureFixture[str]
@@ -224,6 +234,7 @@ def test_the_same_seed_gives_the_same_run(
 # Ctrl-C
 
 
+@pytest.mark.usefixtures("costs_known")
 def test_ctrl_c_keeps_the_rounds_there_are(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "trace.json"
     slow = ["--gamma", "1", "--max-new-tokens", "450", "--ignore-eos", "--step", "library"]
@@ -394,6 +405,7 @@ def test_a_real_trace_that_was_damaged(
     assert printed.err.count("\n") == 1
 
 
+@pytest.mark.thorough  # in this process each refusal is tested, and a refused process by bad input
 def test_a_refused_process_shows_no_traceback(copied: Path, out: Path) -> None:
     cut_short(copied / "target")
     run = process(["run", "Once", *models(copied), "--json", "--out", str(out)])
