@@ -128,7 +128,10 @@ def test_the_page_goes_on_where_the_first_stage_was(
     assert after == sorted(after)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1024, "dark"), (420, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1440, "light"), pytest.param(1024, "dark", marks=pytest.mark.thorough), (420, "dark")],
+)
 def test_the_first_stage_stands_where_the_page_will(
     server: Server, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:

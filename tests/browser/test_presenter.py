@@ -21,7 +21,12 @@ BUTTON = '[data-testid="present"]'
 TEXT = '[data-testid="text-pane"]'
 CARD = '[data-testid="verdict-card"]'
 SMALLEST = 18
-SIZES = [(1440, 900), (1024, 768)]
+LOOKS = [
+    (1440, 900, "light"),
+    (1024, 768, "dark"),
+    pytest.param(1440, 900, "dark", marks=pytest.mark.thorough),
+    pytest.param(1024, 768, "light", marks=pytest.mark.thorough),
+]
 PHONE = (420, 860)
 
 # What can be seen of the page: its words that are under a size, and what is not of the player.
@@ -66,8 +71,7 @@ def assert_left(page: Any) -> None:
     page.wait_for_selector("h1", state="visible")
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height", "scheme"), LOOKS)
 def test_player_and_verdict_alone_in_large_type(
     stand: Stand, open_page: Callable[..., Any], width: int, height: int, scheme: str
 ) -> None:
@@ -169,7 +173,7 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
         yield opened
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
 def test_in_a_replay_file(open_file: Opener, scheme: str) -> None:
     page = open_file(replay_html(recorded()), height=900, color_scheme=scheme)
     page.keyboard.press("p")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import ROUND, next_frame, run_to_its_end
 
@@ -51,21 +49,21 @@ def assert_readable(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_watch_with_a_run(
-    server: Server, open_page: Callable[..., Any], width: int, height: int
-) -> None:
-    page = open_page(server.url, width=width, height=height)
+def test_watch_with_a_run(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.url)
     wait_for_pair(page)
     run_to_its_end(page)
     page.locator(".sum-measure summary").first.click()
-    page.keyboard.press("?")
-    next_frame(page)
-    assert_readable(page)
-    page.keyboard.press("?")
-    page.locator(f"{ROUND} [data-place]").last.click()
-    next_frame(page)
-    assert_readable(page)
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.keyboard.press("?")
+        next_frame(page)
+        assert_readable(page)
+        page.keyboard.press("?")
+        page.locator(f"{ROUND} [data-place]").last.click()
+        next_frame(page)
+        assert_readable(page)
+        page.keyboard.press("Escape")
 
 
 def test_compare(server: Server, open_page: Callable[..., Any]) -> None:
