@@ -21,7 +21,7 @@ from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
-from specviz.record.run_config import RunConfig, refuse_without_effect
+from specviz.record.run_config import RunConfig, refuse_undrawn, refuse_without_effect
 from specviz.record.shapes import parse_shape, shape_text
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 
@@ -174,6 +174,8 @@ class Plan:
 def check_compared(lanes: Sequence[Lane]) -> None:
     """Raises ConfigError for fewer or more lanes than can be compared at a glance."""
     _between("lanes", len(lanes), MIN_LANES, MAX_LANES)
+    for lane in lanes:
+        refuse_undrawn(lane.config)
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:

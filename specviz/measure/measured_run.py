@@ -1,9 +1,10 @@
 """A run with everything it is compared with: step costs, a forecast, the target alone.
 
 The forecast comes before the run, from step costs that are stored already; a run that begins
-without them has none. After the run the target alone is timed, in slices along its words, in which
-the run is timed again: the run that was watched only gives the words. Then its words are scored,
-and step costs that were missing are measured last.
+without them has none. Only a run that decides by costs has them measured before. After the run the
+target alone is timed, in slices along its words, in which the run is timed again: the run that was
+watched only gives the words. Then its words are scored, and step costs that were missing are
+measured last.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from specviz.measure.slice_timing import timed_slices, timing_seconds
 from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.pairs import Tell
 from specviz.record.prompts import kind_of
+from specviz.record.stopping_reach import drafting_costs
 from specviz.record.trace import (
     Baseline,
+    DraftingCosts,
     Forecast,
     Prompt,
     Round,
@@ -56,17 +59,20 @@ class MeasuredRun(Iterator[Round]):
 
         self._pair = pair
         self._config = config
-        self._wants_baseline = baseline
+        # The oracle knows what nobody can, so its times say nothing.
+        self._wants_baseline = baseline and config.until.stopping.measured
         self._budget = timing_seconds() if budget is None else budget
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
         # A prompt that cannot be continued is refused before anything is measured for it.
-        room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
+        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
+        room_for(pair, prompt_ids, config)
         self._costs: StepCosts | None = (
             step_costs(pair, config, fresh=True, tell=tell)
             if fresh_costs
             else stored_costs(pair, config)
         )
-        self._run: Speculation = speculate(pair, prompt, config)
+        self._drafting_costs = self._decided_by(len(prompt_ids), tell)
+        self._run: Speculation = speculate(pair, prompt, config, costs=self._drafting_costs)
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
         self._odds: tuple[float, ...] = ()
@@ -95,7 +101,12 @@ class MeasuredRun(Iterator[Round]):
             return
         run = self._run
         for timing in timed_slices(
-            self._pair, run.prompt.token_ids, self._config, self._rounds, budget=self._budget
+            self._pair,
+            run.prompt.token_ids,
+            self._config,
+            self._rounds,
+            budget=self._budget,
+            costs=self._drafting_costs,
         ):
             self._timing = timing
             yield timing
@@ -113,7 +124,7 @@ class MeasuredRun(Iterator[Round]):
     def _scored(self) -> tuple[float, ...]:
         """Empty where the run's words do not have the target's law, or no model drafted."""
         config = self._config
-        has_law = config.exact and not config.forks
+        has_law = config.by_odds and not config.forks
         if not (has_law and config.draft_method.needs_draft):
             return ()
         from specviz.engine.decoding.scoring import score_text
@@ -140,7 +151,19 @@ class MeasuredRun(Iterator[Round]):
             notices=self._pair.notices,
             pieces=self._pieces(),
             odds=self._odds,
+            drafting_costs=self._drafting_costs,
         )
+
+    def _decided_by(self, prompt_length: int, tell: Tell | None) -> DraftingCosts | None:
+        """What a run that drafts while it pays goes by: costs in the middle of its text."""
+        config = self._config
+        if config.until.stopping.name != "cost":
+            return None
+        if self._costs is None:
+            self._costs = step_costs(self._pair, config, tell=tell)
+        if self._costs is None or not self._costs.draft:
+            return None
+        return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
         """The text pieces of all tokens used; before the first round, of the whole vocabulary."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from specviz.measure.machine_watch import MachineWatch
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
 from specviz.record.timing import PILOT, is_enough
-from specviz.record.trace import Baseline, Round, RunConfig, Slice
+from specviz.record.trace import Baseline, DraftingCosts, Round, RunConfig, Slice
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -53,13 +53,16 @@ def timed_slices(
     rounds: Sequence[Round],
     *,
     budget: float,
+    costs: DraftingCosts | None = None,
 ) -> Iterator[Baseline]:
     """What is known after every slice, until there are as many as the pilot asks for.
 
     It also ends when the next slice would not fit into the budget, in seconds, but not before two.
+    ``costs`` are those that the run decided by.
     """
     began = time.monotonic()
-    timer, watch = SliceTimer(pair, prompt_ids, config, rounds, budget / PILOT), MachineWatch()
+    timer = SliceTimer(pair, prompt_ids, config, rounds, budget / PILOT, costs)
+    watch = MachineWatch()
     slices: list[Slice] = []
     if not timer.has_whole_rounds:
         yield Baseline(slices=(), prefill=timer.prefill)
@@ -82,10 +85,11 @@ class SliceTimer:
         config: RunConfig,
         rounds: Sequence[Round],
         longest: float = SLICE_SECONDS,
+        costs: DraftingCosts | None = None,
     ) -> None:
         from specviz.engine.decoding.retracing import Retracing
 
-        self._retracing = Retracing(pair, prompt_ids, config, rounds)
+        self._retracing = Retracing(pair, prompt_ids, config, rounds, costs)
         self.prefill = self._retracing.prefill
         self._whole = sum(entry.whole for entry in rounds)  # only the last may be cut
         self._parts: list[tuple[int, int]] = []

@@ -17,6 +17,7 @@ from specviz.player.round_values import (
 from specviz.player.summary import summary
 from specviz.record.body_words import OwnSpeedup
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.run_config import refuse_undrawn
 from specviz.record.speedup_words import is_undecided
 from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.throughput import (
@@ -142,7 +143,9 @@ def payload_of_trace(
     own_speedup: OwnSpeedup | None = None,
     forked: Trace | None = None,
 ) -> JsonObject:
-    """A trace that is complete; ``figures`` are those of it, if they are known already."""
+    """A trace that is complete; ``figures`` are those of it, if they are known already. Raises
+    ConfigError for one whose rounds it cannot draw."""
+    refuse_undrawn(trace.config)
     figures = figures or metrics(trace)
     status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)

@@ -41,7 +41,7 @@ def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
     """SGLang's only of a drafter that fills rounds: by its figures every round drafts the same."""
     counts = _counts(trace.rounds, trace.config.gamma)
     found = [*_vllm(counts)]
-    if trace.config.draft_method.fills_rounds:
+    if trace.config.fixed_length:
         found += _sglang(counts)
     return (*found, *_llamacpp(counts), *_lm_studio(counts), *_tensorrt(counts))
 

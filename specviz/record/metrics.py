@@ -161,7 +161,9 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
-    observed, expected = _ratio(accepted, len(tested)), expected_alpha(tested)
+    judged = trace.config.is_chain and trace.config.judging.one_by_one
+    observed = _ratio(accepted, len(tested)) if judged else None
+    expected = expected_alpha(tested) if judged else None
     tau = _ratio(_tokens(whole), len(whole))
     steps, timing = _step_times(trace, whole), timing_of(trace.baseline, rounds)
     parts, body = _parts(trace, whole, steps, timing), trace.pair.target.body
@@ -176,8 +178,8 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         alpha_expected=expected,
         draft_acceptance_rate=_ratio(accepted, drafted),
         tau=tau,
-        alpha_by_position=_by_position(trace, "tested"),
-        acceptance_by_position=_by_position(trace, "drafted"),
+        alpha_by_position=_by_position(trace, "tested") if judged else (),
+        acceptance_by_position=_by_position(trace, "drafted") if trace.config.is_chain else (),
         gamma=steps.gamma,
         c=steps.c,
         v=steps.v,
@@ -185,7 +187,9 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         baseline_tokens_per_second=_ratio(parts.tokens, parts.target_seconds),
         speedup_observed=timing.speedup if timing else None,
         speedup_end_to_end=_end_to_end(trace, timing),
-        speedup_ideal=_ideal(observed if expected is None else expected, steps),
+        speedup_ideal=_ideal(observed if expected is None else expected, steps)
+        if trace.config.drawn and trace.config.draft_until == "count"
+        else None,
         speedup_accounted=_ratio(tau, steps.round_cost),
         speedup_forecast=trace.forecast.speedup if trace.forecast else None,
         ttft_ms=_first_token_ms(trace),
@@ -256,7 +260,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 def _by_position(trace: Trace, among: Literal["tested", "drafted"]) -> tuple[float | None, ...]:
     places = [
         [entry.candidates[i] for entry in trace.rounds if i < entry.num_drafted]
-        for i in range(trace.config.gamma)
+        for i in range(trace.config.depth)
     ]
     return tuple(
         _ratio(
@@ -275,7 +279,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if costs is None or not whole:
         return StepTimes()
     context = _total(whole, "context_length") / len(whole)
-    fills = trace.config.draft_method.fills_rounds
+    fills = trace.config.fixed_length and trace.config.is_chain
     drafted = _total(whole, "num_drafted") / len(whole)
     gamma = trace.config.gamma if fills else math.floor(drafted + 0.5)
     return step_times(costs, context, gamma, drafts=fills)

@@ -117,6 +117,12 @@ class RunConfig:
         return self.draft_until == "count" and self.draft_method.fills_rounds
 
     @property
+    def drawn(self) -> bool:
+        """Whether the pages can show such rounds: a chain, each candidate judged by its odds."""
+        by_odds = self.judging.deciding == "odds" and not self.draft_method.own
+        return self.is_chain and by_odds and self.until.stopping.measured
+
+    @property
     def formulas_hold(self) -> bool:
         """Whether rounds are one chain of fixed γ, each candidate with odds of its own."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
@@ -165,13 +171,14 @@ def refuse_without_effect(config: RunConfig, whose: str) -> None:
         _refuse(f"{whose} has replacement, which acts only on several drafts.", "Leave it out.")
 
 
-def refuse_own_code(config: RunConfig) -> None:
-    """Raises ConfigError for settings that would import a module: a link or a kept run may hold
-    them, and neither may choose what is run here."""
-    if config.draft_method.own:
+def refuse_undrawn(config: RunConfig) -> None:
+    """Raises ConfigError for a run that the library and the pages have no place for; and one whose
+    drafter is imported by name, which a link or a kept run must never choose."""
+    if not config.drawn:
+        words = ", ".join(method_words(config)) or config.draft_method.words
         _refuse(
-            f"The drafter {config.drafter[:60]} is a class of somebody's own.",
-            "Run it from the command line: python -m specviz run --drafter MODULE:CLASS.",
+            f"The pages cannot show a run by {words}: only a chain judged by odds.",
+            "Use python -m specviz run with --out, and show for the file.",
         )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specviz.errors import ConfigError
-from specviz.record.trace import Candidate, DraftingCosts, Trace
+from specviz.record.trace import Candidate, DraftingCosts, StepCosts, Trace
 
 Stop = Callable[[Sequence[Candidate]], int]  # of a round's candidates, how many are drafted
 
@@ -92,14 +92,17 @@ def drafting_costs_of(trace: Trace) -> DraftingCosts:
     if costs is None or not costs.draft:
         raise ConfigError("This run has no step costs.", remedy="Run it with its pair measured.")
     context = len(trace.prompt.token_ids) + len(trace.token_ids) / 2
+    return drafting_costs(costs, context, trace.config.gamma)
+
+
+def drafting_costs(costs: StepCosts, context: float, gamma: int) -> DraftingCosts:
+    """At one context, in steps of the target alone there; of a drafter that is a model."""
     step = costs.target_step(context)
     first = costs.draft_phase(context, 1)
     return DraftingCosts(
         draft_first=first / step,
         draft_next=(costs.draft_phase(context, 2) - first) / step,
-        verify=tuple(
-            costs.verify(context, tokens + 1) / step for tokens in range(trace.config.gamma + 1)
-        ),
+        verify=tuple(costs.verify(context, tokens + 1) / step for tokens in range(gamma + 1)),
     )
 
 

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from specviz.engine import decode_plainly, speculate
 from specviz.errors import ConfigError
+from specviz.player.payload import payload_of_trace
+from specviz.record.metrics import metrics
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Round
+from specviz.store import Library
+from specviz.store.saving import save_run
 from specviz.store.traces import SCHEMA, trace_from_json, trace_to_json
 from tests.engine.playing import PROMPT, llama_pair
 from tests.traces import make_trace
@@ -154,7 +159,7 @@ def test_a_trace_of_every_way_opens_as_it_was(way: str) -> None:
         ({"draft_until": "confidence"}, "draft_until is"),
         ({"draft_until": "confidence:2"}, "confidence"),
         ({"draft_until": "later"}, "draft_until is"),
-        ({"draft_until": "cost", "drafter": "prompt-lookup"}, "does not go with"),
+        ({"draft_until": "oracle", "drafter": "prompt-lookup"}, "does not go with"),
         ({"draft_until": "oracle", "rule": "block"}, "verdict on each"),
         ({"rule": "typical"}, "no epsilon"),
         ({"rule": "guess"}, "rule is"),
@@ -165,3 +170,28 @@ def test_settings_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=culprit):
         RunConfig(**settings)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_the_pages_cannot_show_is_kept_out_of_the_library(tmp_path: Path) -> None:
+    shown = {"sure", "early exit"}
+    for way, settings in EXACT.items():
+        config = replace(USUAL, max_new_tokens=8, **settings)
+        trace = make_trace(rounds_of("lean", config), config=config)
+        library = Library(tmp_path / way)
+        if way in shown:
+            save_run(library, trace)
+            continue
+        with pytest.raises(ConfigError, match="pages cannot show"):
+            save_run(library, trace)
+        with pytest.raises(ConfigError, match="pages cannot show"):
+            payload_of_trace(trace, run_id="run", state="done", label="")
+
+
+def test_an_alpha_is_told_only_where_it_means_something() -> None:
+    for way, settings in EXACT.items():
+        config = replace(USUAL, max_new_tokens=16, **settings)
+        found = metrics(make_trace(rounds_of("lean", config), config=config))
+        told = way not in {"block", "drafts", "drafts that differ", "tree"}
+        assert (found.alpha_observed is not None) == told
+        assert found.tau is not None
+        assert found.draft_acceptance_rate is not None

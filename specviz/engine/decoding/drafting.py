@@ -1,9 +1,9 @@
 """Drafters: whatever proposes candidates and rolls its own cache back.
 
 The draft model is one, with a chain (here) or a tree (``tree_drafting.py``); others copy what
-followed the same words earlier (``lookup.py``) or leave the target after its first layers. A
-drafter is handed the target's last hidden states, so that heads which read them (EAGLE, Medusa) can
-be drafters too.
+followed the same words earlier (``lookup.py``, ``suffix.py``) or leave the target after its first
+layers. A drafter is handed the target's last hidden states, so that heads which read them (EAGLE,
+Medusa) can be drafters too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from specviz.engine.decoding.sampling import (
     on_one_thread,
 )
 from specviz.engine.decoding.stopping import Stopper
+from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
@@ -149,6 +150,8 @@ def make_drafter(
             return _model_drafter(pair, config, capacity, sampler, stopper)
         case "prompt-lookup":
             return PromptLookupDrafter(pair.vocabulary, pair.device)
+        case "suffix":
+            return SuffixDrafter(pair.vocabulary, pair.device)
         case "early-exit":
             step = target.early_exit(chosen.number)
             return ExitDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)

@@ -17,23 +17,30 @@ from specviz.engine.decoding.plain_decoding import PlainLane
 from specviz.engine.decoding.speculation import speculate
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.record.trace import Round, RunConfig
+from specviz.record.trace import DraftingCosts, Round, RunConfig
 
 _WARM_UP = 0.01  # seconds before every pass; at least a step, or a round
 
 
 class Retracing:
-    """``prefill`` is what the target alone took to read the prompt."""
+    """``prefill`` is what the target alone took to read the prompt. ``costs`` are those that the
+    run decided by."""
 
     def __init__(
-        self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, rounds: Sequence[Round]
+        self,
+        pair: Pair,
+        prompt_ids: Sequence[int],
+        config: RunConfig,
+        rounds: Sequence[Round],
+        costs: DraftingCosts | None = None,
     ) -> None:
         self._pair = pair
         self._rounds = tuple(rounds)
         emitted = [token for entry in rounds for token in entry.emitted]
         self._text = [*prompt_ids, *emitted]
         self._num_prompt = len(prompt_ids)
-        self._run = speculate(pair, prompt_ids, replace(config, record=False, chat=False))
+        settings = replace(config, record=False, chat=False)
+        self._run = speculate(pair, prompt_ids, settings, costs=costs)
         with memory_errors(pair.device):
             began = time.perf_counter()
             self._lane = PlainLane(pair, prompt_ids, config, len(self._text) + 1)

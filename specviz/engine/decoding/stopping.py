@@ -6,12 +6,22 @@ would be drafted next; a candidate that was drafted is judged. So the text keeps
 
 from __future__ import annotations
 
+from bisect import bisect
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 
+from specviz.engine.decoding.sampling import on_one_thread
+from specviz.errors import ConfigError
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import DraftingCosts
+
+_EDGES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the bins of a draft's chance
+_MIDDLES = tuple((low + high) / 2 for low, high in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True))
+_PRIOR = 2.0  # candidates that a bin, and the mean, is taken to have seen before the run
+_BEFORE = 4.0  # plain steps that λ begins with
+_KEPT = 0.98  # of what was learned, after another round
 
 
 class Stopper(Protocol):
@@ -33,10 +43,7 @@ class Stopper(Protocol):
 
 
 class WhileSure:
-    """Ends after a candidate that the draft gives less than the threshold.
-
-    At temperature 0 the draft's law is a one-hot, which is always sure; there it is the law at 1.
-    """
+    """Ends after a candidate that the draft gives less than the threshold."""
 
     def __init__(self, threshold: float, *, greedy: bool) -> None:
         self._threshold = threshold
@@ -47,8 +54,7 @@ class WhileSure:
         return drafted == 0 or self._sure
 
     def saw(self, logits: torch.Tensor, law: torch.Tensor, token: torch.Tensor) -> None:
-        shown = logits.softmax(-1) if self._greedy else law
-        self._sure = float(shown[0, token[0]]) >= self._threshold
+        self._sure = _sureness(logits, law, token, greedy=self._greedy) >= self._threshold
 
     def learn(self, index: int, accepted: int, emitted: int) -> None:
         """It knows only the round it is in."""
@@ -57,10 +63,134 @@ class WhileSure:
         """It knows only the round it is in."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Candidates that stood of those that were tested, older ones counting less."""
+
+    stood: float
+    tested: float
+
+    @property
+    def mean(self) -> float:
+        return self.stood / self.tested
+
+    def fading(self, prior: _Share) -> _Share:
+        return _Share(
+            prior.stood + _KEPT * (self.stood - prior.stood),
+            prior.tested + _KEPT * (self.tested - prior.tested),
+        )
+
+    def plus(self, stood: bool) -> _Share:
+        return _Share(self.stood + stood, self.tested + 1)
+
+
+def _believed(chance: float) -> _Share:
+    """Before any is judged: half of what the draft doubts is right."""
+    return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
+
+
+_BINS = tuple(map(_believed, _MIDDLES))
+_ANY = _believed(0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the rounds before taught. ``bins``: by the draft's chance; ``any``: of all."""
+
+    bins: tuple[_Share, ...] = _BINS
+    any: _Share = _ANY
+    tokens: float = _BEFORE
+    steps: float = _BEFORE
+
+    @property
+    def rate(self) -> float:
+        """Tokens a step of the target; alone it always writes one."""
+        return max(1.0, self.tokens / self.steps)
+
+    def faded(self) -> _Known:
+        return replace(
+            self,
+            bins=tuple(now.fading(at) for now, at in zip(self.bins, _BINS, strict=True)),
+            any=self.any.fading(_ANY),
+        )
+
+    def judged(self, place: int, stood: bool) -> _Known:
+        bins = (*self.bins[:place], self.bins[place].plus(stood), *self.bins[place + 1 :])
+        return replace(self, bins=bins, any=self.any.plus(stood))
+
+
+class WhileItPays:
+    """Drafts one more iff the chance that it stands, times one token, is worth its cost.
+
+    A drafted candidate stands with the share that stood among those of a like draft's chance; the
+    next, which is not drafted yet, with the share of all. Its cost is a draft step and a further
+    token to verify, at the run's own tokens a step. The first rounds stand on a prior, and what was
+    learned fades into it, so that a run which ceased to draft tries again where the prior would.
+    """
+
+    def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:
+        self._costs = costs
+        self._greedy = greedy
+        self._known = [_Known()]  # before each round
+        self._places: list[int] = []  # the bins of this round's candidates
+
+    def goes_on(self, drafted: int) -> bool:
+        if drafted == 0:
+            self._places.clear()
+        known, costs = self._known[-1], self._costs
+        survival = known.any.mean
+        for place in self._places:
+            survival *= known.bins[place].mean
+        step = costs.draft_next if drafted else costs.draft_first
+        more = costs.verify[drafted + 1] - costs.verify[drafted]
+        return survival >= known.rate * (step + more)
+
+    def saw(self, logits: torch.Tensor, law: torch.Tensor, token: torch.Tensor) -> None:
+        chance = _sureness(logits, law, token, greedy=self._greedy)
+        self._places.append(bisect(_EDGES, chance))
+
+    def learn(self, index: int, accepted: int, emitted: int) -> None:
+        assert index == len(self._known) - 1
+        known, drafted = self._known[-1].faded(), len(self._places)
+        for number, place in enumerate(self._places[: accepted + 1]):
+            known = known.judged(place, number < accepted)
+        steps = known.steps + self._steps(drafted)
+        self._known.append(replace(known, tokens=known.tokens + emitted, steps=steps))
+        self._places.clear()
+
+    def go_back(self, index: int) -> None:
+        del self._known[index + 1 :]
+        self._places.clear()
+
+    def _steps(self, drafted: int) -> float:
+        """Of a round, in steps of the target alone."""
+        costs = self._costs
+        drafting = costs.draft_first + (drafted - 1) * costs.draft_next if drafted else 0.0
+        return drafting + costs.verify[drafted]
+
+
+@on_one_thread
+def _sureness(
+    logits: torch.Tensor, law: torch.Tensor, token: torch.Tensor, *, greedy: bool
+) -> float:
+    """The draft's chance of its token. At temperature 0 its law is a one-hot, which is always sure;
+    there it is the chance at 1."""
+    shown = logits.softmax(-1) if greedy else law
+    return float(shown[0, token[0]])
+
+
 def make_stopper(config: RunConfig, costs: DraftingCosts | None) -> Stopper | None:
     """None where nothing ends drafting before γ."""
-    del costs
     until = config.until
-    if until.stopping.name == "confidence":
-        return WhileSure(until.threshold, greedy=config.greedy)
-    return None
+    match until.stopping.name:
+        case "confidence":
+            return WhileSure(until.threshold, greedy=config.greedy)
+        case "cost":
+            if costs is None or len(costs.verify) <= config.gamma:
+                raise ConfigError(
+                    f"draft_until=cost has no costs of drafting {config.gamma} tokens here.",
+                    remedy="Use the draft model, whose steps can be measured, or count.",
+                )
+            return WhileItPays(costs, greedy=config.greedy)
+        case _:
+            return None

@@ -103,7 +103,7 @@ class LibraryStep:
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
         self._nodes = OpenNodes()
-        self._exits: list[LibraryStep] = []
+        self._exits: list[tuple[LibraryStep, int]] = []  # and their numbers of layers
         self._keep_hidden = keep_hidden
         self._hidden: torch.Tensor | None = None
 
@@ -166,7 +166,7 @@ class LibraryStep:
             first_layers(self._model, layers), self._vocabulary, keep_hidden=self._keep_hidden
         )
         step._share(self._cache, layers)
-        self._exits.append(step)
+        self._exits.append((step, layers))
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
@@ -176,8 +176,8 @@ class LibraryStep:
         self._tell_exits()
 
     def _tell_exits(self) -> None:
-        for each in self._exits:
-            each._share(self._cache, num_layers(each._model))
+        for step, layers in self._exits:
+            step._share(self._cache, layers)
 
     def _run(self, token_ids: torch.Tensor, count: int, **how: Any) -> torch.Tensor:
         output = self._model(

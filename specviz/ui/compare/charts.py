@@ -264,7 +264,7 @@ def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
 
 def _expected_curve(lane: LaneRuns) -> tuple[list[int], list[float]] | None:
     trace = next((each for each in lane.traces if each.step_costs is not None), None)
-    if trace is None or trace.step_costs is None or not trace.config.draft_method.fills_rounds:
+    if trace is None or trace.step_costs is None or not trace.config.fixed_length:
         return None
     known = [each.alpha_expected for each in lane.figures if each.alpha_expected is not None]
     if not known or not trace.step_costs.draft:

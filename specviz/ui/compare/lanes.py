@@ -31,7 +31,7 @@ from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
-from specviz.record.run_config import RunConfig, refuse_own_code
+from specviz.record.run_config import RunConfig, refuse_undrawn
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
@@ -76,7 +76,7 @@ class Cards:
         for text in texts[:MAX_LANES]:
             try:
                 lane = parse_lane(text, Lane(spec=PairSpec(), config=RunConfig()))
-                refuse_own_code(lane.config)
+                refuse_undrawn(lane.config)
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:

@@ -13,7 +13,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import RunChoice
-from specviz.record.drafters import DRAFT_METHODS, DRAFTERS_IN_WORDS
+from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
 from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
@@ -140,7 +140,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
 
 def _choose_drafter() -> str:
     return st.selectbox(
-        "Drafter", list(DRAFT_METHODS), key="drafter", bind=_LINKED,
+        "Drafter", methods_for(has_draft=True), key="drafter", bind=_LINKED,
         on_change=_ask_restart,
         help=f"Who drafts: {DRAFTERS_IN_WORDS}.",
     )  # fmt: skip

@@ -93,7 +93,7 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         f"{PROBABILITY.bare(tested)}. Whole rounds gave "
         f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
     )
-    if not config.draft_method.fills_rounds:
+    if not config.fixed_length:
         return (
             f"{told} Prompt lookup drafts as many as it finds, so a formula with a fixed γ does "
             "not apply."

@@ -347,7 +347,7 @@ def _promises(shown: ShownRun, share: float, observed: float) -> str:
     """What the formula gives with both shares; it needs the same γ in all rounds."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
     found = "" if tau is None else f" The run had {TOKENS.bare(tau)} tokens a round."
-    if not shown.trace.config.draft_method.fills_rounds:
+    if not shown.trace.config.fixed_length:
         return (
             f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so a formula with a "
             f"fixed γ does not apply.{found}"

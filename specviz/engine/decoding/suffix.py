@@ -1,0 +1,212 @@
+"""Suffix lookup (SuffixDecoding, 2411.04975): copies what mostly followed the same words.
+
+The words are the longest suffix of the text that was followed by something before: in the text
+itself, or in texts handed in, whose automaton is built once and may be shared by many runs. What
+followed most often is proposed; of what followed equally often, the latest, the run's own text
+coming after all others. Each candidate counts as read when the next is looked up. It needs to
+follow more words of the text than candidates, so that a match of n words gives n candidates, and
+a text that goes in circles gives as many as are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, on_one_thread, one_hot
+
+
+class Match(NamedTuple):
+    """The longest run that ends what was read and is in the texts: where it stands in them."""
+
+    state: int = 0
+    length: int = 0
+
+
+class SuffixAutomaton:
+    """Every run of tokens in its texts, how often it is there, and what follows it.
+
+    A state is of the runs that end at the same places; its link leads to the longest run at the end
+    of these that ends at more places. Tokens are added one by one, in time that depends on how many
+    such links there are, not on the size of the texts.
+    """
+
+    def __init__(self, texts: Iterable[Sequence[int]] = ()) -> None:
+        self._after: list[dict[int, int]] = [{}]
+        self._link = [-1]
+        self._length = [0]  # of the longest of its runs
+        self._count = [0]
+        self._latest = [0]
+        self._favourite = [-1]  # the token that follows most often
+        self._places = 0
+        self._last = 0
+        for text in texts:
+            self._last = 0
+            for token in text:
+                self.append(token)
+
+    @property
+    def repeat(self) -> Match:
+        """The longest run at the end of the last text that is somewhere else, too."""
+        state = max(0, self._link[self._last])
+        return Match(state, self._length[state])
+
+    def append(self, token: int) -> None:
+        """One more token of the last text."""
+        before = self._last
+        self._places += 1
+        self._last = state = self._grown(before, token)
+        while state:
+            self._count[state] += 1
+            self._latest[state] = self._places
+            state = self._link[state]
+        while before >= 0:  # only after these the token is one more time
+            self._compare(before, token)
+            before = self._link[before]
+
+    def advanced(self, match: Match, token: int) -> Match:
+        """When one more token is read."""
+        state, length = match
+        while token not in self._after[state]:
+            if not state:
+                return Match()
+            state = self._link[state]
+            length = self._length[state]
+        return Match(self._after[state][token], length + 1)
+
+    def followed(self, match: Match) -> Match:
+        """The longest of its suffixes that something follows."""
+        state, length = match
+        while state and not self._after[state]:
+            state = self._link[state]
+            length = self._length[state]
+        return Match(state, length)
+
+    def followers(self, match: Match) -> Iterable[int]:
+        return self._after[match.state]
+
+    def favourite(self, match: Match) -> int:
+        """What follows most often; the latest of several."""
+        return self._favourite[match.state]
+
+    def weight(self, match: Match, token: int) -> tuple[int, int]:
+        """How often the token follows, and the latest place."""
+        state = self._after[match.state].get(token, 0)
+        return self._count[state], self._latest[state]
+
+    def _compare(self, state: int, token: int) -> None:
+        best = self._favourite[state]
+        after = self._after[state]
+        if best < 0 or self._count[after[token]] >= self._count[after[best]]:
+            self._favourite[state] = token
+
+    def _grown(self, last: int, token: int) -> int:
+        """The state of the text of ``last`` with the token behind it."""
+        if token in self._after[last]:
+            return self._alone(last, token)
+        new = self._new(self._length[last] + 1)
+        state = last
+        while state >= 0 and token not in self._after[state]:
+            self._after[state][token] = new
+            state = self._link[state]
+        self._link[new] = 0 if state < 0 else self._alone(state, token)
+        return new
+
+    def _alone(self, before: int, token: int) -> int:
+        """A state for the longest run of ``before`` with the token behind it, and none longer."""
+        there = self._after[before][token]
+        if self._length[there] == self._length[before] + 1:
+            return there
+        clone = self._new(self._length[before] + 1)
+        self._after[clone].update(self._after[there])
+        for values in (self._link, self._count, self._latest, self._favourite):
+            values[clone] = values[there]
+        self._link[there] = clone
+        while before >= 0 and self._after[before].get(token) == there:
+            self._after[before][token] = clone
+            before = self._link[before]
+        return clone
+
+    def _new(self, length: int) -> int:
+        self._after.append({})
+        self._link.append(-1)
+        self._length.append(length)
+        self._count.append(0)
+        self._latest.append(0)
+        self._favourite.append(-1)
+        return len(self._after) - 1
+
+
+class SuffixDrafter:
+    """Certain of itself, as prompt lookup is: its distributions are one-hots, and often it finds
+    nothing. A run may go back: then what comes later is forgotten, and read anew."""
+
+    wants_hidden = False
+
+    def __init__(
+        self, vocabulary: int, device: torch.device, texts: SuffixAutomaton | None = None
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._device = device
+        self._texts = texts or SuffixAutomaton()
+        self._own = SuffixAutomaton()
+        self._read: list[int] = []
+        self._in_texts = [Match()]  # before the first token, and after each
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        self._read_on(prompt_ids)
+
+    @on_one_thread
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        draws: Draws | None,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del draws, hidden
+        self.settle(len(history))
+        self._read_on(history)
+        ids = torch.tensor(self._continuation(count), dtype=torch.int64, device=self._device)
+        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """Between rounds the text only grows; a run that goes back does so while no clock runs."""
+        del kept
+        if valid < len(self._read):
+            del self._read[valid:], self._in_texts[valid + 1 :]
+            self._own = SuffixAutomaton([self._read])
+
+    def _read_on(self, history: Sequence[int]) -> None:
+        for token in history[len(self._read) :]:
+            self._read.append(token)
+            self._own.append(token)
+            self._in_texts.append(self._texts.advanced(self._in_texts[-1], token))
+
+    def _continuation(self, count: int) -> list[int]:
+        own, other = self._own.repeat, self._in_texts[-1]
+        copied: list[int] = []
+        while len(copied) < count:
+            own, other = self._own.followed(own), self._texts.followed(other)
+            if max(own.length, other.length) <= 2 * len(copied):
+                break  # the match holds the candidates, too
+            token = self._follows_mostly(own, other)
+            copied.append(token)
+            own, other = self._own.advanced(own, token), self._texts.advanced(other, token)
+        return copied
+
+    def _follows_mostly(self, own: Match, other: Match) -> int:
+        """After the longer match, or after both if they are the same words."""
+        if own.length != other.length:
+            longer = own.length > other.length
+            return self._own.favourite(own) if longer else self._texts.favourite(other)
+
+        def weight(token: int) -> tuple[int, int, int]:
+            here, place = self._own.weight(own, token)
+            there, other_place = self._texts.weight(other, token)
+            return here + there, place, other_place
+
+        return max({*self._own.followers(own), self._texts.favourite(other)}, key=weight)
