@@ -12,7 +12,7 @@ from specviz.store import Library
 from tests.nursery import Nursery, forget_runs
 from tests.worker.ready_work import PLAN
 
-KILLS = 30
+KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
 
 
 @pytest.fixture
@@ -23,11 +23,12 @@ def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery
     made.close()
 
 
-def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery) -> None:
+@pytest.mark.parametrize("most", KILLS)
+def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery, most: int) -> None:
     chance, library = random.Random(4), Library()
     total, kills = len(PLAN.jobs()), 0
     done: dict[tuple[int, int, int], str] = {}
-    while kills < KILLS or not done:
+    while kills < most or not done:
         if 2 * len(done) > total:  # the kills came late, so begin again with an empty library
             forget_runs(library)
             done = {}
