@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 import pytest
 
 from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.errors import DeviceError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session import cluster_work
@@ -18,6 +21,7 @@ class FakeCluster:
     """Notes how it was asked for and that it was let go of; it makes nothing."""
 
     made: list[FakeCluster]
+    doing = ""
 
     def __init__(self, **asked: object) -> None:
         self.asked, self.open = asked, True
@@ -30,6 +34,9 @@ class FakeCluster:
         self.open = False
 
     def stop(self) -> None: ...
+
+    def find(self, *_: object) -> Never:
+        raise DeviceError("There is no device.", remedy="Start one.")
 
 
 def test_without_ray_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +75,7 @@ def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
     (cluster,) = FakeCluster.made
     assert cluster.asked == {"timed": False, "threads": None, "device": "auto"}
     assert not cluster.open
+    assert "There is no device." in str(work.error)
 
 
 def test_however_the_work_ends_its_cluster_is_let_go_of(
