@@ -119,7 +119,7 @@ def _why_no_forecast(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
         return "made only for a draft model"
     if not trace.config.by_odds:
-        return "made only for one chain under the lossless rule"
+        return "made only for one lossless chain"
     if trace.prompt.kind is None:
         return "made only for the preset prompts"
     if not trace.config.greedy:

@@ -121,8 +121,8 @@ def test_the_verdict_comes_first_and_everything_is_told(
     ("arguments", "culprit"),
     [
         ("--break gremlin", f"'gremlin' is no bug. Choose one of {', '.join(BREAKS)}."),
-        ("--rule over-accept --epsilon 0.1", "The over-acceptance rule does not keep"),
-        ("--rule over-accept", "The over-acceptance rule does not keep"),
+        ("--rule over-accept --epsilon 0.1", "rule=over-accept does not keep"),
+        ("--rule over-accept", "rule=over-accept does not keep"),
         ("--runs 0", "runs is 0."),
         ("--runs many", "argument --runs: invalid int value: 'many'"),
         ("--temperature -1", "temperature is -1.0."),

@@ -107,7 +107,7 @@ def test_a_run_without_rounds_still_draws(label: str, reason: str) -> None:
         (RunConfig(temperature=0.0), "story", "none yet for this pair; `bench` makes one"),
         (RunConfig(), "story", "none yet for this pair and sampling"),
         (RunConfig(temperature=0.0), None, "made only for the preset prompts"),
-        (RunConfig(rule="over-accept"), "story", "made only for the lossless rule"),
+        (RunConfig(rule="over-accept"), "story", "made only for one lossless chain"),
         (RunConfig(drafter="prompt-lookup"), "story", "made only for a draft model"),
     ],
 )
