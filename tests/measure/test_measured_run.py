@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from specviz.engine.model.pair import Pair
+from specviz.errors import ConfigError
 from specviz.measure.forecast import measure_profile
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.slice_timing import undisturbed
 from specviz.measure.step_costs import step_costs
 from specviz.record.metrics import metrics
 from specviz.record.prompts import read_presets
+from specviz.record.stopping_reach import drafting_costs
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.store import load_trace, save_trace
 from tests.traces import make_costs
@@ -51,6 +53,32 @@ def test_step_costs_are_measured_after_the_run_or_before_it_if_asked(
     next(stopped)
     stopped.stop()
     assert finish(stopped).step_costs is None
+
+
+def test_a_run_that_drafts_while_it_pays_has_its_costs_before_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, empty_home: Path, tmp_path: Path
+) -> None:
+    """The trace keeps what decided, and the slices of its timing play the same rounds."""
+    monkeypatch.setattr("specviz.measure.measured_run.step_costs", lambda *_, **__: make_costs())
+    config = replace(CONFIG, draft_until="cost", gamma=5)
+    trace = run_through(pair, STORIES[0], config)
+    context = len(trace.prompt.token_ids) + config.max_new_tokens / 2
+    assert trace.drafting_costs == drafting_costs(make_costs(), context, 5)
+    assert len({entry.num_drafted for entry in trace.rounds if entry.whole}) > 1
+    assert trace.baseline is not None  # else a round was another one when it was timed
+    assert len(trace.baseline.slices) >= 2
+    save_trace(trace, tmp_path / "trace.json")
+    assert load_trace(tmp_path / "trace.json") == trace
+    assert run_through(pair, STORIES[0], CONFIG, baseline=False).drafting_costs is None
+
+
+@pytest.mark.parametrize("costs", [None, replace(make_costs(), draft=())])
+def test_without_costs_it_does_not_begin(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, empty_home: Path, costs: StepCosts | None
+) -> None:
+    monkeypatch.setattr("specviz.measure.measured_run.step_costs", lambda *_, **__: costs)
+    with pytest.raises(ConfigError, match="no costs of drafting"):
+        measured_run(pair, STORIES[0], replace(CONFIG, draft_until="cost"))
 
 
 def test_a_run_begun_without_a_forecast_keeps_none(pair: Pair, empty_home: Path) -> None:

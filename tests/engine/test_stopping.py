@@ -1,0 +1,217 @@
+"""Drafting that ends before γ: the text is the target's own, and rounds can be played again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding.drafting import ModelDrafter
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.retracing import Retracing
+from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
+from specviz.engine.decoding.stopping import WhileItPays, WhileSure, make_stopper
+from specviz.errors import ConfigError
+from specviz.record.trace import DraftingCosts, Round, RunConfig
+from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
+from tests.engine.test_lossless import DEPTH, ENOUGH, VOCABULARY, exact_law, p_value, tiny_pair
+from tests.engine.test_lossless import PROMPT as SHORT
+
+GAMMA = 5
+FREE = DraftingCosts(draft_first=0.0, draft_next=0.0, verify=(1.0,) * (GAMMA + 1))
+DEAR = replace(FREE, draft_first=1.5, draft_next=1.5)
+USUAL = DraftingCosts(
+    draft_first=0.15, draft_next=0.12, verify=tuple(1 + 0.06 * more for more in range(GAMMA + 1))
+)
+COST = config(gamma=GAMMA, draft_until="cost")
+UNSURE = config(gamma=GAMMA, draft_until="confidence:0.02", temperature=0.6)
+
+
+@pytest.fixture(params=STEPS)
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return llama_pair(request.param)
+
+
+def played(pair: Pair, settings: RunConfig, costs: DraftingCosts | None = USUAL) -> list[Round]:
+    return list(speculate(pair, PROMPT, settings, costs=costs))
+
+
+def lengths(rounds: Sequence[Round]) -> list[int]:
+    """Candidates drafted in the rounds that had room for γ."""
+    return [entry.num_drafted for entry in rounds if entry.whole]
+
+
+@pytest.mark.parametrize("until", ["cost", "confidence:0.05", "count"])
+def test_the_greedy_text_is_the_targets(pair: Pair, until: str) -> None:
+    greedy = config(gamma=GAMMA, draft_until=until, temperature=0.0)
+    rounds = played(pair, greedy)
+    assert tokens(rounds) == tuple(decode_plainly(pair, PROMPT, greedy))
+    assert (len(set(lengths(rounds))) > 1) == (until != "count")
+
+
+@pytest.mark.parametrize("settings", [COST, UNSURE, replace(COST, temperature=0.0)])
+def test_retraced_rounds_are_the_same(pair: Pair, settings: RunConfig) -> None:
+    rounds = played(pair, settings)
+    assert len(set(lengths(rounds))) > 1
+    again = speculate(pair, PROMPT, replace(settings, record=False), costs=USUAL)
+    bare = list(again)
+    assert timeless(bare) == timeless(rounds)
+    chance = random.Random(4)
+    for first in chance.choices(range(len(rounds)), k=8):
+        while again.index < first:
+            next(again)
+        if again.index > first:
+            again.go_back(bare[first])
+        last = chance.randint(first + 1, len(rounds))
+        assert timeless([next(again) for _ in range(first, last)]) == timeless(rounds[first:last])
+    retracing = Retracing(pair, PROMPT, settings, rounds, USUAL)
+    for first, last in ((0, len(rounds)), (1, 3), (len(rounds) - 1, len(rounds)), (0, 2)):
+        assert len(retracing.speculative(first, last)) == last - first
+
+
+def test_free_drafting_goes_on_to_the_last_candidate(pair: Pair) -> None:
+    assert set(lengths(played(pair, COST, FREE))) == {GAMMA}
+
+
+def test_dear_drafting_never_begins(pair: Pair) -> None:
+    rounds = played(pair, COST, DEAR)
+    assert set(lengths(rounds)) == {0}
+    assert all(len(entry.emitted) == 1 for entry in rounds)
+
+
+def test_between_these_it_drafts_less_where_it_costs_more(pair: Pair) -> None:
+    means = [
+        float(np.mean(lengths(played(pair, COST, replace(USUAL, draft_first=c, draft_next=c)))))
+        for c in (0.01, 0.2, 0.5)
+    ]
+    assert GAMMA >= means[0] > means[1] > means[2] > 0
+
+
+def test_the_candidate_that_ends_drafting_is_judged(pair: Pair) -> None:
+    rounds = played(pair, UNSURE)
+    ended = [entry for entry in rounds if entry.whole and entry.num_drafted < GAMMA]
+    assert ended
+    for entry in ended:
+        *sure, unlikely = entry.candidates
+        assert unlikely.draft_prob < 0.02 <= min((c.draft_prob for c in sure), default=1.0)
+    standing = [entry for entry in ended if entry.num_accepted == entry.num_drafted]
+    fallen = [entry for entry in ended if entry.candidates[-1].verdict == "rejected"]
+    assert standing
+    assert fallen
+    assert all(entry.extra_kind == "bonus" for entry in standing)
+
+
+# -- what is learned
+
+
+def test_it_goes_on_while_the_chance_to_stand_is_worth_the_cost() -> None:
+    """The prior, by hand: of what the draft doubts half is right, and λ is 1."""
+    for chance, pays in ((0.93, 0.75 * (1 + 0.935) / 2), (0.02, 0.75 * (1 + 0.05) / 2)):
+        for cost, goes_on in ((pays - 1e-9, True), (pays + 1e-9, False)):
+            costs = replace(USUAL, draft_first=0.75, draft_next=cost - 0.04, verify=(1, 1, 1.04))
+            stopper = WhileItPays(costs, greedy=False)
+            assert stopper.goes_on(0)  # 0.75 of all stand, and cost 0.75
+            saw(stopper, chance)
+            assert stopper.goes_on(1) == goes_on
+
+
+def saw(stopper: WhileItPays, chance: float) -> None:
+    law = torch.tensor([[chance, 1 - chance]])
+    stopper.saw(law.log(), law, torch.tensor([0]))
+
+
+def test_candidates_that_fall_teach_it_to_stop_and_it_tries_again_later() -> None:
+    stopper = WhileItPays(USUAL, greedy=False)
+    drafted = []
+    for index in range(200):
+        goes_on = stopper.goes_on(0)
+        drafted.append(goes_on)
+        if goes_on:
+            saw(stopper, 0.3)
+        stopper.learn(index, 0, 1)
+    assert all(drafted[:3])
+    assert 0 < sum(drafted[50:]) < 50
+
+
+def test_going_back_unlearns_exactly() -> None:
+    stopper, moments = WhileItPays(USUAL, greedy=False), []
+    for index in range(20):
+        moments.append(stopper._known[-1])
+        for chance in (0.9, 0.5, 0.1)[: 1 + index % 3]:
+            saw(stopper, chance)
+        stopper.learn(index, index % 2, 1 + index % 2)
+    assert len(set(moments)) == 20
+    for index in (13, 13, 7, 0):
+        saw(stopper, 0.2)  # of a round that was not finished
+        stopper.go_back(index)
+        assert stopper._known[-1] == moments[index]
+        assert not stopper._places
+
+
+def test_at_temperature_0_the_chance_is_that_at_1() -> None:
+    logits, one_hot = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 0.0]])
+    for greedy, sure in ((True, False), (False, True)):
+        stopper = WhileSure(0.6, greedy=greedy)
+        stopper.saw(logits, one_hot, torch.tensor([0]))
+        assert stopper.goes_on(1) == sure
+
+
+@pytest.mark.parametrize("costs", [None, replace(USUAL, verify=USUAL.verify[:GAMMA])])
+def test_without_costs_it_is_refused_in_one_line(costs: DraftingCosts | None) -> None:
+    with pytest.raises(ConfigError, match="no costs of drafting 5 tokens") as refused:
+        make_stopper(COST, costs)
+    assert "\n" not in str(refused.value)
+
+
+# -- the law of the text
+
+
+def looped(until: str, *, dropping: float = 0.0, count: int = 2_000) -> tuple[np.ndarray, set[int]]:
+    """First tokens of runs, each with a seed of its own, as cells; and how much rounds drafted."""
+    texts, drafted = np.empty((count, DEPTH), dtype=np.int64), set[int]()
+    for seed in range(count):
+        settings = RunConfig(
+            gamma=3, draft_until=until, temperature=1.0, max_new_tokens=3 + DEPTH,
+            ignore_eos=True, record=False, seed=seed,
+        )  # fmt: skip
+        drafter = Dropping(tiny_pair(), settings, dropping) if dropping else None
+        run = speculate(tiny_pair(), SHORT, settings, drafter=drafter, costs=USUAL)
+        while len(run.emitted) < DEPTH:
+            drafted.add(next(run).num_drafted)
+        texts[seed] = run.emitted[:DEPTH]
+    return texts @ VOCABULARY ** np.arange(DEPTH - 1, -1, -1), drafted
+
+
+class Dropping(ModelDrafter):
+    """The fault: a drawn candidate that is unlikely is thrown away, with all behind it."""
+
+    def __init__(self, pair: Pair, settings: RunConfig, threshold: float) -> None:
+        choose = make_chooser(settings, Sampler(settings))
+        super().__init__(pair.draft_step(64), choose, pair.vocabulary)
+        self._threshold = threshold
+
+    def propose(
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
+    ) -> Proposal:
+        whole = super().propose(history, count, draws, hidden)
+        chances = whole.probs.gather(-1, whole.token_ids[:, None])[:, 0]
+        kept = int((chances >= self._threshold).cumprod(0).sum())
+        return whole.part(list(range(kept)))
+
+
+@pytest.mark.parametrize("until", ["cost", "confidence:0.2"])
+def test_the_first_tokens_have_the_law_of_the_target(until: str) -> None:
+    cells, drafted = looped(until)
+    assert len(drafted) > 2
+    assert p_value(cells, exact_law("plain")) > ENOUGH
+
+
+def test_the_test_fails_a_drafter_that_drops_what_it_drew() -> None:
+    cells, drafted = looped("count", dropping=0.2)
+    assert 0 in drafted
+    assert p_value(cells, exact_law("plain")) < 1e-6
