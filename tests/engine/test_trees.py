@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -33,9 +34,13 @@ SOME_WINDOWS = {
 }
 
 
-def make(kind: str, family: str, *, keep_hidden: bool = False) -> Step:
+def make(
+    kind: str, family: str, *, keep_hidden: bool = False, dtype: torch.dtype = torch.float32
+) -> Step:
     some = family == "windows in some layers"
-    model = stir(tiny_model("qwen2" if some else family, sigma=0.2, **SOME_WINDOWS if some else {}))
+    plain = tiny_model("qwen2" if some else family, sigma=0.2, **SOME_WINDOWS if some else {})
+    stirred: Any = stir(plain)
+    model = stirred.to(dtype)
     if kind == "library":
         return LibraryStep(model, VOCABULARY, keep_hidden=keep_hidden)
     weights = LeanWeights.take(model)
@@ -137,6 +142,23 @@ def test_a_tree_without_branches_is_a_feed(kind: str, family: str) -> None:
     if kind == "compiled":
         assert torch.equal(logits, fed)
     close(logits, fed)
+
+
+@pytest.mark.parametrize("family", [*LEAN, "windows in some layers"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_bits_depend_neither_on_threads_nor_on_what_else_is_open(
+    monkeypatch: pytest.MonkeyPatch, family: str, dtype: str
+) -> None:
+    """Nor on the order of the nodes: each has those of its path, fed alone."""
+    tree = random_tree(26, seed=8)
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        step = make("compiled", family, dtype=getattr(torch, dtype))
+        step.feed(ids(MOST_ROWS, 5), 0)
+        logits = tree.branch(step, (4, 22))
+        step.keep(())
+        alone = torch.stack([fed_alone(step, tree, node) for node in range(26)])
+        assert torch.equal(logits, alone)
 
 
 @pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
