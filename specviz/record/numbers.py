@@ -117,6 +117,7 @@ RATE = Quantity(digits=1)  # tokens a second
 MILLISECONDS = Quantity(digits=1, unit=" ms")
 MILLISECONDS_A_TOKEN = Quantity(digits=2, unit=" ms")
 PERCENT = Quantity(digits=1, unit=" %", factor=100)
+WHOLE_PERCENT = Quantity(digits=0, unit=" %", factor=100)
 SIZE = _Size(digits=3)
 COUNT = _Count(digits=2)  # of parameters
 

@@ -271,7 +271,7 @@ def test_prompts_are_cut_to_the_room_there_is() -> None:
         ({"runs": 0}, "runs is 0. Give a whole number from 1 to 1,000,000."),
         ({"seed": -1}, "seed is -1."),
         ({"broken": "gremlin"}, "'gremlin' is no bug. Choose one of recovered-from-target, "),
-        ({"config": RunConfig(rule="over-accept", epsilon=0.1)}, "The over-acceptance rule does"),
+        ({"config": RunConfig(rule="over-accept", epsilon=0.1)}, "rule=over-accept does not keep"),
         (
             {"config": RunConfig(drafter="prompt-lookup"), "broken": "match"},
             "Bugs are put into drafting by the draft model.",

@@ -12,6 +12,7 @@ from specviz.engine.loading.compatibility import (
 )
 from specviz.engine.model.shared_tokens import SharedTokens, Wording, make_wording, share_tokens
 from specviz.errors import PairError
+from specviz.record.numbers import WHOLE_PERCENT
 from specviz.record.prompts import read_presets
 
 # A draft is right at most as often as the target says a token that both have: with less than this,
@@ -32,7 +33,7 @@ def share_vocabulary(
     told = (
         f"{shared.count:,} tokens are shared, {_share(shared.count, shared.target.size)} of the "
         f"target's {shared.target.size:,}, {_share(shared.count, shared.draft.size)} of the "
-        f"draft's {shared.draft.size:,}, and {100 * said:.0f} % of what the target says in a "
+        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(said)} of what the target says in a "
         "sample text."
     )
     if said < LEAST_SHARE:
@@ -59,4 +60,4 @@ def _wording(model: ModelVocabulary) -> Wording:
 
 
 def _share(count: int, whole: int) -> str:
-    return f"{100 * count / whole:.0f} %"
+    return WHOLE_PERCENT.shown(count / whole)
