@@ -33,8 +33,8 @@ def share_vocabulary(
     told = (
         f"{shared.count:,} tokens are shared, {_share(shared.count, shared.target.size)} of the "
         f"target's {shared.target.size:,}, {_share(shared.count, shared.draft.size)} of the "
-        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(said)} of what the target says in "
-        "a sample text."
+        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(said)} of what the target says "
+        "in a sample text."
     )
     if said < LEAST_SHARE:
         raise PairError(
