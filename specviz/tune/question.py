@@ -22,6 +22,7 @@ TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 8
 MAX_TEXTS = 2000
 MAX_TEMPERATURES = 16
+_SCORED = ("model", "prompt-lookup")  # drafters whose rounds along a text are known
 _OWN = ("drafter",)  # what a candidate may set for itself
 
 
@@ -49,6 +50,11 @@ class Question:
         if not all(each.config.by_odds for each in self.lanes):
             raise ConfigError(
                 "Expectations are of the lossless rule.", remedy="Leave the other rule out."
+            )
+        if any(each.config.drafter not in _SCORED for each in self.lanes):
+            raise ConfigError(
+                f"Expectations are known for the drafters {' and '.join(_SCORED)}.",
+                remedy="Leave the other drafter out.",
             )
         _check_alike([each.config for each in self.lanes])
         for gamma in self.gammas:
