@@ -69,7 +69,8 @@ def render_heading(painter: Painter, config: RunConfig) -> str:
 
 
 def _settings_lines(painter: Painter, config: RunConfig) -> list[str]:
-    parts = [f"γ {config.gamma}", f"temperature {config.temperature:g}"]
+    parts = [] if config.branching else [f"γ {config.gamma}"]
+    parts += [f"temperature {config.temperature:g}"]
     parts += [f"top-k {config.top_k}"] if config.top_k else []
     parts += [f"top-p {config.top_p:g}"] if config.top_p < 1 else []
     parts += [f"seed {config.seed}"]

@@ -159,7 +159,7 @@ def payload_of_trace(
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
     """The forecast from other texts if there is one, else an extrapolation of this run."""
     costs = trace.step_costs
-    if costs is None or (not costs.draft and trace.config.draft_method.needs_draft):
+    if costs is None or (not costs.draft and trace.config.draft_method.has_steps):
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
     if outlook is not None and outlook.speedups:

@@ -15,15 +15,11 @@ from specviz.errors import ConfigError
 
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _NUMBER = re.compile(r"[1-9]\d{0,3}")
-EARLY_EXIT = "early-exit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMethod:
-    """``fills_rounds``: it drafts γ candidates where there is room, so formulas for one γ hold.
-
-    ``certain``: it proposes tokens without a law, so its distributions are one-hots.
-    """
+    """``fills_rounds``: it drafts γ candidates where there is room, so formulas for one γ hold."""
 
     name: str
     words: str
@@ -32,7 +28,6 @@ class DraftMethod:
     needs_draft: bool  # the pair's draft model proposes
     has_steps: bool  # each candidate costs a step of some model
     fills_rounds: bool
-    certain: bool = False
     takes_number: bool = False
     own: bool = False
 
@@ -56,7 +51,6 @@ _METHODS = (
         needs_draft=False,
         has_steps=False,
         fills_rounds=False,
-        certain=True,
     ),
     DraftMethod(
         name="suffix",
@@ -67,10 +61,9 @@ _METHODS = (
         needs_draft=False,
         has_steps=False,
         fills_rounds=False,
-        certain=True,
     ),
     DraftMethod(
-        name=EARLY_EXIT,
+        name="early-exit",
         words="early exit",
         short="early exit",
         does="the target's own first layers and its head, early-exit:N with N layers",

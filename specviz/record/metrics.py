@@ -226,7 +226,7 @@ def _parts(trace: Trace, whole: Sequence[Round], steps: StepTimes, timing: Timin
         possible=trace.config.depth + 1,
         tokens=_tokens(whole),
         expected_accepted=math.fsum(each.expected_acceptance for each in tested_in(trace.rounds)),
-        seconds=timing.speculative_seconds if timing else decoding or None,
+        seconds=_seconds(trace, timing, decoding),
         target_seconds=timing.target_seconds if timing else None,
         decoding=decoding,
         wasted=_wasted(whole),
@@ -279,10 +279,19 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if costs is None or not whole:
         return StepTimes()
     context = _total(whole, "context_length") / len(whole)
-    fills = trace.config.fixed_length and trace.config.is_chain
-    drafted = _total(whole, "num_drafted") / len(whole)
-    gamma = trace.config.gamma if fills else math.floor(drafted + 0.5)
-    return step_times(costs, context, gamma, drafts=fills)
+    config = trace.config
+    if not config.is_chain or config.draft_method.own:  # no table has what its drafting costs
+        return StepTimes(target=costs.target_step(context))
+    drafted = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5)
+    gamma = config.depth if config.fixed_length else drafted
+    return step_times(costs, context, gamma, drafts=config.draft_method.has_steps and gamma > 0)
+
+
+def _seconds(trace: Trace, timing: Timing | None, decoding: float) -> float | None:
+    """None for a run that knew what nobody can, and so was never as fast."""
+    if not trace.config.until.stopping.measured:
+        return None
+    return timing.speculative_seconds if timing else decoding or None
 
 
 def _summed_meanwhile(trace: Trace, steps: StepTimes) -> float | None:

@@ -38,7 +38,6 @@ from typing import Literal
 
 from specviz.record.bodies import BodyInfo
 from specviz.record.run_config import RunConfig
-from specviz.record.shapes import Shape
 
 Verdict = Literal["accepted", "rejected", "cut", "discarded"]
 ExtraKind = Literal["recovered", "bonus"]
@@ -238,18 +237,6 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeCosts:
-    """Seconds of a whole round of one shape, at the contexts of the table; with half the 95 %
-    intervals, as shares."""
-
-    shape: Shape
-    draft: tuple[float, ...]
-    verify: tuple[float, ...]
-    draft_error: float = 0.0
-    verify_error: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
@@ -273,7 +260,6 @@ class StepCosts:
     # first steps fed one and two tokens and of later ones; of the target by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
-    shapes: tuple[ShapeCosts, ...] = ()  # of the trees and longer chains that were asked for
 
     @property
     def noisy(self) -> bool:
@@ -363,15 +349,6 @@ class DraftingCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookupTexts:
-    """Texts besides its own that a run looked words up in; ``digest`` is of their tokens."""
-
-    count: int
-    tokens: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A whole run: what was asked, where it ran, every round, and what it is held against."""
 
@@ -395,7 +372,6 @@ class Trace:
     # run that ended by itself, by the lossless rule, with a draft model and without a fork.
     odds: tuple[float, ...] = ()
     drafting_costs: DraftingCosts | None = None
-    lookup_texts: LookupTexts | None = None
 
     @property
     def token_ids(self) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ def trace_to_json(trace: AnyTrace) -> str:
     if costs is not None:
         fields["step_costs"] = _older(costs, *_costs_after(schema))
     if schema < SCHEMA:
-        del fields["drafting_costs"], fields["lookup_texts"]
+        del fields["drafting_costs"]
     return to_json({"schema": schema, "kind": KIND, **fields}, _known_in(schema))
 
 
@@ -81,8 +81,6 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield "bandwidth"
     if schema < _SLICES:
         yield from ("draft_errors", "target_errors")
-    if schema < SCHEMA:
-        yield "shapes"
 
 
 def _older_pair(pair: PairInfo, schema: int) -> dict[str, object]:
@@ -104,13 +102,12 @@ _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
 def _is_of_the_latest(trace: Trace) -> bool:
-    """Whether it speculates in a way, or has costs, that no schema before had a place for."""
-    config, costs, usual = trace.config, trace.step_costs, RunConfig()
+    """Whether it speculates in a way that no schema before had a place for."""
+    config, usual = trace.config, RunConfig()
     return (
         config.rule not in _OLDER_RULES
         or config.drafter not in _OLDER_DRAFTERS
         or any(getattr(config, name) != getattr(usual, name) for name in _LATEST[RunConfig])
-        or (costs is not None and bool(costs.shapes))
     )
 
 

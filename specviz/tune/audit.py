@@ -93,10 +93,10 @@ class Audit:
             )
         if self.broken is not None:
             break_named(self.broken)
-            if not self.config.draft_method.needs_draft:
+            if not (self.config.draft_method.needs_draft and self.config.by_odds):
                 raise ConfigError(
-                    "Bugs are put into drafting by the draft model.",
-                    remedy="Choose the draft model as the drafter.",
+                    "Bugs are put into a chain of the draft model that is judged token by token.",
+                    remedy="Leave out the drafter, the rule, and several drafts.",
                 )
 
     @property

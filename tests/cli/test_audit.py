@@ -130,7 +130,10 @@ def test_the_verdict_comes_first_and_everything_is_told(
         ("--stop end", "--stop has no effect on an audit."),
         ("--max-new-tokens 50", "--max-new-tokens has no effect on an audit."),
         ("--fork 1:1:7=0.5", "--fork has no effect on an audit."),
-        ("--break match --drafter prompt-lookup", "Bugs are put into drafting by the draft model."),
+        (
+            "--break match --drafter prompt-lookup",
+            "Bugs are put into a chain of the draft model that is judged token by token.",
+        ),
         ("--target x", "--target has no --draft."),
         ("--seed 9000000000000000", "seed is 9000000000000000."),
     ],

@@ -20,8 +20,9 @@ from specviz.record.trace import Round
 from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.store.traces import SCHEMA, trace_from_json, trace_to_json
+from specviz.tune.audit import Audit
 from tests.engine.playing import PROMPT, llama_pair
-from tests.traces import make_trace
+from tests.traces import make_costs, make_trace
 
 EXACT = {
     "block": {"rule": "block"},
@@ -185,6 +186,29 @@ def test_what_the_pages_cannot_show_is_kept_out_of_the_library(tmp_path: Path) -
             save_run(library, trace)
         with pytest.raises(ConfigError, match="pages cannot show"):
             payload_of_trace(trace, run_id="run", state="done", label="")
+
+
+def test_a_cost_of_drafting_is_told_only_where_it_was_measured() -> None:
+    """Otherwise drafting would look free."""
+    for way, settings in {"usual": {}, **EXACT}.items():
+        config = replace(USUAL, max_new_tokens=16, **settings)
+        rounds, costs = rounds_of("lean", config), make_costs()
+        found = metrics(make_trace(rounds, config=config, step_costs=costs))
+        measured = way not in {"drafts", "drafts that differ", "tree"}
+        assert (found.c is not None) == measured
+        assert (found.speedup_accounted is not None) == measured
+        assert not measured or (found.c or 0.0) > 0.0
+        assert (found.speedup_ideal is not None) == (way in {"usual", "early exit"})
+        assert (found.tokens_per_second is None) == (way == "oracle")
+        without = replace(costs, draft=(), draft_next=())
+        found = metrics(make_trace(rounds, config=config, step_costs=without))
+        assert found.c is None
+
+
+def test_a_bug_is_put_only_into_a_chain_that_is_judged_by_odds() -> None:
+    for way in ("block", "coupled", "tree"):
+        with pytest.raises(ConfigError, match="judged token by token"):
+            Audit(config=replace(USUAL, **EXACT[way]), broken="reused-uniform")
 
 
 def test_an_alpha_is_told_only_where_it_means_something() -> None:

@@ -274,7 +274,7 @@ def test_prompts_are_cut_to_the_room_there_is() -> None:
         ({"config": RunConfig(rule="over-accept", epsilon=0.1)}, "rule=over-accept does not keep"),
         (
             {"config": RunConfig(drafter="prompt-lookup"), "broken": "match"},
-            "Bugs are put into drafting by the draft model.",
+            "Bugs are put into a chain of the draft model that is judged token by token.",
         ),
     ],
 )

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.endings import room_for
+from specviz.engine.decoding.model_drafting import ModelDrafter
 from specviz.engine.decoding.sampling import (
     Drawing,
     Sampler,

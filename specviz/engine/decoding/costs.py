@@ -25,8 +25,8 @@ from statistics import median
 
 import torch
 
-from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.judges import make_judge
+from specviz.engine.decoding.model_drafting import ModelDrafter
 from specviz.engine.decoding.plain_decoding import PlainLane
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Noise, Sampler, Uniforms, make_chooser, one_hot

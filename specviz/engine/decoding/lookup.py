@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import Draws, on_one_thread, one_hot
+from specviz.engine.decoding.proposal import Proposal, certain
+from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class PromptLookupDrafter:
@@ -41,9 +41,7 @@ class PromptLookupDrafter:
     ) -> Proposal:
         del draws, hidden
         self._index(history)
-        copied = self._continuation(history, count)
-        ids = torch.tensor(copied, dtype=torch.int64, device=self._device)
-        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
+        return certain(self._continuation(history, count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Nothing is fed, so nothing is forgotten: the history itself only grows."""

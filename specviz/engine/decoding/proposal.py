@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.engine.decoding.sampling import one_hot
+
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -57,6 +59,12 @@ class Proposal:
         """These candidates, as if each stood by itself."""
         logits = None if self.logits is None else self.logits[numbers]
         return Proposal(self.token_ids[numbers], self.probs[numbers], logits, self.catch_up)
+
+
+def certain(token_ids: Sequence[int], vocabulary: int, device: torch.device) -> Proposal:
+    """A chain of tokens that are proposed without a law: of each one the law is itself."""
+    ids = torch.tensor(token_ids, dtype=torch.int64, device=device)
+    return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 0)
 
 
 def chain(count: int) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ class Noise:
     def rows(self, place: int, count: int) -> torch.Tensor:
         """Of ``count`` places from this one of the text after the prompt, [count, vocabulary]."""
         wanted = range(place, place + count)
-        self._rows = {each: self._rows.get(each, self._row(each)) for each in wanted}
+        self._rows = {each: self._row(each) for each in wanted}
         return torch.stack(list(self._rows.values()))
 
     def _row(self, place: int) -> torch.Tensor:

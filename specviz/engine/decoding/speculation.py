@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -24,11 +24,11 @@ from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, make_drafter
 from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
-from specviz.engine.decoding.judging import TargetWord, Verdicts
-from specviz.engine.decoding.proposal import Proposal, Tree, depths
+from specviz.engine.decoding.judging import Verdicts
+from specviz.engine.decoding.proposal import Proposal, Tree
 from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
+from specviz.engine.decoding.round_values import candidates_of, extra_of
 from specviz.engine.decoding.sampling import (
-    EXTRA_SLOT,
     Draws,
     Noise,
     Sampler,
@@ -41,23 +41,18 @@ from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.text import TokenTable
 from specviz.errors import ConfigError, PairError
 from specviz.record.forks import Fork
 from specviz.record.shapes import num_nodes
 from specviz.record.trace import (
-    Candidate,
     CutReason,
     DraftingCosts,
-    Extra,
     Finish,
     Prefill,
     Prompt,
-    Rival,
     Round,
     RoundTimes,
     RunConfig,
-    Verdict,
 )
 
 _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
@@ -199,8 +194,11 @@ class Speculation(Iterator[Round]):
         self._settle(output, before + output.num_accepted, tree, verdicts)
         if self._stopper is not None:
             self._stopper.learn(self._index, len(verdicts.path), len(output.emitted))
-        candidates = self._candidates(tree, verdicts, output, uniforms, overruled)
-        extra = self._extra(tree, verdicts, output, uniforms)
+        table = self.pair.token_table
+        candidates = candidates_of(tree, verdicts, output, uniforms, overruled, table)
+        if not self.config.until.stopping.measured:
+            candidates = tuple(each for each in candidates if each.tested)
+        extra = extra_of(tree, verdicts, output, uniforms, table)
         self._clock.mark()
 
         draft, check, record, other = self._clock.seconds()
@@ -288,56 +286,6 @@ class Speculation(Iterator[Round]):
             self._finish = output.finish
             self._done = True
 
-    def _candidates(
-        self,
-        tree: Tree,
-        verdicts: Verdicts,
-        output: RoundOutput,
-        uniforms: np.ndarray,
-        overruled: Mapping[int, float],
-    ) -> tuple[Candidate, ...]:
-        draws = uniforms[verdict_slot(0) :: 2].tolist()
-        fates = _fates(tree, verdicts, output)
-        table = self.pair.token_table
-        candidates = tuple(
-            Candidate(
-                token_id=token_id,
-                text=table.text(token_id),
-                verdict=fates[i],
-                draft_prob=verdicts.draft_probs[i],
-                target_prob=verdicts.target_probs[i],
-                uniform=draws[i],
-                expected_acceptance=min(1.0, verdicts.expected[i]),
-                overruled=overruled.get(i),
-                parent=tree.parents[i] if tree.parents else None,
-                joint=verdicts.joint[i] if verdicts.joint else None,
-                coin=verdicts.coins[i] if verdicts.coins else None,
-                noise=verdicts.noises[i] if verdicts.noises else None,
-                rival=_rival(verdicts.rivals[i], table) if verdicts.rivals else None,
-            )
-            for i, token_id in enumerate(verdicts.token_ids)
-        )
-        if self.config.until.stopping.measured:
-            return candidates
-        return tuple(each for each in candidates if each.tested)
-
-    def _extra(
-        self, tree: Tree, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray
-    ) -> Extra | None:
-        if not output.has_extra:
-            return None
-        last = verdicts.path[-1] if verdicts.path else -1
-        bonus = last not in tree.in_tree  # nothing was drafted behind it
-        return Extra(
-            token_id=verdicts.extra_id,
-            text=self.pair.token_table.text(verdicts.extra_id),
-            kind="bonus" if bonus else "recovered",
-            target_prob=verdicts.extra_target_prob,
-            draft_prob=None if bonus else verdicts.extra_draft_prob,
-            uniform=float(uniforms[EXTRA_SLOT]),
-            noise=verdicts.extra_noise,
-        )
-
 
 def speculate(
     pair: Pair,
@@ -394,32 +342,6 @@ def _check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
                 f"This is not the run that was forked: at {fork.words} it has another candidate.",
                 remedy="Fork it on the same pair and device, with the same prompt and settings.",
             )
-
-
-def _fates(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
-    """What becomes of each candidate, the end of the text considered."""
-    stand = set(verdicts.path[: output.num_accepted])
-    behind: Verdict = "cut" if verdicts.together and output.has_extra else "discarded"
-    fates: list[Verdict] = [
-        "accepted" if number in stand else behind for number in range(len(verdicts.token_ids))
-    ]
-    places = depths(tree.in_tree)
-    for number in verdicts.fallen:
-        if places[number] < output.num_accepted + output.has_extra:
-            fates[number] = "rejected"
-    return fates
-
-
-def _rival(word: TargetWord | None, table: TokenTable) -> Rival | None:
-    if word is None:
-        return None
-    return Rival(
-        token_id=word.token_id,
-        text=table.text(word.token_id),
-        target_prob=word.target_prob,
-        noise=word.noise,
-        margin=word.margin,
-    )
 
 
 def _shared_noise(pair: Pair, config: RunConfig) -> Noise | None:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import torch
 
-from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import Draws, on_one_thread, one_hot
+from specviz.engine.decoding.proposal import Proposal, certain
+from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class Match(NamedTuple):
@@ -170,8 +170,7 @@ class SuffixDrafter:
         del draws, hidden
         self.settle(len(history))
         self._read_on(history)
-        ids = torch.tensor(self._continuation(count), dtype=torch.int64, device=self._device)
-        return Proposal(ids, one_hot(ids[:, None], self._vocabulary), None, 0)
+        return certain(self._continuation(count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Between rounds the text only grows; a run that goes back does so while no clock runs."""

@@ -11,27 +11,22 @@ from collections.abc import Sequence
 
 import torch
 
+from specviz.engine.decoding.model_drafting import ModelReader
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler, on_one_thread
 from specviz.engine.model.steps import Step
 from specviz.record.run_config import RunConfig
 
 
-class TreeDrafter:
+class TreeDrafter(ModelReader):
     """The draft model, a level a step."""
 
-    wants_hidden = False
-
     def __init__(self, step: Step, config: RunConfig, sampler: Sampler) -> None:
-        self._step = step
+        super().__init__(step)
         self._shape = config.shape
         self._sampler = sampler
         self._repeats = config.replacement and not config.branching
         self._fed = 0  # nodes of the round that the cache holds
-
-    def prefill(self, prompt_ids: Sequence[int]) -> None:
-        if len(prompt_ids) > 1:
-            self._step.feed(torch.tensor(prompt_ids[:-1], device=self._step.device), 0)
 
     def propose(
         self,

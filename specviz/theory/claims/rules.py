@@ -193,16 +193,20 @@ def _fewest_rejections() -> Claim:
             Figure(label="block rule", value=block, form=".3f"),
             Figure(label="first gain at γ", value=turn, form=".0f"),
         ),
-        chart=Chart(
-            page="bias",
-            label="Token and block verification over γ",
-            settings=(
-                ("bias_example", SWAPPED.name),
-                ("bias_section", "Whole blocks"),
-                ("bias_gamma", 3),
-            ),
-        ),
+        chart=chart_of_blocks(3),
         run="rejections",
+    )
+
+
+def chart_of_blocks(gamma: int) -> Chart:
+    return Chart(
+        page="bias",
+        label="Token and block verification over γ",
+        settings=(
+            ("bias_example", SWAPPED.name),
+            ("bias_section", "Whole blocks"),
+            ("bias_gamma", gamma),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from specviz.theory.blocks import accepted_given, emitted_law, expected_accepted, token_accepted
 from specviz.theory.chains import Floats, random_chains
 from specviz.theory.claims.claim import BLOCKS, MANUAL, Chart, Claim, Figure, first, judged
+from specviz.theory.claims.rules import chart_of_blocks
 from specviz.theory.examples import SWAPPED, THREE
 from specviz.theory.rounds import (
     Kernel,
@@ -95,15 +96,7 @@ def _never_worse() -> Claim:
             Figure(label="block rule, γ 2", value=block, form=".4f"),
             Figure(label="first gain at γ", value=turn, form=".0f"),
         ),
-        chart=Chart(
-            page="bias",
-            label="Token and block verification over γ",
-            settings=(
-                ("bias_example", SWAPPED.name),
-                ("bias_section", "Whole blocks"),
-                ("bias_gamma", 2),
-            ),
-        ),
+        chart=chart_of_blocks(2),
         run="blocks",
     )
 

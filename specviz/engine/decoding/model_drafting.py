@@ -1,0 +1,97 @@
+"""Drafting by a model, token by token: the pair's draft, or the target's own first layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Chooser, Draws, on_one_thread
+from specviz.engine.decoding.stopping import Stopper
+from specviz.engine.model.steps import Step
+
+
+class ModelReader:
+    """A model with a cache that reads the prompt up to its last token."""
+
+    wants_hidden = False
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        if len(prompt_ids) > 1:
+            self._step.feed(torch.tensor(prompt_ids[:-1], device=self._step.device), 0)
+
+
+class ModelDrafter(ModelReader):
+    """A small model of the target's family, drafting token by token.
+
+    The last candidate of a round is never fed. If all were accepted, the first step of the next
+    round is fed two tokens to catch up.
+    """
+
+    def __init__(
+        self, step: Step, choose: Chooser, vocabulary: int, stopper: Stopper | None = None
+    ) -> None:
+        super().__init__(step)
+        self._choose = choose
+        self._vocabulary = vocabulary
+        self._stopper = stopper
+
+    def propose(
+        self,
+        history: Sequence[int],
+        count: int,
+        draws: Draws,
+        hidden: torch.Tensor | None,
+    ) -> Proposal:
+        del hidden
+        catch_up = len(history) - self._step.length
+        fed = torch.tensor(history[-catch_up:], device=self._step.device)
+        rows: list[torch.Tensor] = []
+        probs: list[torch.Tensor] = []
+        tokens: list[torch.Tensor] = []
+        for number in range(count):
+            if self._stopper is not None and not self._stopper.goes_on(number):
+                break
+            logits = self._step.feed(fed, 1)
+            fed, law = self._choose(logits, draws, number)
+            rows.append(logits)
+            probs.append(law)
+            tokens.append(fed)
+            if self._stopper is not None:
+                self._stopper.saw(logits, law, fed)
+        if not tokens:
+            return nothing(self._vocabulary, draws.uniforms.device)
+        return Proposal(_joined(tokens), _joined(probs), _joined(rows), catch_up)
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        del kept
+        self._step.forget(max(0, self._step.length - valid))
+
+
+class ExitDrafter(ModelDrafter):
+    """The target's first layers, whose step is wherever the whole target is."""
+
+    def prefill(self, prompt_ids: Sequence[int]) -> None:
+        """The target has read it."""
+
+    def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
+        """The target's own step is brought back, and this one with it."""
+
+
+@on_one_thread
+def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(rows)
+
+
+def nothing(vocabulary: int, device: torch.device) -> Proposal:
+    """No candidates."""
+    return Proposal(
+        torch.empty(0, dtype=torch.int64, device=device),
+        torch.empty(0, vocabulary, device=device),
+        torch.empty(0, vocabulary, device=device),
+        0,
+    )

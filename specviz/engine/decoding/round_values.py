@@ -1,0 +1,90 @@
+"""What was decided in a round as values of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from specviz.engine.decoding.endings import RoundOutput
+from specviz.engine.decoding.judging import TargetWord, Verdicts
+from specviz.engine.decoding.proposal import Tree, depths
+from specviz.engine.decoding.sampling import EXTRA_SLOT, verdict_slot
+from specviz.engine.model.text import TokenTable
+from specviz.record.trace import Candidate, Extra, Rival, Verdict
+
+
+def candidates_of(
+    tree: Tree,
+    verdicts: Verdicts,
+    output: RoundOutput,
+    uniforms: np.ndarray,
+    overruled: Mapping[int, float],
+    table: TokenTable,
+) -> tuple[Candidate, ...]:
+    """``overruled``: the seed's draws where forks put others in their places."""
+    draws = uniforms[verdict_slot(0) :: 2].tolist()
+    fates = _fates(tree, verdicts, output)
+    return tuple(
+        Candidate(
+            token_id=token_id,
+            text=table.text(token_id),
+            verdict=fates[i],
+            draft_prob=verdicts.draft_probs[i],
+            target_prob=verdicts.target_probs[i],
+            uniform=draws[i],
+            expected_acceptance=min(1.0, verdicts.expected[i]),
+            overruled=overruled.get(i),
+            parent=tree.parents[i] if tree.parents else None,
+            joint=verdicts.joint[i] if verdicts.joint else None,
+            coin=verdicts.coins[i] if verdicts.coins else None,
+            noise=verdicts.noises[i] if verdicts.noises else None,
+            rival=_rival(verdicts.rivals[i], table) if verdicts.rivals else None,
+        )
+        for i, token_id in enumerate(verdicts.token_ids)
+    )
+
+
+def extra_of(
+    tree: Tree, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray, table: TokenTable
+) -> Extra | None:
+    """The recovered or the bonus token; None where the text ended before it."""
+    if not output.has_extra:
+        return None
+    last = verdicts.path[-1] if verdicts.path else -1
+    bonus = last not in tree.in_tree  # nothing was drafted behind it
+    return Extra(
+        token_id=verdicts.extra_id,
+        text=table.text(verdicts.extra_id),
+        kind="bonus" if bonus else "recovered",
+        target_prob=verdicts.extra_target_prob,
+        draft_prob=None if bonus else verdicts.extra_draft_prob,
+        uniform=float(uniforms[EXTRA_SLOT]),
+        noise=verdicts.extra_noise,
+    )
+
+
+def _fates(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
+    """What becomes of each candidate, the end of the text considered."""
+    stand = set(verdicts.path[: output.num_accepted])
+    behind: Verdict = "cut" if verdicts.together and output.has_extra else "discarded"
+    fates: list[Verdict] = [
+        "accepted" if number in stand else behind for number in range(len(verdicts.token_ids))
+    ]
+    places = depths(tree.in_tree)
+    for number in verdicts.fallen:
+        if places[number] < output.num_accepted + output.has_extra:
+            fates[number] = "rejected"
+    return fates
+
+
+def _rival(word: TargetWord | None, table: TokenTable) -> Rival | None:
+    if word is None:
+        return None
+    return Rival(
+        token_id=word.token_id,
+        text=table.text(word.token_id),
+        target_prob=word.target_prob,
+        noise=word.noise,
+        margin=word.margin,
+    )
