@@ -112,6 +112,12 @@ class RunConfig:
         return num_nodes(self.shape)
 
     @property
+    def has_alpha(self) -> bool:
+        """Whether accepted over tested means something: one candidate a place, each with a verdict
+        of its own."""
+        return self.is_chain and self.judging.one_by_one
+
+    @property
     def fixed_length(self) -> bool:
         """Whether every round drafts the same, where there is room."""
         return self.draft_until == "count" and self.draft_method.fills_rounds

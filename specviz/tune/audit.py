@@ -49,7 +49,7 @@ class AuditReport:
     accepted: int  # of these
     recovered: int
     bonus: int
-    alpha: float | None  # accepted over tested candidates
+    alpha: float | None  # accepted over tested candidates, where that means something
     e_value: float  # natural logarithm of the largest so far; infinite for a forbidden token
     p_value: float
     level: float
@@ -128,7 +128,7 @@ class _Findings:
     def __init__(self, audit: Audit, pair: Pair) -> None:
         self._audit = audit
         self._pair = pair
-        self._settings = audit_settings(audit.config, ROUNDS * (audit.config.gamma + 1))
+        self._settings = audit_settings(audit.config, ROUNDS * (audit.config.depth + 1))
         self._contexts = contexts(pair, self._settings)
         self._laws = _FreshLaws(pair, self._settings)
         self._test = EmittedLawTest(LEVEL)
@@ -167,7 +167,9 @@ class _Findings:
             accepted=self._accepted,
             recovered=self._extras["recovered"],
             bonus=self._extras["bonus"],
-            alpha=self._accepted / self._tested if self._tested else None,
+            alpha=self._accepted / self._tested
+            if self._tested and self._settings.has_alpha
+            else None,
             e_value=self._test.log_e,
             p_value=self._test.p_value,
             level=self._test.level,
@@ -278,10 +280,14 @@ def _power(report: AuditReport) -> str:
 
 
 def _counts(report: AuditReport) -> str:
+    stood = (
+        ""
+        if report.alpha is None
+        else f"; of the tested candidates {PERCENT.shown(report.alpha)} stood"
+    )
     return (
         f"{report.runs:,} of {report.planned:,} runs: {report.accepted:,} accepted, "
-        f"{report.recovered:,} recovered and {report.bonus:,} bonus tokens; of the tested "
-        f"candidates {PERCENT.shown(report.alpha)} stood."
+        f"{report.recovered:,} recovered and {report.bonus:,} bonus tokens{stood}."
     )
 
 

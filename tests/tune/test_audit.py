@@ -64,13 +64,24 @@ def until_alarm(asked: Audit) -> AuditReport:
     return report
 
 
-@pytest.mark.parametrize("changes", [{}, {"top_k": 20}, {"top_p": 0.8}, {"temperature": 0.4}])
+SOUND: tuple[dict[str, Any], ...] = (
+    {}, {"top_k": 20}, {"top_p": 0.8}, {"temperature": 0.4},
+    {"rule": "block"}, {"rule": "coupled"}, {"branching": (3, 2, 1)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", SOUND, ids=str)
 def test_without_a_bug_there_is_no_alarm(changes: dict[str, Any]) -> None:
     report = last(audit(config=replace(SETTINGS, **changes), runs=120))
     assert not report.alarm
     assert report.p_value > 0.01
     assert report.first_tokens > 360
-    assert sentences(report)[0].startswith(f"No deviation found in {report.first_tokens:,} tokens")
+    told = sentences(report)
+    assert told[0].startswith(f"No deviation found in {report.first_tokens:,} tokens")
+    means_something = changes.keys() <= {"top_k", "top_p", "temperature"} or "coupled" in str(
+        changes
+    )
+    assert any("of the tested candidates" in each for each in told) == means_something
 
 
 def test_prompt_lookup_without_a_draft_is_audited_too() -> None:
