@@ -143,7 +143,8 @@ def test_a_measurement_that_is_out_of_time_is_a_whole_table_of_few_samples(slowe
     table = measured(pair, RunConfig(), contexts=(8, 40), seconds=1.0)
     assert time.monotonic() - began < 2.0
     assert (table.contexts, len(table.target), table.interpolated) == ((8, 40), MAX_TOKENS, ())
-    assert all(cost >= 0.002 for row in (*table.draft, *table.target) for cost in row)
+    half = 0.001  # a cost is counted in the plain steps around it, which differ
+    assert all(cost >= half for row in (*table.draft, *table.target) for cost in row)
     assert table.samples is not None
     assert table.sparse == (table.samples < 6)
     assert not table.whole
