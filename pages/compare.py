@@ -44,11 +44,6 @@ if (linked := take_linked()) is not None:
 
 beside_ids = linked_runs()
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
-with head:
-    show_heading(
-        "Which is faster?",
-        "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
-    )
 about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared()
@@ -60,6 +55,14 @@ offer_unfinished()
 room = st.container()
 single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
+with head:
+    if beside.open:
+        show_heading("Side by side", "Two to four kept runs, each as it was timed.")
+    else:
+        show_heading(
+            "Which is faster?",
+            "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
+        )
 if kept.open:
     about.caption("A kept comparison has its own settings, not these.")
 elif beside.open:

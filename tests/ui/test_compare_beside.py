@@ -91,6 +91,7 @@ def test_at_most_four_are_handed_over(library: Library) -> None:
 def test_a_link_opens_them_on_one_clock_with_what_each_tells(library: Library) -> None:
     ids = kept(library, ours=thrifty(), theirs=timed(server_trace()), silent=untold(server_trace()))
     app = beside(*ids)
+    assert [each.value for each in app.title] == ["Side by side"]
     race = sent(app)["race"]
     labels = ["ours · specviz", "theirs · vLLM 0.32.0", "silent · OpenAI-compatible server"]
     assert [lane["label"] for lane in race["lanes"]] == labels
