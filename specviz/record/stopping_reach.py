@@ -18,6 +18,7 @@ from specviz.record.trace import Candidate, DraftingCosts, StepCosts, Trace
 Stop = Callable[[Sequence[Candidate]], int]  # of a round's candidates, how many are drafted
 
 ORACLE = "oracle"
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,22 @@ class Reach:
     def rate(self) -> float:
         """Tokens a step of the target alone."""
         return self.tokens / self.cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachOverRuns:
+    """``counts``: after 1, 2 … candidates; ``unsure``: by `THRESHOLDS`; ``own``: of runs that
+    ended their drafts themselves."""
+
+    oracle: Reach
+    counts: tuple[Reach, ...]
+    unsure: tuple[Reach, ...]
+    own: tuple[Reach, ...]
+    costs: DraftingCosts  # of the first run
+
+    @property
+    def best_count(self) -> int:
+        return 1 + max(range(len(self.counts)), key=lambda place: self.counts[place].rate)
 
 
 def after_count(count: int) -> Stop:
@@ -53,35 +70,93 @@ def behind_unlikely(threshold: float) -> Stop:
 
 
 def stopping_reach(
-    trace: Trace, stops: Mapping[str, Stop], costs: DraftingCosts | None = None
+    traces: Sequence[Trace], stops: Mapping[str, Stop], costs: DraftingCosts | None = None
 ) -> tuple[Reach, ...]:
     """The oracle first, then the reasons by name; whole rounds only, none if there are none.
 
-    ``costs`` in place of those of the run.
+    ``costs`` in place of those of each run.
     """
+    for trace in traces:
+        _expect_unstopped(trace)
+    rounds = _rounds(traces, costs)
+    if not rounds:
+        return ()
+    oracle = _reach(ORACLE, rounds, [each.accepted for each in rounds])
+    return (
+        oracle,
+        *(
+            _reach(name, rounds, [stop(each.candidates) for each in rounds], oracle)
+            for name, stop in stops.items()
+        ),
+    )
+
+
+def own_reach(
+    name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
+) -> Reach | None:
+    """Of runs that ended their drafts themselves: their own rounds, at the same prices. None if
+    they have no whole rounds."""
+    rounds = _rounds(traces, costs)
+    return (
+        _reach(name, rounds, [len(each.candidates) for each in rounds], oracle) if rounds else None
+    )
+
+
+def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
+    """All of them: the runs that never stopped give the oracle, counts and thresholds, and the
+    others what they reached themselves. None without a whole round of the first."""
+    never = [each for each in traces if each.config.formulas_hold]
+    longest = min((each.config.gamma for each in never), default=0)
+    counts = {str(count): after_count(count) for count in range(1, longest + 1)}
+    unsure = {f"confidence:{each:g}": behind_unlikely(each) for each in THRESHOLDS}
+    found = stopping_reach(never, counts | unsure)
+    if not found:
+        return None
+    ways = dict.fromkeys(
+        each.config.draft_until for each in traces if not each.config.formulas_hold
+    )
+    own = (
+        own_reach(way, [each for each in traces if each.config.draft_until == way], found[0])
+        for way in ways
+    )
+    return ReachOverRuns(
+        oracle=found[0],
+        counts=found[1 : 1 + longest],
+        unsure=found[1 + longest :],
+        own=tuple(each for each in own if each is not None),
+        costs=drafting_costs_of(never[0]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PricedRound:
+    candidates: Sequence[Candidate]
+    accepted: int
+    costs: DraftingCosts
+
+
+def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_PricedRound]:
+    priced = [(trace, costs or drafting_costs_of(trace)) for trace in traces]
+    return [
+        _PricedRound(candidates=each.candidates, accepted=each.num_accepted, costs=known)
+        for trace, known in priced
+        for each in trace.rounds
+        if each.whole
+    ]
+
+
+def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
             "These rounds are no chains of γ candidates judged one by one.",
             remedy="Run with draft_until=count and a large γ.",
         )
-    rounds = [entry for entry in trace.rounds if entry.whole and entry.candidates]
-    if trace.config.greedy and any(each.candidates[0].insight is None for each in rounds):
+    drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
+    if trace.config.greedy and any(each.insight is None for each in drafted):
         raise ConfigError(
             "A greedy run without its record does not tell how sure the draft was.",
             remedy="Run it again with the record on.",
         )
-    known = costs or drafting_costs_of(trace)
-    if not rounds:
-        return ()
-    accepted = [entry.num_accepted for entry in rounds]
-    oracle = _reach(ORACLE, accepted, accepted, known, None)
-    return (
-        oracle,
-        *(
-            _reach(name, [stop(each.candidates) for each in rounds], accepted, known, oracle)
-            for name, stop in stops.items()
-        ),
-    )
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
@@ -107,14 +182,11 @@ def drafting_costs(costs: StepCosts, context: float, gamma: int) -> DraftingCost
 
 
 def _reach(
-    name: str,
-    drafted: Sequence[int],
-    accepted: Sequence[int],
-    costs: DraftingCosts,
-    oracle: Reach | None,
+    name: str, rounds: Sequence[_PricedRound], drafted: Sequence[int], oracle: Reach | None = None
 ) -> Reach:
-    tokens = sum(min(*each) + 1 for each in zip(drafted, accepted, strict=True))
-    cost = math.fsum(_round_cost(costs, count) for count in drafted)
+    pairs = list(zip(rounds, drafted, strict=True))
+    tokens = sum(min(count, each.accepted) + 1 for each, count in pairs)
+    cost = math.fsum(_round_cost(each.costs, count) for each, count in pairs)
     share = 1.0 if oracle is None else tokens / cost / oracle.rate
     return Reach(name=name, drafted=sum(drafted), tokens=tokens, cost=cost, share=share)
 

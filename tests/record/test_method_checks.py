@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from specviz.errors import ConfigError
-from specviz.record.method_checks import block_check, places_of, rejections_over_drafts
+from specviz.record.method_checks import (
+    block_check,
+    joint_deviations,
+    places_of,
+    rejections_over_drafts,
+)
 from specviz.record.trace import Candidate, Round, RunConfig, Trace
 from specviz.theory.rejections import batch_improvement
 from specviz.theory.trees import judged_siblings
@@ -74,6 +79,33 @@ def test_one_draft_is_a_chain_and_numbers_are_in_order() -> None:
     assert (first.rejected, first.num_places) == (first.fallen, 4)
 
 
+def test_tokens_a_round_leave_out_what_a_limit_kept_short() -> None:
+    rounds = [
+        side_by_side("rada", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 0, 1]),
+        replace(side_by_side("ad", expected=[0.6, 0.5], parents=[-1, -1]), cut="eos"),
+        replace(side_by_side("rr", expected=[0.6, 0.5], parents=[-1, -1]), cut="length"),
+    ]
+    (point,) = rejections_over_drafts([drafts(*rounds)])
+    assert (point.num_rounds, point.num_places) == (2, 4)
+    assert point.tau == 1 + (2 + 1) / 2
+    assert point.tau_expected == pytest.approx(1 + (0.6 + 0.5 + 0.7 + 0.6) / 2, abs=1e-12)
+    assert point.accepted.variance == pytest.approx(0.24 + 0.25 + 0.21 + 0.24, abs=1e-12)
+
+
+def test_a_tree_is_a_point_of_its_own() -> None:
+    entry = side_by_side("radd", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 1, 1])
+    tree = make_trace([entry], config=RunConfig(branching=(2, 2)))
+    two, found = rejections_over_drafts([tree, drafts(entry)])
+    assert (two.label, found.label) == ("M 2", "tree 2x2")
+    assert (two.num_candidates, found.num_candidates) == (4, 6)
+
+
+def test_a_joint_band_is_wider_the_more_it_holds() -> None:
+    """Tabled: the 0.995 and the 0.99875 point of the normal law."""
+    assert joint_deviations(1) == pytest.approx(2.5758, abs=1e-4)
+    assert joint_deviations(4) == pytest.approx(3.0233, abs=1e-4)
+
+
 def test_nothing_to_luck_is_no_z() -> None:
     (point,) = rejections_over_drafts([make_trace([make_round("aaa", expected=1.0)])])
     assert (point.rejected.expected, point.rejected.z) == (0.0, None)
@@ -119,9 +151,9 @@ def _drawn(rng: np.random.Generator, replacement: bool) -> Round:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"rule": "block"}, "no row"),
-        ({"branching": (2, 1)}, "no row"),
-        ({"drafter": "prompt-lookup"}, "no row"),
+        ({"rule": "block"}, "no rounds"),
+        ({"rule": "over-accept", "epsilon": 0.1}, "no rounds"),
+        ({"drafter": "prompt-lookup"}, "no rounds"),
         ({"temperature": 0.0}, "greedy"),
     ],
 )

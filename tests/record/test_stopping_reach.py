@@ -12,6 +12,7 @@ from specviz.record.stopping_reach import (
     after_count,
     behind_unlikely,
     drafting_costs_of,
+    own_reach,
     stopping_reach,
 )
 from specviz.record.trace import DraftingCosts, Round, RunConfig
@@ -37,7 +38,7 @@ ROUNDS = (
 
 
 def test_the_oracle_drafts_what_stands() -> None:
-    (oracle,) = stopping_reach(make_trace(ROUNDS, config=CONFIG), {}, COSTS)
+    (oracle,) = stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, COSTS)
     assert (oracle.name, oracle.drafted, oracle.tokens, oracle.share) == ("oracle", 5, 8, 1.0)
     assert oracle.cost == pytest.approx(1.0 + (0.3 + 1.2) + (0.4 + 1.3), abs=1e-12)
     assert oracle.rate == pytest.approx(8 / 4.2, abs=1e-12)
@@ -47,7 +48,7 @@ def test_reasons_on_the_same_rounds() -> None:
     stops = {"3": after_count(3), "1": after_count(1), "0": after_count(0),
              "0.5": behind_unlikely(0.5)}  # fmt: skip
     trace = make_trace(ROUNDS, config=CONFIG)
-    _, all_three, one, none, unlikely = stopping_reach(trace, stops, COSTS)
+    _, all_three, one, none, unlikely = stopping_reach([trace], stops, COSTS)
     assert (all_three.drafted, all_three.tokens) == (9, 8)
     assert all_three.cost == pytest.approx(3 * (0.4 + 1.3), abs=1e-12)
     assert all_three.share == pytest.approx(4.2 / 5.1, abs=1e-12)
@@ -61,11 +62,30 @@ def test_reasons_on_the_same_rounds() -> None:
 
 def test_a_cut_round_counts_nowhere() -> None:
     cut = make_trace([*ROUNDS, make_round("aa", cut="length")], config=CONFIG)
-    assert stopping_reach(cut, {}, COSTS) == stopping_reach(
-        make_trace(ROUNDS, config=CONFIG), {}, COSTS
+    assert stopping_reach([cut], {}, COSTS) == stopping_reach(
+        [make_trace(ROUNDS, config=CONFIG)], {}, COSTS
     )
     nothing = make_trace([make_round("a", cut="length")], config=CONFIG)
-    assert stopping_reach(nothing, {}, COSTS) == ()
+    assert stopping_reach([nothing], {}, COSTS) == ()
+
+
+def test_several_runs_are_one_row_of_rounds() -> None:
+    stops = {"0.5": behind_unlikely(0.5)}
+    whole = make_trace(ROUNDS, config=CONFIG)
+    parts = [make_trace(ROUNDS[:1], config=CONFIG), make_trace(ROUNDS[1:], config=CONFIG)]
+    assert stopping_reach(parts, stops, COSTS) == stopping_reach([whole], stops, COSTS)
+
+
+def test_runs_that_end_their_drafts_are_priced_by_their_own_rounds() -> None:
+    oracle = stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, COSTS)[0]
+    config = replace(CONFIG, draft_until="cost")
+    own = make_trace(["ar", "", make_round("a", cut="length")], config=config, drafting_costs=COSTS)
+    found = own_reach("cost", [own], oracle)
+    assert found is not None
+    assert (found.drafted, found.tokens) == (2, 2 + 1)
+    assert found.cost == pytest.approx((0.3 + 1.2) + 1.0, abs=1e-12)
+    assert found.share == pytest.approx((3 / 2.5) / (8 / 4.2), abs=1e-12)
+    assert own_reach("cost", [make_trace([], config=config)], oracle, COSTS) is None
 
 
 def test_costs_are_those_of_the_run() -> None:
@@ -73,7 +93,7 @@ def test_costs_are_those_of_the_run() -> None:
     found = drafting_costs_of(trace)
     assert (found.draft_first, found.draft_next) == pytest.approx((0.1, 0.1), abs=1e-12)
     assert found.verify == pytest.approx((1.0, 1.1, 1.2, 1.3), abs=1e-12)
-    assert stopping_reach(trace, {}) == stopping_reach(trace, {}, found)
+    assert stopping_reach([trace], {}) == stopping_reach([trace], {}, found)
     assert drafting_costs_of(replace(trace, drafting_costs=COSTS)) == COSTS
 
 
@@ -89,10 +109,10 @@ def test_costs_are_those_of_the_run() -> None:
 )
 def test_what_cannot_be_told_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        stopping_reach(make_trace(ROUNDS, config=replace(CONFIG, **changes)), {})
+        stopping_reach([make_trace(ROUNDS, config=replace(CONFIG, **changes))], {})
 
 
 def test_more_candidates_than_costs_are_refused() -> None:
     short = replace(COSTS, verify=COSTS.verify[:2])
     with pytest.raises(ConfigError, match="verifying 3 tokens"):
-        stopping_reach(make_trace(ROUNDS, config=CONFIG), {}, short)
+        stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, short)

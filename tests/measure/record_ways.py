@@ -1,0 +1,103 @@
+"""The measured ways to speculate that the program ships: ``python -m tests.measure.record_ways``.
+
+The embedded pair writes the same prompts in every way, the ways in turn, at temperature 1. What is
+kept are figures from the records of these runs. Other work beside it shows in times alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+from specviz import ASSETS
+from specviz.measure.run_makers import InProcessMaker, RunOrder
+from specviz.record.method_checks import block_check, rejections_over_drafts
+from specviz.record.pairs import PairSpec
+from specviz.record.prompts import Preset, read_presets
+from specviz.record.recorded_ways import RecordedWays
+from specviz.record.run_config import RunConfig
+from specviz.record.stopping_reach import reach_over_runs
+from specviz.record.trace import Trace
+
+FILE = ASSETS / "recorded_ways.json"
+BODY = "90M"
+OF_A_KIND = 2  # prompts
+STOP_REPEATS = 4  # runs that stop begin their rounds elsewhere, so that it takes more of them
+_PAIR = PairSpec(name="tinystories", threads=1)
+_USUAL = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
+_LONG = replace(_USUAL, gamma=12)
+DRAFTS = (
+    *(replace(_USUAL, num_drafts=number) for number in (1, 2, 4, 8)),
+    replace(_USUAL, branching=(3, 2, 1, 1, 1)),
+)
+BLOCKS = (replace(_USUAL, rule="block"), _USUAL)
+STOPS = (_LONG, replace(_LONG, draft_until="confidence:0.4"), replace(_LONG, draft_until="cost"))
+
+
+def presets() -> list[Preset]:
+    kinds: dict[str, list[Preset]] = {}
+    for each in read_presets():
+        kinds.setdefault(each.kind, []).append(each)
+    return [each for found in kinds.values() for each in found[:OF_A_KIND]]
+
+
+def made(
+    maker: InProcessMaker,
+    spec: PairSpec,
+    configs: Sequence[RunConfig],
+    *,
+    repeats: int = 1,
+    timed: bool = False,
+) -> Iterator[Trace]:
+    for seed, preset in enumerate(presets() * repeats):
+        for config in configs:
+            order = RunOrder(
+                label=preset.kind,
+                spec=spec,
+                prompt=preset.text,
+                config=replace(config, seed=seed),
+                baseline=timed,
+            )
+            yield maker.make(order).trace
+            print(seed, config, flush=True)
+
+
+def in_words(config: RunConfig, body: str = "", repeats: int = 1) -> str:
+    target = f", target in a body of {body}" if body else ""
+    return (
+        f"embedded pair{target}, temperature {config.temperature:g}, γ {config.gamma}, "
+        f"{repeats * len(presets())} texts of {config.max_new_tokens} tokens a way"
+    )
+
+
+def main() -> None:
+    os.environ["SPECVIZ_HOME"] = tempfile.mkdtemp()
+    maker = InProcessMaker(lambda *_: None, budget=4.0)
+    stops = list(made(maker, _PAIR, STOPS, repeats=STOP_REPEATS))
+    blocks = list(made(maker, _PAIR, BLOCKS))
+    drafts = list(made(maker, replace(_PAIR, target_body=BODY), DRAFTS, timed=True))
+    here, reached = drafts[0].environment, reach_over_runs(stops)
+    assert reached is not None
+    found = RecordedWays(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=f"{here.cpu}, one thread, {here.dtype}",
+        drafts=rejections_over_drafts(drafts),
+        drafts_runs=in_words(_USUAL, BODY),
+        blocks=block_check(
+            [each for each in blocks if each.config.rule == "block"],
+            [each for each in blocks if each.config.rule != "block"],
+        ),
+        blocks_runs=in_words(_USUAL),
+        stops=reached,
+        stops_runs=in_words(_LONG, repeats=STOP_REPEATS),
+    )
+    FILE.write_text(json.dumps(asdict(found), ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
