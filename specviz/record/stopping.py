@@ -36,7 +36,8 @@ _STOPPINGS = (
     Stopping(
         name="cost",
         words="while it pays",
-        does="goes on while the expected gain of one more candidate outweighs its cost",
+        does="goes on while some number of further candidates, up to γ, is expected to be worth "
+        "its cost",
     ),
     Stopping(
         name="oracle",

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
-from specviz.engine.decoding.stopping import WhileItPays, WhileSure, make_stopper
+from specviz.engine.decoding.stopping import WhileItPays, WhileSure, _Share, make_stopper
 from specviz.errors import ConfigError
 from specviz.record.trace import DraftingCosts, Round, RunConfig
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
@@ -110,14 +112,55 @@ def test_the_candidate_that_ends_drafting_is_judged(pair: Pair) -> None:
 
 
 def test_it_goes_on_while_the_chance_to_stand_is_worth_the_cost() -> None:
-    """The prior, by hand: of what the draft doubts half is right, and λ is 1."""
+    """The prior, by hand: of what the draft doubts half is right. A first step so dear that λ is
+    1, and one further row to verify."""
     for chance, pays in ((0.93, 0.75 * (1 + 0.935) / 2), (0.02, 0.75 * (1 + 0.05) / 2)):
         for cost, goes_on in ((pays - 1e-9, True), (pays + 1e-9, False)):
-            costs = replace(USUAL, draft_first=0.75, draft_next=cost - 0.04, verify=(1, 1, 1.04))
+            costs = replace(USUAL, draft_first=5.0, draft_next=cost - 0.04, verify=(1, 1, 1.04))
             stopper = WhileItPays(costs, greedy=False)
-            assert stopper.goes_on(0)  # 0.75 of all stand, and cost 0.75
+            assert not stopper.goes_on(0)
             saw(stopper, chance)
             assert stopper.goes_on(1) == goes_on
+
+
+@given(
+    st.lists(st.floats(0.9, 4.0), min_size=1, max_size=10),
+    st.floats(0.0, 0.5),
+    st.floats(0.0, 0.5),
+    st.floats(0.05, 0.98),
+    st.floats(1.0, 4.0),
+)
+def test_it_drafts_the_length_that_is_worth_most(
+    rows: list[float], first: float, later: float, share: float, rate: float
+) -> None:
+    """Where every candidate stands with the same chance, by looking at each length; verifying more
+    may cost less."""
+    verify = (1.0, *rows)
+    worth = [
+        sum(share**stood for stood in range(length + 1))
+        - rate * ((first + (length - 1) * later if length else 0.0) + row)
+        for length, row in enumerate(verify)
+    ]
+    stopper = WhileItPays(
+        DraftingCosts(draft_first=first, draft_next=later, verify=verify), greedy=False
+    )
+    (known,) = stopper._known
+    even = _Share(share, 1.0)
+    same = replace(known, bins=(even,) * len(known.bins), any=even, tokens=rate, steps=1.0)
+    stopper._known = [same]
+    length = 0
+    while stopper.goes_on(length):
+        saw(stopper, 0.5)
+        length += 1
+    assert worth[length] == pytest.approx(max(worth), abs=1e-9)
+
+
+def test_a_hump_in_the_cost_of_verifying_does_not_end_drafting() -> None:
+    """Two rows cost half a step more, five hardly more than one."""
+    hump = replace(USUAL, draft_first=0.05, draft_next=0.02, verify=(1, 1.5, 1.7, 1.3, 1.2, 1.2))
+    assert WhileItPays(hump, greedy=False).goes_on(0)
+    alone = replace(hump, verify=(1, 1.8, 2.7, 3.6, 4.5, 5.4))
+    assert not WhileItPays(alone, greedy=False).goes_on(0)
 
 
 def saw(stopper: WhileItPays, chance: float) -> None:

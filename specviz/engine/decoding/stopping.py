@@ -6,7 +6,9 @@ would be drafted next; a candidate that was drafted is judged. So the text keeps
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,8 +21,8 @@ from specviz.record.trace import DraftingCosts
 
 _EDGES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the bins of a draft's chance
 _MIDDLES = tuple((low + high) / 2 for low, high in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True))
-_PRIOR = 2.0  # candidates that a bin, and the mean, is taken to have seen before the run
-_BEFORE = 4.0  # plain steps that λ begins with
+_PRIOR = 5.0  # candidates that a bin, and the mean, is taken to have seen before the run
+_BEFORE = 8.0  # plain steps that λ begins with
 _KEPT = 0.98  # of what was learned, after another round
 
 
@@ -95,11 +97,12 @@ _ANY = _believed(0.5)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the rounds before taught. ``bins``: by the draft's chance; ``any``: of all."""
+    """What the rounds before taught. ``bins``: by the draft's chance; ``any``: of all;
+    ``tokens`` a step of the target are λ."""
 
+    tokens: float
     bins: tuple[_Share, ...] = _BINS
     any: _Share = _ANY
-    tokens: float = _BEFORE
     steps: float = _BEFORE
 
     @property
@@ -120,30 +123,29 @@ class _Known:
 
 
 class WhileItPays:
-    """Drafts one more iff the chance that it stands, times one token, is worth its cost.
+    """Drafts one more iff one or more further candidates are worth their cost together.
 
-    A drafted candidate stands with the share that stood among those of a like draft's chance; the
-    next, which is not drafted yet, with the share of all. Its cost is a draft step and a further
-    token to verify, at the run's own tokens a step. The first rounds stand on a prior, and what was
+    One more row may cost much to verify where several more do not, so it looks ahead to every
+    length up to γ: the tokens to expect of the further candidates against the draft steps and rows
+    that they take, at the run's own tokens a step.
+    A drafted candidate stands with the share that stood among those of a like draft's chance; one
+    that is not drafted yet, with the share of all. The first rounds stand on a prior, and what was
     learned fades into it, so that a run which ceased to draft tries again where the prior would.
     """
 
     def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:
         self._costs = costs
         self._greedy = greedy
-        self._known = [_Known()]  # before each round
         self._places: list[int] = []  # the bins of this round's candidates
+        self._known = [self._believing()]  # before each round
 
     def goes_on(self, drafted: int) -> bool:
         if drafted == 0:
             self._places.clear()
-        known, costs = self._known[-1], self._costs
-        survival = known.any.mean
-        for place in self._places:
-            survival *= known.bins[place].mean
-        step = costs.draft_next if drafted else costs.draft_first
-        more = costs.verify[drafted + 1] - costs.verify[drafted]
-        return survival >= known.rate * (step + more)
+        known = self._known[-1]
+        stands = math.prod(known.bins[place].mean for place in self._places)
+        rate, ahead = known.rate, self._ahead(drafted, stands, known.any.mean)
+        return any(tokens >= rate * cost for tokens, cost in ahead)
 
     def saw(self, logits: torch.Tensor, law: torch.Tensor, token: torch.Tensor) -> None:
         chance = _sureness(logits, law, token, greedy=self._greedy)
@@ -161,6 +163,25 @@ class WhileItPays:
     def go_back(self, index: int) -> None:
         del self._known[index + 1 :]
         self._places.clear()
+
+    def _believing(self) -> _Known:
+        """Before the first round: the most tokens a step that the prior promises."""
+        plain = self._costs.verify[0]
+        ahead = self._ahead(0, 1.0, _ANY.mean)
+        rate = max((1.0 + tokens) / (plain + cost) for tokens, cost in ((0.0, 0.0), *ahead))
+        return _Known(tokens=rate * _BEFORE)
+
+    def _ahead(self, drafted: int, stands: float, share: float) -> Iterator[tuple[float, float]]:
+        """By the number of further candidates: tokens to expect of them, and what they cost.
+        ``stands``: the chance that all drafted ones do; ``share``: that each further one does."""
+        costs, tokens, drafting = self._costs, 0.0, 0.0
+        step = costs.draft_next if drafted else costs.draft_first
+        for rows in costs.verify[drafted + 1 :]:
+            stands *= share
+            tokens += stands
+            drafting += step
+            step = costs.draft_next
+            yield tokens, drafting + rows - costs.verify[drafted]
 
     def _steps(self, drafted: int) -> float:
         """Of a round, in steps of the target alone."""
