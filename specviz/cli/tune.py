@@ -21,7 +21,14 @@ from specviz.errors import ConfigError
 from specviz.record.numbers import RATIO
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
-from specviz.tune.advice import advice, cell_words, memory_words, reason
+from specviz.tune.advice import (
+    advice,
+    cell_words,
+    how_found,
+    memory_words,
+    reason,
+    unknown_words,
+)
 from specviz.tune.answer import Answer
 from specviz.tune.given_costs import given_costs, read_verify_costs
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
@@ -224,6 +231,8 @@ def render_tune(
     blocks[:0] = [paragraph(painter, each) for each in answer.doubts]
     if len(answer.candidates) > 1:
         blocks.append(_ranking(painter, answer))
+    if unknown := unknown_words(answer):
+        blocks.append(paragraph(painter, unknown))
     if measured:
         blocks.append(_measurements(painter, measured))
     return "\n\n".join([*blocks, paragraph(painter, _basis(answer, given=given))])
@@ -238,11 +247,16 @@ def _basis(answer: Answer, *, given: bool) -> str:
             "wrote at each temperature. An engine does not tell what its steps cost: with --c and "
             "--v the surface is of speedups."
         )
+    runs = (
+        " Where only runs tell a speed, it is of short ones, on the prompts of these texts."
+        if any(each.runs for each in answer.candidates)
+        else ""
+    )
     costs = "the costs that were given" if given else "the costs of steps, measured here"
     return (
         f"Times the speed of the target alone, expected along {texts} text{'s' * (texts != 1)} "
         f"that the target wrote at each temperature, with {costs}. ★: the best of all. Ends of an "
-        f"interval are of 95 %, over the texts{'' if given else ' and the costs'}."
+        f"interval are of 95 %, over the texts{'' if given else ' and the costs'}.{runs}"
     )
 
 
@@ -270,7 +284,8 @@ def _ranking(painter: Painter, answer: Answer) -> str:
         [
             ["candidate", *(each.label for each, _ in rows)],
             ["γ", *(str(cell.gamma) for _, cell in rows)],
-            ["expected", *(cell_words(cell) for _, cell in rows)],
+            ["speedup", *(cell_words(cell) for _, cell in rows)],
+            ["how", *(how_found(each, cell) for each, cell in rows)],
             ["memory", *(memory_words(each) for each, _ in rows)],
             ["why", *(reason(each, cell) for each, cell in rows)],
         ],

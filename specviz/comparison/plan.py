@@ -17,11 +17,12 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
+from specviz.record.drafters import chosen_drafter
 from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
-from specviz.record.run_config import RunConfig, refuse_undrawn, refuse_without_effect
+from specviz.record.run_config import RunConfig, refuse_without_effect
 from specviz.record.shapes import parse_shape, shape_text
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 
@@ -50,6 +51,7 @@ MAX_PLANNED = 64
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
 MAX_NAME = 60
+_UNSAID = ("no tree", "one draft", "drafts may repeat", "until count")  # of the usual way
 _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
@@ -174,8 +176,6 @@ class Plan:
 def check_compared(lanes: Sequence[Lane]) -> None:
     """Raises ConfigError for fewer or more lanes than can be compared at a glance."""
     _between("lanes", len(lanes), MIN_LANES, MAX_LANES)
-    for lane in lanes:
-        refuse_undrawn(lane.config)
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
@@ -203,7 +203,8 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
     if not apart:
         return own[0]
     telling = [own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)]
-    return " · ".join(word for word in telling or [own[i] for i in apart] if word)
+    usual = [own[i] for i in apart if own[i] not in _UNSAID] or [own[apart[0]]]
+    return " · ".join(word for word in telling or usual if word)
 
 
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
@@ -228,7 +229,7 @@ def _words(lane: Lane) -> tuple[str, ...]:
         _body("target", spec.target_body),
         _body("draft", spec.draft_body),
         "shared vocabulary" if spec.shared_vocabulary else "one vocabulary",
-        config.draft_method.words,
+        chosen_drafter(config.drafter).words,
         " and ".join(f"forked at {each.words}" for each in config.forks),
         f"γ {config.gamma}",
         f"T {config.temperature:g}",

@@ -94,6 +94,12 @@ class ChosenDrafter:
     method: DraftMethod
     number: int = 0
 
+    @property
+    def words(self) -> str:
+        if not self.number:
+            return self.method.words
+        return f"{self.method.words} after {self.number} layer{'s' * (self.number != 1)}"
+
 
 def chosen_drafter(name: str) -> ChosenDrafter:
     """Raises ConfigError for a name that means nothing."""

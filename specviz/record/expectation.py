@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from specviz.record.scores import CopiedRounds
-from specviz.record.trace import StepCosts, Trace
+from specviz.record.scores import CopiedRounds, TextScores
+from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.theory.along import starts_along, walks_along
 
 Floats = NDArray[np.float64]
@@ -49,12 +49,32 @@ class ExpectedRounds:
         return self.tokens * costs.target_step(self.context)
 
 
+def chances_along(scores: TextScores, threshold: float = 0.0) -> Floats:
+    """That each token stands if a round begins with it, and if it does not: [num_tokens, 2].
+
+    Behind a token of which the draft is less sure than ``threshold`` nothing is drafted.
+    """
+    later = np.array(scores.odds)
+    first = np.array(scores.first_odds or scores.odds)
+    if threshold:
+        later[1:][np.array(scores.sureness[:-1]) < threshold] = 0.0
+    return np.stack((first, later), axis=1)
+
+
+def knows_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
+    """Whether the table says what such rounds take: chains of γ, with the steps of whatever model
+    drafts. Without a table, whether one may."""
+    if not (config.is_chain and config.draft_until == "count"):
+        return False
+    return costs is None or bool(costs.draft) or not config.draft_method.has_steps
+
+
 def expected_rounds(
-    odds: Sequence[float], gammas: Sequence[int], *, ends: bool, num_prompt: int
+    odds: ArrayLike, gammas: Sequence[int], *, ends: bool, num_prompt: int
 ) -> list[ExpectedRounds]:
-    """For each gamma; of a draft model's candidates."""
+    """For each gamma; of the candidates of a model that drafts. ``odds`` as in ``theory.along``."""
     walks, starts = walks_along(odds, gammas, ends=ends), starts_along(odds, gammas)
-    context = num_prompt + len(odds) / 2
+    context = num_prompt + len(starts[0]) / 2
     return [
         ExpectedRounds(
             gamma=gamma, context=context, rounds=walk.rounds, tokens=walk.tokens,
@@ -65,7 +85,7 @@ def expected_rounds(
 
 
 def copied_as_expected(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Of prompt lookup, where nothing is left to chance; ``length``: tokens of the text."""
+    """Of a drafter that copies, where nothing is left to chance; ``length``: tokens of the text."""
     begins = np.zeros(length)
     begins[list(found.starts)] = 1.0
     rows: dict[int, float] = {}
@@ -86,7 +106,9 @@ def reaches(costs: StepCosts, gamma: int) -> bool:
 def expected_speedup(trace: Trace) -> float | None:
     """Along the words of a run, from its own odds and step costs; None without either."""
     costs, gamma = trace.step_costs, trace.config.gamma
-    if not trace.odds or costs is None or not costs.draft or not reaches(costs, gamma):
+    if not trace.odds or costs is None or not knows_rounds(costs, trace.config):
+        return None
+    if not costs.draft or not reaches(costs, gamma):
         return None
     (found,) = expected_rounds(
         trace.odds, (gamma,), ends=trace.finish == "eos", num_prompt=len(trace.prompt.token_ids)

@@ -1,8 +1,8 @@
 """What both models say of a text that is known: one value at each of its tokens.
 
-The odds at a token x are min(1, draft(x) / target(x)): given that the target wrote the text, the
-chance that x was an accepted candidate. They are of the law that the text was written under, its
-temperature, top-k and top-p, and of no other.
+The odds at a token x are the chance that x was an accepted candidate, given that the target wrote
+the text: token by token min(1, draft(x) / target(x)), under another rule what that says. They are
+of the law that the text was written under, its temperature, top-k and top-p, and of no other.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Law:
 class TextScores:
     """``overlaps``: sum min(draft, target), acceptance before the token is drawn.
 
+    ``first_odds``: those of a token with which a round begins, where several drafts begin it.
+    ``sureness``: the draft's chance of the token, at temperature 0 that at 1; empty if unknown.
     Entropies are in nats. ``matches``: the token is the draft's likeliest; ``agrees``: both models
     have the same likeliest token. Where the law forbids the token, its odds are 0. Where laws were
     listed in part, overlaps lie between ``overlap_bounds``, and they and the entropies are empty.
@@ -46,6 +48,8 @@ class TextScores:
     matches: tuple[bool, ...]
     agrees: tuple[bool, ...]
     overlap_bounds: tuple[tuple[float, float], ...] = ()
+    first_odds: tuple[float, ...] = ()
+    sureness: tuple[float, ...] = ()
 
     @property
     def impossible_at(self) -> int | None:
@@ -61,17 +65,22 @@ class TextScores:
         """
         if self.impossible_at is None:
             return self
-        rows = list(zip(self.odds, self.text_probs, self.matches, strict=True))
         return replace(
             self,
-            odds=tuple(odds if prob else float(match) for odds, prob, match in rows),
-            text_probs=tuple(prob or sys.float_info.min for _, prob, _ in rows),
+            odds=self._or_match(self.odds),
+            first_odds=self._or_match(self.first_odds),
+            text_probs=tuple(prob or sys.float_info.min for prob in self.text_probs),
         )
+
+    def _or_match(self, odds: tuple[float, ...]) -> tuple[float, ...]:
+        rows = zip(odds, self.text_probs, self.matches, strict=bool(odds))
+        return tuple(own if prob else float(match) for own, prob, match in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRounds:
-    """The rounds of prompt lookup along a text that is known: nothing in them is left to chance.
+    """The rounds of a drafter that copies, along a text that is known: nothing in them is left to
+    chance.
 
     Cut rounds are left out, as everywhere.
     """
@@ -87,8 +96,8 @@ class ScoredText:
     """A text with what the pair makes of it under one law.
 
     ``ends``: by an end-of-text token, not at a limit. ``own``: the target wrote it under this law;
-    odds along any other text are of that text, not of a run. ``scores`` is None without a draft
-    model, ``copied`` empty unless prompt lookup drafts.
+    odds along any other text are of that text, not of a run. ``scores`` is None where no model
+    drafts, ``copied`` empty where one does.
     """
 
     prompt: Prompt

@@ -3,6 +3,10 @@
 ``odds`` holds min(1, draft / target) at every token of the text: given the text, the chance that
 this token was an accepted candidate, independent from token to token. So the number of candidates
 that the present round has accepted is a Markov chain along the text.
+
+Other ways to speculate have other chances (``theory.own_odds``). Where the first candidate of a
+round has another chance than one behind it, there are two columns: [num_tokens, 2]. A round that
+drafts nothing behind a token is one whose next candidate has the chance 0.
 """
 
 from __future__ import annotations
@@ -66,9 +70,10 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
     state = np.zeros(drafted.shape)
     state[:, 0] = 1.0
     starts = np.empty((len(gammas), len(chances)))
+    column = np.minimum(np.arange(most + 1), 1)  # of the chances, by accepted so far
     for place, chance in enumerate(chances):
         starts[:, place] = state[:, 0]
-        accepted = np.where(drafted, chance * state, 0.0)
+        accepted = np.where(drafted, chance[column] * state, 0.0)
         state = np.concatenate(
             ((state - accepted).sum(axis=1, keepdims=True), accepted[:, :-1]), axis=1
         )
@@ -77,11 +82,13 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
 
 def _reached(chances: Floats, most: int) -> Floats:
     """The chance that so many tokens from a place on are accepted in a row: [tokens, most + 1]."""
-    ahead = np.concatenate((chances, np.zeros(max(1, most))))
+    first, later = chances.T
+    ahead = np.concatenate((later, np.zeros(max(1, most))))
     windows = np.lib.stride_tricks.sliding_window_view(ahead, max(1, most))[: len(chances), :most]
     reached: Floats = np.ones((len(chances), most + 1))
-    reached[:, 1:] = np.cumprod(windows, axis=1)
-    return reached
+    reached[:, 1:] = windows
+    reached[:, 1:2] = first[:, None]
+    return np.cumprod(reached, axis=1, dtype=np.float64)
 
 
 def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
@@ -105,7 +112,9 @@ def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
     """Mean and variance of the rejections of a run that wrote this text, cut rounds included."""
     chances, _ = _checked(odds, (gamma,))
     first, second = np.zeros(gamma + 1), np.zeros(gamma + 1)  # moments, by accepted so far
-    for chance in chances[::-1]:
+    column = np.minimum(np.arange(gamma), 1)
+    for chances_here in chances[::-1]:
+        chance = chances_here[column]
         bonus = first[0], second[0]
         after = np.array([1.0 + first[0], 1.0 + 2.0 * first[0] + second[0]])
         first = np.append(chance * first[1:] + (1.0 - chance) * after[0], bonus[0])
@@ -115,6 +124,8 @@ def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
 
 def _checked(odds: ArrayLike, gammas: Sequence[int]) -> tuple[Floats, int]:
     chances: Floats = np.asarray(odds, dtype=np.float64)
+    if chances.ndim < 2:
+        chances = np.stack((chances, chances), axis=1)
     if chances.size and not (chances.min() >= 0.0 and chances.max() <= 1.0):
         raise TheoryError(
             "A chance of acceptance is below 0, above 1 or no number.", remedy="Give 0 to 1."

@@ -6,6 +6,7 @@ from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.record.speedup_words import is_open
 from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
 from specviz.tune.surface import Cell
+from specviz.tune.ways import setting_words, way_words
 
 LIKE_THESE, ALONG_THIS = "on texts like these", "along this text alone"
 NOT_ITS_OWN = (
@@ -26,7 +27,8 @@ def reason(candidate: Candidate, cell: Cell) -> str:
     """Why a candidate stands where it does."""
     times, alpha = candidate.costs_of(cell), candidate.alpha(cell.temperature)
     told = [] if alpha is None else [f"accepted with odds of {PROBABILITY.bare(alpha)}"]
-    told.append(f"{TOKENS.bare(cell.tau)} tokens a round")
+    least = "at least " if cell.basis == "at least" else ""
+    told.append(f"{least}{TOKENS.bare(cell.tau)} tokens a round")
     if times is not None and times.c is not None and times.v is not None:
         drafting = "drafting is free" if not times.c else f"a draft step costs {COST.bare(times.c)}"
         told.append(f"{drafting}, checking {STEPS.bare(times.v)} target steps")
@@ -34,10 +36,40 @@ def reason(candidate: Candidate, cell: Cell) -> str:
 
 
 def cell_words(cell: Cell) -> str:
-    """Its expected speedup with the interval."""
+    """Its speedup with the interval."""
     if cell.speedup is None:
         return f"{TOKENS.bare(cell.tau)} tokens a round; no speedup without step costs"
-    return RATIO.spread(cell.speedup, cell.low, cell.high)
+    least = "at least " if cell.basis == "at least" else ""
+    return least + RATIO.spread(cell.speedup, cell.low, cell.high)
+
+
+def how_found(candidate: Candidate, cell: Cell) -> str:
+    """How its numbers came about."""
+    texts = _counted(cell.num_texts, "text")
+    if cell.basis == "expected":
+        return f"expected along {texts}"
+    if cell.basis == "at least":
+        return f"a bound: as token by token along {texts}; in the mean never fewer stand"
+    runs = f"measured in {_counted(cell.num_runs, 'short run')}"
+    if candidate.form == "exact":
+        return f"{runs}; tokens a round as expected along {texts}"
+    return f"{runs}, tokens a round too"
+
+
+def unknown_words(answer: Answer) -> str:
+    """Of candidates without a speed, and why; empty if there are none."""
+    names = [each.label for each in answer.without_speed]
+    if not names or not answer.complete:
+        return ""
+    several = len(names) > 1
+    return (
+        f"Not ranked: {' and '.join(names)}. Neither costs of steps nor runs tell "
+        f"{'their speeds' if several else 'its speed'} here."
+    )
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}{'s' * (count != 1)}"
 
 
 def _nothing_yet(answer: Answer) -> str:
@@ -55,34 +87,53 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     assert cell.speedup is not None
     low, high = (cell.speedup if end is None else end for end in (cell.low, cell.high))
     span = RATIO.bare(low) if low == high else f"{RATIO.bare(low)} to {RATIO.bare(high)}"
-    what = _named(answer, candidate)
+    what = _named(answer, candidate) + setting_words(candidate.config, cell.gamma)
     at = f"at temperature {cell.temperature:g}"
     where = LIKE_THESE if answer.question.text is None else ALONG_THIS
+    if cell.basis == "at least":
+        return _at_least(f"{span} times the speed of the target alone {where}", what, at, low=low)
+    if cell.basis == "measured":
+        where = f"in {_counted(cell.num_runs, 'short run')} {where}"
     if high < 1:
         return (
-            f"Do not speculate {at}: even the best setting, {what} with γ {cell.gamma}, gives only "
-            f"{span} times the speed of the target alone {where}."
+            f"Do not speculate {at}: even the best setting, {what}, gives only {span} times the "
+            f"speed of the target alone {where}."
         )
     if is_open(low, high):
         return (
-            f"Whether speculation pays {at} is too close to call: the best setting, {what} with "
-            f"γ {cell.gamma}, gives {span} times the speed of the target alone {where}."
+            f"Whether speculation pays {at} is too close to call: the best setting, {what}, gives "
+            f"{span} times the speed of the target alone {where}."
         )
     if low <= 1:
         return (
-            f"Speculation makes no difference {at}: the best setting, {what} with γ {cell.gamma}, "
-            f"gives {span} times the speed of the target alone {where}."
+            f"Speculation makes no difference {at}: the best setting, {what}, gives {span} times "
+            f"the speed of the target alone {where}."
         )
     fast = f"{span} times the target's speed {where}, {at}."
     if answer.question.text is not None:
-        return f"Expected of {what} with γ {cell.gamma}: {fast}"
-    return f"Use {what} with γ {cell.gamma}: {fast}"
+        return f"Expected of {what}: {fast}"
+    return f"Use {what}: {fast}"
+
+
+def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
+    """Of a speed that has only a lower bound."""
+    if low > 1:
+        return f"Use {what}: at least {bound}, {at}."
+    return (
+        f"Whether speculation pays {at} is not known: the best setting, {what}, gives at least "
+        f"{bound}."
+    )
 
 
 def _named(answer: Answer, candidate: Candidate) -> str:
-    if not candidate.lane.config.draft_method.needs_draft:
-        return candidate.lane.config.draft_method.words
-    return "this draft" if len(answer.question.lanes) == 1 else candidate.label
+    way = way_words(candidate.config)
+    if not candidate.config.draft_method.needs_draft:
+        return way
+    lanes = answer.question.lanes
+    own = [each for each in lanes if each.config.draft_method.needs_draft]
+    same = all(each.spec == candidate.lane.spec for each in own)
+    who = "this draft" if same else candidate.label
+    return f"{who}, {way}," if way else who
 
 
 def _worths(candidate: Candidate, temperature: float) -> str:

@@ -1,7 +1,8 @@
 """What is known of a question so far: every candidate's surface, their ranking, the advice.
 
-A candidate is ranked by its best gamma at one temperature, the one asked about. Whoever chooses
-the best of many looks at the luckiest too, so the interval stands beside every value.
+A candidate is ranked by its best gamma at one temperature, the one asked about, whether its speed
+is expected, has a bound, or was measured in short runs. Whoever chooses the best of many looks at
+the luckiest too, so the interval stands beside every value.
 """
 
 from __future__ import annotations
@@ -13,31 +14,57 @@ from functools import cached_property
 from statistics import fmean
 
 from specviz.comparison.plan import Lane
+from specviz.record.expectation import Floats, knows_rounds
 from specviz.record.scores import ScoredText
 from specviz.record.step_times import StepTimes, step_times
-from specviz.record.trace import PairInfo, StepCosts
+from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.theory.along import accepted_along, rounds_along
 from specviz.tune.question import Question
-from specviz.tune.surface import Cell, Surface, odds_of, surface
+from specviz.tune.surface import Cell, OddsOf, Surface, odds_of, surface, with_runs
+from specviz.tune.ways import Form, WayRun, chances_of, form_of, is_plain
 
 _MORE_ACCEPTED = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One way to draft, with the texts it was scored on; ``costs`` by temperature."""
+    """One way to speculate, with the texts it was scored on and the short runs of it; ``costs`` by
+    temperature."""
 
     label: str
     lane: Lane
     texts: tuple[ScoredText, ...]
     costs: Mapping[float, StepCosts]
     gammas: tuple[int, ...]
+    runs: tuple[WayRun, ...] = ()
     info: PairInfo | None = None
     memory_bytes: int | None = None
 
+    @property
+    def config(self) -> RunConfig:
+        return self.lane.config
+
+    @cached_property
+    def form(self) -> Form:
+        return form_of(self.config)
+
     @cached_property
     def surface(self) -> Surface:
-        return surface(self.texts, self.costs.get, self.gammas)
+        texts = () if self.form == "none" else self.texts
+        found = surface(texts, self._known_costs, self.gammas, self.chances)
+        if self.form == "at least":
+            cells = tuple(replace(each, basis="at least") for each in found.cells)
+            found = Surface(cells=cells)
+        return with_runs(found, self.runs, known_tau=self.form == "exact")
+
+    def chances(self, text: ScoredText) -> Floats:
+        """That its tokens stand, as ``theory.along`` reads them."""
+        return chances_of(self.config, text)
+
+    def _known_costs(self, temperature: float) -> StepCosts | None:
+        """Those that tell what its rounds take."""
+        costs = self.costs.get(temperature)
+        return costs if costs is not None and knows_rounds(costs, self.config) else None
 
     @cached_property
     def matching(self) -> Surface:
@@ -52,7 +79,10 @@ class Candidate:
         return [each for each in self.texts if each.law.temperature == temperature]
 
     def alpha(self, temperature: float) -> float | None:
-        """Mean odds of the texts' tokens; None for a drafter that is no model."""
+        """Mean odds of the texts' tokens; None for a drafter that is no model, and where candidates
+        have no odds each of its own."""
+        if not self.config.has_alpha:
+            return None
         odds = [p for each in self._possible(temperature) for p in odds_of(each)]
         return fmean(odds) if odds else None
 
@@ -62,16 +92,16 @@ class Candidate:
         return [each for each in found if each.scores and each.scores.impossible_at is None]
 
     def costs_of(self, cell: Cell) -> StepTimes | None:
-        costs, texts = self.costs.get(cell.temperature), self.at(cell.temperature)
+        costs, texts = self._known_costs(cell.temperature), self.at(cell.temperature)
         if costs is None or not texts:
             return None
         context = fmean(each.num_prompt + len(each.token_ids) / 2 for each in texts)
-        drafts = self.lane.config.draft_method.needs_draft
+        drafts = self.config.draft_method.has_steps
         return step_times(costs, context, cell.gamma, drafts=drafts)
 
     def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
         """Of all rounds, the share that accepts at least 1, 2, … candidates; never rising."""
-        read, gamma = matches_of if matching else odds_of, cell.gamma
+        read, gamma = matches_of if matching else self.chances, cell.gamma
         texts = [read(each) for each in self._possible(cell.temperature)]
         weights = [rounds_along(each, gamma).rounds for each in texts]
         shares = [accepted_along(each, gamma) for each in texts]
@@ -98,9 +128,7 @@ class Answer:
 
     @property
     def temperature(self) -> float:
-        asked = self.question.config.temperature
-        offered = self.question.temperatures
-        return asked if asked in offered else offered[0]
+        return self.question.temperature
 
     @cached_property
     def ranked(self) -> tuple[tuple[Candidate, Cell], ...]:
@@ -112,6 +140,17 @@ class Answer:
     @property
     def best(self) -> tuple[Candidate, Cell] | None:
         return self.ranked[0] if self.ranked else None
+
+    @property
+    def best_plain(self) -> tuple[Candidate, Cell] | None:
+        """The first of those that serving engines run too."""
+        return next((row for row in self.ranked if is_plain(row[0].config)), None)
+
+    @property
+    def without_speed(self) -> tuple[Candidate, ...]:
+        """Those whose speed is not known at the temperature asked about."""
+        ranked = {id(each) for each, _ in self.ranked}
+        return tuple(each for each in self.candidates if id(each) not in ranked)
 
     @property
     def best_of_all(self) -> tuple[Candidate, Cell] | None:
@@ -162,13 +201,16 @@ def _worth(
     temperature: float,
     *,
     costs: Callable[[StepCosts], StepCosts] = lambda costs: costs,
-    odds: Callable[[ScoredText], Sequence[float]] = odds_of,
+    odds: OddsOf | None = None,
 ) -> float | None:
     now, known = candidate.surface.best_at(temperature), candidate.costs.get(temperature)
-    if now is None or known is None or not candidate.lane.config.draft_method.needs_draft:
+    drafts = candidate.config.draft_method.has_steps and candidate.form == "exact"
+    if now is None or known is None or not drafts or now.basis == "measured":
         return None
     changed = costs(known)
-    other = surface(candidate.at(temperature), lambda _: changed, candidate.gammas, odds)
+    other = surface(
+        candidate.at(temperature), lambda _: changed, candidate.gammas, odds or candidate.chances
+    )
     then = other.best_at(temperature)
     return None if then is None else (then.speedup or 0.0) - (now.speedup or 0.0)
 

@@ -18,7 +18,7 @@ from specviz.comparison.work import Work
 from specviz.measure.run_makers import RunMaker
 from specviz.record.prompts import SuiteItem
 from specviz.store import Library
-from specviz.tune.halving import Stage, fastest, stages_of
+from specviz.tune.halving import Stage, fastest, mixed, stages_of
 from specviz.tune.measuring import Choice, MeasuredCell, measured_cells, plan_of_cells
 
 _WHOLE = 12  # measurements of each candidate in a full comparison, of which a race takes half
@@ -60,7 +60,7 @@ class RaceWork(Work):
     ) -> None:
         super().__init__(maker, name=name, label="Tune: racing the best candidates")
         self.choices = tuple(choices)
-        self._items, self._library = _mixed(items), library
+        self._items, self._library = mixed(items), library
         budget = len(choices) * _WHOLE // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))
         self._stage: ComparisonWork | None = None
@@ -156,14 +156,3 @@ def _speed(cell: MeasuredCell) -> float:
 
 def _later(lane: Lane, seeds: int) -> Lane:
     return replace(lane, config=replace(lane.config, seed=lane.config.seed + seeds))
-
-
-def _mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """One of each kind in turn, so that the first few are of all kinds."""
-    by_kind: dict[str | None, list[SuiteItem]] = {}
-    for each in items:
-        by_kind.setdefault(each.kind, []).append(each)
-    queues, mixed = list(by_kind.values()), list[SuiteItem]()
-    while any(queues):
-        mixed += [queue.pop(0) for queue in queues if queue]
-    return tuple(mixed)

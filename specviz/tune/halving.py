@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from specviz.record.prompts import SuiteItem
+
 _TRIMMED = 8  # one value in so many is left out on either side
 
 
@@ -40,6 +42,17 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])
     return tuple(sorted(ranked[:count]))
+
+
+def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
+    """One of each kind in turn, so that the first few are of all kinds."""
+    by_kind: dict[str | None, list[SuiteItem]] = {}
+    for each in items:
+        by_kind.setdefault(each.kind, []).append(each)
+    queues, mixed = list(by_kind.values()), list[SuiteItem]()
+    while any(queues):
+        mixed += [queue.pop(0) for queue in queues if queue]
+    return tuple(mixed)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -17,19 +17,18 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.scores import Law
 from specviz.record.throughput import GAMMAS
 from specviz.record.trace import RunConfig
+from specviz.tune.ways import OWN_SETTINGS, check_way, is_plain
 
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 8
 MAX_TEXTS = 2000
 MAX_TEMPERATURES = 16
-_SCORED = ("model", "prompt-lookup")  # drafters whose rounds along a text are known
-_OWN = ("drafter",)  # what a candidate may set for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """``lanes``: the candidates. Of their settings only the drafter may differ; length, seed,
-    top-k, top-p and so on are the same for all. ``text``: given words to be scored after the
+    """``lanes``: the candidates. Of their settings only the way to speculate may differ; length,
+    seed, top-k, top-p and so on are the same for all. ``text``: given words to be scored after the
     prompts, in place of the target's own."""
 
     lanes: tuple[Lane, ...]
@@ -47,15 +46,14 @@ class Question:
                 "Expectations are of whole texts, without forks and stop strings.",
                 remedy="Leave them out.",
             )
-        if not all(each.config.by_odds for each in self.lanes):
-            raise ConfigError(
-                "Expectations are of the lossless rule.", remedy="Leave the other rule out."
-            )
-        if any(each.config.drafter not in _SCORED for each in self.lanes):
-            raise ConfigError(
-                f"Expectations are known for the drafters {' and '.join(_SCORED)}.",
-                remedy="Leave the other drafter out.",
-            )
+        for each in self.lanes:
+            check_way(each.config)
+            if each.spec.served and not (is_plain(each.config) and each.spec.has_draft):
+                raise ConfigError(
+                    "Log-probabilities from a server tell of one chain of a draft model, judged "
+                    "token by token.",
+                    remedy="Leave the other way to speculate out.",
+                )
         _check_alike([each.config for each in self.lanes])
         for gamma in self.gammas:
             if gamma not in LIMITS["gamma"]:
@@ -66,6 +64,12 @@ class Question:
     @property
     def config(self) -> RunConfig:
         return self.lanes[0].config
+
+    @property
+    def temperature(self) -> float:
+        """The one asked about."""
+        asked = self.config.temperature
+        return asked if asked in self.temperatures else self.temperatures[0]
 
     @property
     def laws(self) -> tuple[Law, ...]:
@@ -91,11 +95,12 @@ def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
 
 
 def _check_alike(configs: Sequence[RunConfig]) -> None:
-    for name in (each.name for each in fields(RunConfig) if each.name not in _OWN):
+    for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if any(getattr(each, name) != getattr(configs[0], name) for each in configs):
             raise ConfigError(
                 f"A candidate has its own {name}.",
-                remedy="Candidates differ in their pair, bodies and drafter; the rest is for all.",
+                remedy="Candidates differ in their pair, bodies and way to speculate; the rest is "
+                "for all.",
             )
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from specviz.record.expectation import (
     ExpectedRounds,
@@ -25,18 +27,22 @@ from specviz.record.scores import ScoredText
 from specviz.record.step_times import step_times
 from specviz.record.trace import StepCosts
 from specviz.theory.student import t_quantile
+from specviz.tune.ways import Basis, WayRun
 
 CONFIDENCE = 0.95
 _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches of them
 _STRETCH = 32  # tokens: with 16, intervals of single texts cover a tenth too seldom
 _FEWEST, _SHORTEST = 4, 16  # stretches of a short text, and tokens of the shortest one
 CostsAt = Callable[[float], StepCosts | None]  # by temperature
-OddsOf = Callable[[ScoredText], Sequence[float]]
+OddsOf = Callable[[ScoredText], ArrayLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is expected at one gamma and temperature. No speedup without step costs."""
+    """What is expected at one gamma and temperature. No speedup without step costs or runs.
+
+    ``basis``: what the speedup is; where it is *at least*, ``tau`` is, too.
+    """
 
     gamma: int
     temperature: float
@@ -45,6 +51,8 @@ class Cell:
     low: float | None
     high: float | None
     num_texts: int
+    basis: Basis = "expected"
+    num_runs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +85,7 @@ def _best(cells: Sequence[Cell]) -> Cell | None:
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:
-    """Under the lossless rule."""
+    """Of a candidate behind others that stand."""
     assert text.scores is not None
     return text.scores.odds
 
@@ -108,6 +116,38 @@ def _walked(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[Expec
         return expected_rounds(odds(text), gammas, ends=text.ends, num_prompt=prompt)
     copied = {each.gamma: each for each in text.copied}
     return [copied_as_expected(copied[g], length=length, num_prompt=prompt) for g in gammas]
+
+
+def with_runs(found: Surface, runs: Sequence[WayRun], *, known_tau: bool) -> Surface:
+    """With the speeds that were measured; ``known_tau``: the surface knows the tokens a round."""
+    cells = {(each.gamma, each.temperature): each for each in found.cells}
+    by_place: dict[tuple[int, float], list[WayRun]] = {}
+    for run in runs:
+        by_place.setdefault((run.gamma, run.temperature), []).append(run)
+    for place, own in by_place.items():
+        made = _measured(own)
+        before = cells.get(place)
+        if before is not None:
+            tau = before.tau if known_tau else made.tau
+            made = replace(made, tau=tau, num_texts=before.num_texts)
+        cells[place] = made
+    ranked = sorted(cells.values(), key=lambda each: (each.temperature, each.gamma))
+    return Surface(cells=tuple(ranked))
+
+
+def _measured(runs: Sequence[WayRun]) -> Cell:
+    """The mean of the logarithms, with its interval over the runs."""
+    logs = [math.log(each.speedup) for each in runs]
+    speedup, ends = math.exp(fmean(logs)), (None, None)
+    if len(logs) > 1:
+        quantile = t_quantile(0.5 + CONFIDENCE / 2, len(logs) - 1)
+        ends = _ends(speedup, quantile * stdev(logs) / math.sqrt(len(logs)))
+    return Cell(
+        gamma=runs[0].gamma, temperature=runs[0].temperature,
+        tau=sum(each.tokens for each in runs) / sum(each.rounds for each in runs),
+        speedup=speedup, low=ends[0], high=ends[1], num_texts=0, basis="measured",
+        num_runs=len(runs),
+    )  # fmt: skip
 
 
 # One cell

@@ -48,9 +48,9 @@ Found = PairFound | ScoredText | CostsFound
 class TextStudy:
     """Yields what the pair is, costs that are stored, every scored text, costs measured now.
 
-    ``config`` has the length, the seed and the drafter. ``written``: the tokens of the texts, in
-    the order of laws and prompts, where another study has them. ``text``: words to be scored after
-    each prompt in place of the target's own. ``costs``: whether step costs are wanted.
+    ``config`` has the length, the seed and the way to speculate. ``written``: the tokens of the
+    texts, in the order of laws and prompts, where another study has them. ``text``: words to be
+    scored after each prompt in place of the target's own. ``costs``: whether step costs are wanted.
     """
 
     items: tuple[SuiteItem, ...]
@@ -100,15 +100,14 @@ class TextStudy:
         config = law.put_into(self.config)
         prompt_ids, token_ids = self._tokens(pair, config, item, place)
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
-        method, scores = config.draft_method, None
-        if method.needs_draft:
+        scores, copied = None, ()
+        if config.draft_method.has_steps:
             (found,) = score_text(pair, prompt_ids, token_ids, [config])
             scores = found.as_written() if self.text is None else found
-        copied = (
-            ()
-            if method.needs_draft
-            else copied_rounds(pair, prompt_ids, token_ids, self.gammas, ends=ends)
-        )
+        else:
+            copied = copied_rounds(
+                pair, prompt_ids, token_ids, self.gammas, ends=ends, drafter=config.drafter
+            )
         table = pair.token_table
         return ScoredText(
             prompt=_prompt(pair, item, prompt_ids),
@@ -143,9 +142,11 @@ class TextStudy:
 
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
         """The settings whose step costs are used: where the pair has a draft, those with it, so
-        that candidates of one pair are judged by one table."""
-        drafter = first_method(has_draft=pair.draft is not None).name
-        return replace(self.config, temperature=temperature, drafter=drafter)
+        that candidates of one pair are judged by one table. An early exit has steps of its own."""
+        drafter, method = self.config.drafter, self.config.draft_method
+        if method.needs_draft or not method.has_steps:
+            drafter = first_method(has_draft=pair.draft is not None).name
+        return usual_way(replace(self.config, temperature=temperature), drafter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +163,21 @@ class Texts:
         return self.study.texts(pair)
 
 
+def usual_way(config: RunConfig, drafter: str) -> RunConfig:
+    """One chain of γ candidates, judged token by token."""
+    return replace(
+        config, drafter=drafter, rule="lossless", num_drafts=1, replacement=True, branching=(),
+        draft_until="count",
+    )  # fmt: skip
+
+
 def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:
     """The target's own words. They have its law whoever drafts, so the faster way is taken."""
     from specviz.engine import decode_plainly, speculate
 
     if pair.draft is None:
         return tuple(decode_plainly(pair, prompt_ids, config))
-    quick = replace(config, gamma=_WRITING_GAMMA, drafter="model", record=False)
+    quick = replace(usual_way(config, "model"), gamma=_WRITING_GAMMA, record=False)
     return tuple(token for entry in speculate(pair, prompt_ids, quick) for token in entry.emitted)
 
 

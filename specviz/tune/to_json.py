@@ -9,11 +9,12 @@ from typing import Any
 
 from specviz.record.scores import ScoredText
 from specviz.record.token_kinds import by_token_kind
-from specviz.tune.advice import advice, reason
+from specviz.tune.advice import advice, how_found, reason
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.measuring import MeasuredCell
 from specviz.tune.surface import Cell
+from specviz.tune.ways import OWN_SETTINGS
 
 KIND = "specviz.tune"
 SCHEMA = 1
@@ -33,9 +34,15 @@ def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dic
         "doubts": answer.doubts,
         "ranking": [_ranked(each, cell) for each, cell in answer.ranked],
         "candidates": [
-            {"label": each.label, "surface": _cells(each), "texts": len(each.texts)}
+            {
+                "label": each.label,
+                "surface": _cells(each),
+                "texts": len(each.texts),
+                "runs": len(each.runs),
+            }
             for each in answer.candidates
         ],
+        "not_ranked": [each.label for each in answer.without_speed],
         "engines": _engines(answer),
         "measured": [dataclasses.asdict(each) | {"error": each.error} for each in measured],
         "complete": answer.complete,
@@ -50,10 +57,10 @@ def _best(answer: Answer) -> dict[str, Any] | None:
 
 
 def _engines(answer: Answer) -> list[dict[str, Any]]:
-    """Settings of other engines for the best candidate."""
-    if answer.best is None:
+    """Settings of other engines for the best candidate that they run."""
+    if answer.best_plain is None:
         return []
-    return [dataclasses.asdict(each) for each in settings_for(*answer.best)]
+    return [dataclasses.asdict(each) for each in settings_for(*answer.best_plain)]
 
 
 def _ranked(candidate: Candidate, cell: Cell) -> dict[str, Any]:
@@ -63,7 +70,16 @@ def _ranked(candidate: Candidate, cell: Cell) -> dict[str, Any]:
         "alpha": candidate.alpha(cell.temperature),
         "memory_bytes": candidate.memory_bytes,
         "reason": reason(candidate, cell),
+        "how": how_found(candidate, cell),
+        "settings": _settings(candidate, cell),
     }
+
+
+def _settings(candidate: Candidate, cell: Cell) -> dict[str, Any]:
+    """What sets this way apart, as a lane has it."""
+    config = candidate.config
+    own = {name: getattr(config, name) for name in OWN_SETTINGS}
+    return {"gamma": cell.gamma, **own}
 
 
 def _cells(candidate: Candidate) -> list[dict[str, Any]]:

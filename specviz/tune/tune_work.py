@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import RLock
 
 from specviz.comparison.plan import Lane
 from specviz.comparison.work import Work
 from specviz.measure.run_makers import RunMaker
+from specviz.record.expectation import knows_rounds
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.question import Question
 from specviz.tune.text_study import CostsFound, PairFound, TextStudy
+from specviz.tune.way_runs import WayRuns, raced
+from specviz.tune.ways import WayRun, gammas_of
 
 
 class _Growing:
@@ -22,6 +26,8 @@ class _Growing:
         self.pair: PairFound | None = None
         self.texts: list[ScoredText] = []
         self.costs: dict[float, StepCosts] = {}
+        self.runs: list[WayRun] = []
+        self.made = 0  # runs, those without a whole round too
 
     def candidate(self, label: str, gammas: tuple[int, ...]) -> Candidate:
         return Candidate(
@@ -29,15 +35,17 @@ class _Growing:
             lane=self.lane,
             texts=tuple(self.texts),
             costs=dict(self.costs),
-            gammas=gammas,
+            gammas=gammas_of(self.lane.config, gammas),
+            runs=tuple(self.runs),
             info=self.pair and self.pair.info,
             memory_bytes=self.pair and self.pair.memory_bytes,
         )
 
 
 class TuneWork(Work):
-    """Scores the candidates one after the other. ``given``: costs of a machine not at hand, which
-    spare the measuring of this one's. ``count`` grows with what is known."""
+    """Scores the candidates one after the other; then those run whose speed nothing else tells.
+    ``given``: costs of a machine not at hand, which spare the measuring of this one's. ``count``
+    grows with what is known."""
 
     def __init__(
         self,
@@ -59,8 +67,9 @@ class TuneWork(Work):
 
     @property
     def progress(self) -> tuple[int, int]:
-        done = sum(len(each.texts) for each in self._found)
-        return done, self.question.num_texts * len(self._found)
+        done = sum(len(each.texts) + each.made for each in self._found)
+        runs = sum(self._runs(each).count for each in self._found if self._wants_runs(each))
+        return done, self.question.num_texts * len(self._found) + runs
 
     @property
     def doing(self) -> str:
@@ -94,6 +103,27 @@ class TuneWork(Work):
             study = self._study(growing.lane)
             for value in self._maker.find(growing.lane.spec, study):
                 self._take(growing, value)
+        for growing in [each for each in self._found if self._wants_runs(each)]:
+            self._check_stop()
+            for value in self._maker.find(growing.lane.spec, self._runs(growing)):
+                self._take(growing, value)
+
+    def _wants_runs(self, growing: _Growing) -> bool:
+        """Whether only runs tell its speed, and some can be made."""
+        return (
+            self._wants_costs
+            and self.question.text is None
+            and not knows_rounds(growing.costs.get(self._asked), growing.lane.config)
+        )
+
+    @property
+    def _asked(self) -> float:
+        return self.question.temperature
+
+    def _runs(self, growing: _Growing) -> WayRuns:
+        config = replace(growing.lane.config, temperature=self._asked)
+        gammas = raced(config, self.question.gammas)
+        return WayRuns(items=self.question.items, config=config, gammas=gammas)
 
     def _check_others(self) -> None:
         """Refuse candidates that cannot work before the first is scored."""
@@ -113,7 +143,7 @@ class TuneWork(Work):
             gammas=question.gammas,
             text=question.text,
             written=self._written(lane),
-            costs=self._wants_costs,
+            costs=self._wants_costs and knows_rounds(None, lane.config),
         )
 
     def _written(self, lane: Lane) -> tuple[tuple[int, ...], ...]:
@@ -132,6 +162,9 @@ class TuneWork(Work):
                     growing.costs = self._given_costs()
                 case ScoredText():
                     growing.texts.append(value)
+                case WayRun() | None:
+                    growing.made += 1
+                    growing.runs += [] if value is None else [value]
                 case CostsFound() if value.costs is not None:
                     growing.costs.update(dict.fromkeys(value.temperatures, value.costs))
             self.count += 1

@@ -304,7 +304,7 @@ def test_a_question_that_nothing_can_answer_is_refused(
 @pytest.mark.parametrize(
     ("typed", "culprit"),
     [
-        ("rule=over-accept,epsilon=0.1", "lossless rule"),
+        ("rule=over-accept,epsilon=0.1", "rule=over-accept changes"),
         ("stop=END", "without forks and stop strings"),
         ("forks=1:1:5=0.5", "without forks and stop strings"),
         ("gamma=8", "its own gamma"),
@@ -315,7 +315,7 @@ def test_a_question_that_nothing_can_answer_is_refused(
         ("chat=yes", "its own chat"),
     ],
 )
-def test_a_candidate_has_no_settings_but_its_drafter(typed: str, culprit: str) -> None:
+def test_a_candidate_has_no_settings_but_its_way(typed: str, culprit: str) -> None:
     default = drafting("x", EASY).lane
     with pytest.raises(ConfigError, match=culprit):
         Question(lanes=(default, parse_lane(typed, default)), items=ITEMS)

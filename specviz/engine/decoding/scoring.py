@@ -13,15 +13,19 @@ import torch
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.decoding.lookup import PromptLookupDrafter
 from specviz.engine.decoding.sampling import Sampler, wide
+from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError, PromptError
+from specviz.record.drafters import chosen_drafter
 from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
 _MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p takes about ten times that
+_COPIERS = {"prompt-lookup": PromptLookupDrafter, "suffix": SuffixDrafter}
+_NOTHING = 1e-15
 Values = list[torch.Tensor]
 
 
@@ -29,25 +33,22 @@ Values = list[torch.Tensor]
 def score_text(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], laws: Sequence[RunConfig]
 ) -> tuple[TextScores, ...]:
-    """Scores of the text after the prompt, under each law, for the draft model."""
+    """Scores of the text after the prompt, under each law, by its rule; all have the drafter of the
+    first, which is a model."""
     if not text_ids:
         raise PromptError("There is no text to score.", remedy="Give at least one token of it.")
-    if pair.draft is None:
-        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
+    draft_step = _draft_step(pair, laws[0])
     check_room(pair.max_context, len(prompt_ids) + len(text_ids) - 1)
     samplers = [Sampler(law) for law in laws]
     found: list[list[Values]] = [[] for _ in laws]
     with memory_errors(pair.device):
-        both = (pair.draft_step, pair.target_step)
+        both = (draft_step, pair.target_step)
         for (draft, target), own in _windows(both, pair, (*prompt_ids, *text_ids), len(prompt_ids)):
-            likeliest = draft.argmax(-1), target.argmax(-1)
-            for values, sampler in zip(found, samplers, strict=True):
-                values.append([
-                    *_under(sampler, draft, target, own),
-                    likeliest[0] == own,
-                    likeliest[0] == likeliest[1],
-                ])  # fmt: skip
-    return tuple(_scores(values) for values in found)
+            for values, law, sampler in zip(found, laws, samplers, strict=True):
+                values.append(_under(law, sampler, draft, target, own))
+    return tuple(
+        _scores(values, several=law.num_drafts > 1) for values, law in zip(found, laws, strict=True)
+    )
 
 
 @torch.inference_mode()
@@ -70,15 +71,17 @@ def copied_rounds(
     gammas: Sequence[int],
     *,
     ends: bool,
+    drafter: str = "prompt-lookup",
 ) -> tuple[CopiedRounds, ...]:
-    """The rounds of prompt lookup along the text, for each gamma.
+    """The rounds along the text of a drafter that copies, for each gamma.
 
     A copied token stands exactly if the text goes on with it: given the text, its odds are 1 or 0.
+    A smaller gamma copies the first of the same tokens.
     """
-    drafter = PromptLookupDrafter(pair.vocabulary, pair.device)
+    copier = _COPIERS[drafter](pair.vocabulary, pair.device)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
     for place, token in enumerate(text_ids):
-        proposed = drafter.propose(history, max(gammas), None, None).token_ids.tolist()
+        proposed = copier.propose(history, max(gammas), None, None).token_ids.tolist()
         matched.append((len(proposed), _alike(proposed, text_ids[place:])))
         history.append(token)
     return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)
@@ -124,23 +127,80 @@ def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor
     return step.feed(fed.to(step.device), len(fed)).to(device)
 
 
+def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
+    """Of the model that drafts: the pair's draft, or the target's own first layers."""
+    chosen = chosen_drafter(config.drafter)
+    if chosen.method.name == "early-exit":
+        return lambda capacity: pair.target_step(capacity).early_exit(chosen.number)
+    if pair.draft is None:
+        raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
+    return pair.draft_step
+
+
 def _under(
-    sampler: Sampler, draft_logits: torch.Tensor, target_logits: torch.Tensor, own: torch.Tensor
+    config: RunConfig,
+    sampler: Sampler,
+    draft_logits: torch.Tensor,
+    target_logits: torch.Tensor,
+    own: torch.Tensor,
 ) -> Values:
     draft, target = sampler.probs(draft_logits), sampler.probs(target_logits)
-    of_draft, of_target = (law.gather(-1, own[:, None])[:, 0] for law in (draft, target))
-    odds = torch.where(of_target > 0, of_draft / of_target.clamp(min=1e-38), 0.0).clamp(max=1.0)
+    at = own[:, None]
+    odds = _odds(config, draft, target, at)
     overlap = torch.minimum(draft, target).sum(-1, dtype=wide(target)).clamp(max=1.0)
-    entropies = [torch.special.entr(law).sum(-1) for law in (draft, target)]
-    return [odds, overlap, of_target, *entropies]
+    shown = draft_logits.softmax(-1) if config.greedy else draft
+    likeliest = draft_logits.argmax(-1), target_logits.argmax(-1)
+    sure = shown.gather(-1, at)[:, 0]
+    if config.rule == "match" and not config.greedy:
+        sure = torch.ones_like(sure)  # of its likeliest token, which is all that it proposes
+    return [
+        odds,
+        _several_odds(draft, target, at, config.num_drafts) if config.num_drafts > 1 else odds,
+        overlap,
+        target.gather(-1, at)[:, 0],
+        sure,
+        *(torch.special.entr(law).sum(-1) for law in (draft, target)),
+        likeliest[0] == own,
+        likeliest[0] == likeliest[1],
+    ]
 
 
-def _scores(chunks: Sequence[Values]) -> TextScores:
-    odds, overlaps, own, of_draft, of_target, matches, agrees = (
+def _odds(
+    config: RunConfig, draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor
+) -> torch.Tensor:
+    """Of one candidate: that it was the text's token [rows, 1], given that the target said this."""
+    of_draft, of_target = draft.gather(-1, at)[:, 0], target.gather(-1, at)[:, 0]
+    if config.rule == "match":
+        odds = (draft.argmax(-1) == at[:, 0]).to(draft)
+    elif config.rule == "coupled":
+        p, q = draft.to(wide(draft)), target.to(wide(target))
+        scale = q.gather(-1, at) / p.gather(-1, at).clamp(min=1e-38)
+        odds = torch.where(of_draft > 0, 1.0 / torch.maximum(p * scale, q).sum(-1), 0.0)
+    else:
+        odds = of_draft / of_target.clamp(min=1e-38)
+    return torch.where(of_target > 0, odds, 0.0).clamp(max=1.0)
+
+
+def _several_odds(
+    draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
+) -> torch.Tensor:
+    """Of so many candidates for one place, drawn with replacement: that one was the text's."""
+    p, q = draft.to(wide(draft)), target.to(wide(target))
+    rest = q  # what the target still asks for, by how often it does
+    for _ in range(count):
+        rest = (rest - rest.sum(-1, keepdim=True) * p).clamp(min=0.0)
+    of_target, left = (law.gather(-1, at)[:, 0] for law in (q, rest))
+    fallen = torch.where(rest.sum(-1) > _NOTHING, left / of_target.clamp(min=1e-38), 0.0)
+    return torch.where(of_target > 0, 1.0 - fallen, 0.0).clamp(0.0, 1.0)
+
+
+def _scores(chunks: Sequence[Values], *, several: bool) -> TextScores:
+    odds, first, overlaps, own, sure, of_draft, of_target, matches, agrees = (
         tuple(value for chunk in column for value in chunk.tolist())
         for column in zip(*chunks, strict=True)
     )
     return TextScores(
-        odds=odds, overlaps=overlaps, text_probs=own, draft_entropies=of_draft,
-        target_entropies=of_target, matches=matches, agrees=agrees,
+        odds=odds, first_odds=first if several else (), overlaps=overlaps, text_probs=own,
+        sureness=sure, draft_entropies=of_draft, target_entropies=of_target, matches=matches,
+        agrees=agrees,
     )  # fmt: skip

@@ -6,7 +6,14 @@ import pandas as pd
 import streamlit as st
 
 from specviz.record.numbers import RATIO
-from specviz.tune.advice import LIKE_THESE, cell_words, memory_words, reason
+from specviz.tune.advice import (
+    LIKE_THESE,
+    cell_words,
+    how_found,
+    memory_words,
+    reason,
+    unknown_words,
+)
 from specviz.tune.answer import Answer
 from specviz.tune.confirming import RaceWork
 from specviz.ui.tune.charts import candidates_chart
@@ -25,7 +32,8 @@ def show_candidates(answer: Answer) -> None:
         {
             "candidate": [as_text(each.label) for each, _ in rows],
             "best γ": [str(cell.gamma) for _, cell in rows],
-            "expected": [as_text(cell_words(cell)) for _, cell in rows],
+            "speedup": [as_text(cell_words(cell)) for _, cell in rows],
+            "how": [as_text(how_found(each, cell)) for each, cell in rows],
             "memory": [as_text(memory_words(each)) for each, _ in rows],
             "why": [as_text(reason(each, cell)) for each, cell in rows],
         }
@@ -36,6 +44,8 @@ def show_candidates(answer: Answer) -> None:
         f"At temperature {answer.temperature:g}, {LIKE_THESE}. Whoever is chosen as the best of "
         "several was also the luckiest, so look at the intervals, and confirm."
     )
+    if unknown := unknown_words(answer):
+        st.caption(as_text(unknown))
     if len(rows) > 1 and answer.question.text is None:
         _show_confirm(answer)
     show_chart(

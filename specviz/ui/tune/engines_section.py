@@ -14,7 +14,18 @@ def show_engines(answer: Answer) -> None:
     if answer.best is None:
         st.caption("As soon as there is advice, its settings stand here.")
         return
-    candidate, cell = answer.best
+    if answer.best_plain is None:
+        st.caption(
+            "No candidate is a chain of a draft model, or of prompt lookup, judged token by token, "
+            "as these engines run it."
+        )
+        return
+    candidate, cell = answer.best_plain
+    if answer.best_plain != answer.best:
+        st.caption(
+            f"{as_text(answer.best[0].label)} is ranked first, which these engines do not run as "
+            f"it was judged; this is {as_text(candidate.label)}."
+        )
     try:
         found = settings_for(candidate, cell)
     except SpecvizError as problem:
