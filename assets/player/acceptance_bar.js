@@ -1,13 +1,13 @@
 // This file draws the odds of acceptance as a bar, with a mark on it where the random draw fell
 // that decided the verdict. The mark can be dragged, to see what another draw would have done.
 
-import { make, makeButton } from "./elements.js";
+import { make, makeButton, setText } from "./elements.js";
 import { toldApart } from "./number_words.js";
-import { accepts, LAST_DRAW, oddsOf } from "./verdict_rule.js";
+import { accepts, hasOdds, LAST_DRAW, oddsOf } from "./verdict_rule.js";
 import { tellWhatIf } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
-/** @import { Candidate } from "./payload.d.ts" */
+/** @import { Candidate, Run } from "./payload.d.ts" */
 /** @import { Fate, Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
@@ -50,8 +50,8 @@ export function makeAcceptanceBar(store, shown) {
     /** @param {Subject|null} subject */
     update(subject) {
       const candidate = subject?.fate === "drafted" ? null : subject?.candidate;
-      element.hidden = !candidate;
-      if (!subject || !candidate) return;
+      element.hidden = !subject || !candidate || !hasOdds(subject.run);
+      if (!subject || !candidate || element.hidden) return;
       const { whatIf } = store;
       const odds = oddsOf(candidate, subject.run);
       drawn = whatIf ?? candidate.uniform;
@@ -62,7 +62,9 @@ export function makeAcceptanceBar(store, shown) {
       element.style.setProperty("--real", String(candidate.uniform));
       element.classList.toggle("vd-tried", whatIf !== null);
       placeSideWords(accept, reject, odds, drawn);
-      edge.textContent = edgeWords(odds, shownOdds);
+      setText(accept, subject.run.deciding === "together" ? "go on from here" : "accept");
+      setText(reject, subject.run.deciding === "together" ? "not from here" : "reject");
+      edge.textContent = edgeWords(odds, shownOdds, subject.run);
       label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
       handle.setAttribute("aria-valuenow", String(drawn));
       handle.setAttribute("aria-valuetext", `${shownDraw}: ${word}`);
@@ -101,8 +103,9 @@ function placeSideWords(accept, reject, odds, drawn) {
   reject.classList.toggle("vd-turned", drawn > (1 + odds) / 2);
 }
 
-/** @param {number} odds @param {string} told */
-function edgeWords(odds, told) {
+/** @param {number} odds @param {string} told @param {Run} run */
+function edgeWords(odds, told, { deciding }) {
+  if (deciding === "together") return `odds to go on from here ${told}`;
   if (odds === 1) return "accepted whatever the draw";
   return odds === 0 ? "rejected whatever the draw" : `odds of acceptance ${told}`;
 }

@@ -4,19 +4,19 @@
 
 import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
-import { judged, rejectedPlace } from "./round_events.js";
+import { judged, failedPlace } from "./round_events.js";
 import { chipText } from "./token_text.js";
 import { forkAt, leftoverShare } from "./verdict_rule.js";
 
 /** @import { Store } from "./base_store.js" */
-/** @import { Alternative, Insight } from "./payload.d.ts" */
+/** @import { Alternative, Insight, Run } from "./payload.d.ts" */
 /** @import { Spot } from "./round_events.js" */
 /** @import { Subject } from "./verdict_subject.js" */
 
 const LISTED = 10;
 const LEFT_OVER = "left over (residual)";
 
-/** @typedef {{items: Alternative[], own: Alternative|null, under: string}} Listing */
+/** @typedef {{items: Alternative[], own: Alternative|null, under: string, none?: string}} Listing  none: what stands in place of no items */
 
 /** @param {Store} store */
 export function makeAlternatives(store) {
@@ -47,7 +47,7 @@ export function makeAlternatives(store) {
       asked = forkPlace(subject);
       target.update(pending ? null : targetColumn(subject, insight), scale, asked ? saidThere(subject) : null);
       rest.update(left, scale);
-      rest.rename(isGreedy(subject) ? "target at temperature 0" : LEFT_OVER);
+      rest.rename(isGreedy(subject) ? "target at temperature 0" : (THIRD[subject.run.deciding]?.title ?? LEFT_OVER));
       columns.classList.toggle("vd-forks", asked !== null);
     },
   };
@@ -60,7 +60,7 @@ export function makeAlternatives(store) {
 function forkPlace(subject) {
   const { run, round, spot, fate } = subject;
   if (!run.forkable || !run.greedy || run.lossy || !["accepted", "rejected", "recovered"].includes(fate)) return null;
-  return { round: spot.round, place: fate === "recovered" ? rejectedPlace(round) : spot.place };
+  return { round: spot.round, place: fate === "recovered" ? failedPlace(round) : spot.place };
 }
 
 /** What the run says there. @param {Subject} subject */
@@ -73,7 +73,7 @@ function saidThere(subject) {
  * @param {Subject} subject
  */
 function judgedAt({ round, candidate, fate }) {
-  return fate === "recovered" ? judged(round.candidates[rejectedPlace(round)]) : candidate;
+  return fate === "recovered" ? judged(round.candidates[failedPlace(round)]) : candidate;
 }
 
 /** @param {Subject} subject @returns {Insight|null} */
@@ -118,6 +118,8 @@ function targetColumn(subject, insight) {
 function restColumn(subject, insight) {
   const { round, run, fate, landed } = subject;
   if (isGreedy(subject)) return greedyColumn(subject, insight);
+  const third = THIRD[run.deciding];
+  if (third) return third.of(subject, insight);
   const fell = fate === "rejected" || fate === "recovered";
   const replaced = landed && fell ? round.extra : null;
   const held = replaced ? leftoverShare(round, run) : null;
@@ -129,6 +131,34 @@ function restColumn(subject, insight) {
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
 }
 
+/**
+ * What the third column shows where no leftover of one place decides.
+ * @type {Partial<Record<Run["deciding"], {title: string, of: (subject: Subject, insight: Insight) => Listing}>>}
+ */
+const THIRD = {
+  together: { title: "joint odds, place by place", of: jointColumn },
+  equal: { title: "what the target said", of: saidColumn },
+  threshold: { title: "replaced from (target)", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
+};
+
+/** Multiplied up along the candidates, never above 1. @param {Subject} subject @returns {Listing} */
+function jointColumn(subject) {
+  const own = judgedAt(subject);
+  const items = subject.round.candidates.flatMap((each) => {
+    const known = judged(each);
+    return known?.joint === undefined ? [] : [/** @type {Alternative} */ ([known.text, known.joint])];
+  });
+  return { items: items.slice(0, LISTED), own: own ? [own.text, own.joint ?? 0] : null, under: "target / draft, multiplied up" };
+}
+
+/** @param {Subject} subject @returns {Listing} */
+function saidColumn(subject) {
+  const rival = judgedAt(subject)?.rival;
+  /** @type {Alternative[]} */
+  const items = rival ? [[rival.text, rival.target]] : [];
+  return { items, own: items[0] ?? null, under: rival ? "with the odds that it gave it" : "", none: "its word here is not part of the text" };
+}
+
 /** Whether the target's likeliest token alone counts. @param {Subject} subject */
 function isGreedy({ run }) {
   return run.greedy && !run.lossy;
@@ -137,7 +167,7 @@ function isGreedy({ run }) {
 /** What decides at temperature 0: the target's likeliest token. @param {Subject} subject @param {Insight} insight @returns {Listing} */
 function greedyColumn(subject, insight) {
   const { run, round } = subject;
-  const fork = forkAt(run, subject.spot.round, subject.fate === "recovered" ? rejectedPlace(round) : subject.spot.place);
+  const fork = forkAt(run, subject.spot.round, subject.fate === "recovered" ? failedPlace(round) : subject.spot.place);
   const [likeliest] = fork ? [saidThere(subject) ?? undefined] : (insight.target_top[0] ?? []);
   /** @type {Alternative[]} */
   const items = likeliest === undefined ? [] : [[likeliest, 1]];
@@ -183,7 +213,7 @@ function makeColumn(title, kind, pick) {
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
       setTextOrHide(
         none,
-        column ? (items.length ? "" : "nothing: both give the same") : "not checked yet",
+        column ? (items.length ? "" : (column.none ?? "nothing: both give the same")) : "not checked yet",
       );
     },
   };

@@ -12,8 +12,10 @@ import { visibleText } from "./token_text.js";
 function roundWords(round, index) {
   if (!round.candidates.length && round.untold) return `Round ${index + 1}: ${round.untold.map(({ text }) => visibleText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
-  const rejected = round.candidates.find((each) => each.verdict === "rejected");
+  const rejected = round.candidates.findLast((each) => each.verdict === "rejected");
   const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
+  const cut = round.candidates.filter((each) => each.verdict === "cut").length;
+  if (cut) words.push(`${cut} cut`);
   if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${visibleText(rejected.text)}’ rejected`);
   if (round.extra) words.push(`${round.extra.kind} ‘${visibleText(round.extra.text)}’`);
   return `${words.join(", ")}.`;

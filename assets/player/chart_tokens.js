@@ -59,10 +59,11 @@ export class TokensChart {
    * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensLaw}
    */
   lawOf(counts, shown) {
-    const { alpha, alphaExpected } = counts;
+    const { alphaExpected } = counts;
+    const alpha = this.store.data.run?.has_alpha === false ? null : counts.alpha;
     const gamma = shown?.chosen?.gamma ?? null;
-    if (gamma === null || gamma === this.store.data.run?.gamma || alphaExpected === null) {
-      const share = (/** @type {number} */ size) => geometricShare(counts, size);
+    if (gamma === null || gamma === this.store.data.run?.gamma || alphaExpected === null || alpha === null) {
+      const share = (/** @type {number} */ size) => (alpha === null ? 0 : geometricShare(counts, size));
       const drafted = Math.max(0, counts.drafts.length - 1);
       return { gamma: drafted, alpha, foretold: false, stale: false, share };
     }

@@ -3,20 +3,10 @@
 
 import { make } from "./elements.js";
 import { likelihood } from "./number_words.js";
-import { chipText } from "./token_text.js";
+import { fateWord, tokenWord } from "./verdict_parts.js";
 
 /** @import { Engine, Round } from "./payload.d.ts" */
 /** @import { Subject, Words } from "./verdict_subject.js" */
-
-/** @param {string} text */
-function quoted(text) {
-  return make("q", "vd-token", {}, [chipText(text)]);
-}
-
-/** @param {string} word */
-function fateWord(word) {
-  return make("em", `vd-fate vd-${word}`, {}, [word]);
-}
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
 export function tellAnswer(subject, engine) {
@@ -35,7 +25,7 @@ function tellFate(subject, engine) {
     return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is in the piece that the round gave; where it begins there is not told.`];
   if (fate === "accepted" && candidate.text === null)
     return ["One of the candidates that the engine counts as ", fateWord(fate), ", but the answer ended before it."];
-  if (fate === "accepted") return [quoted(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
+  if (fate === "accepted") return [tokenWord(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
   if (fate === "rejected")
     return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. Which token it was is not told.`];
   return ["Drafted after the one that was rejected, so ", fateWord(fate), ". Which token it was is not told."];
@@ -44,10 +34,10 @@ function tellFate(subject, engine) {
 /** @param {Round} round @param {string} fate @returns {Words} */
 function tellLast(round, fate) {
   const text = round.extra?.text ?? "";
-  if (fate === "recovered") return [quoted(text), " stands in place of the rejected candidate: ", fateWord(fate), "."];
+  if (fate === "recovered") return [tokenWord(text), " stands in place of the rejected candidate: ", fateWord(fate), "."];
   const count = round.candidates.length;
   const all = count ? `all ${count} candidates were accepted` : "nothing was drafted";
-  return [quoted(text), ` is the target’s own: ${all} in this round, so this is a `, fateWord(fate), "."];
+  return [tokenWord(text), ` is the target’s own: ${all} in this round, so this is a `, fateWord(fate), "."];
 }
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
@@ -58,7 +48,7 @@ function tellUntold({ round, spot }, { speculates }) {
   const { text, tokens } = piece;
   const several = tokens !== null && tokens > 1;
   const size = several ? ` are ${tokens} tokens in one piece.` : tokens === 1 ? " is one token." : " came in one piece.";
-  return [quoted(text), size, ...(speculates === false ? [] : [draftedOf(round, several)])];
+  return [tokenWord(text), size, ...(speculates === false ? [] : [draftedOf(round, several)])];
 }
 
 /** What is known of how a piece was made. @param {Round} round @param {boolean} several */

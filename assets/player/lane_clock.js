@@ -1,6 +1,7 @@
 // A lane's clock turns a cursor into seconds, and seconds into a cursor. It draws nothing itself.
 
 import { eventsOf } from "./round_events.js";
+import { shapeOf } from "./round_shape.js";
 import { secondsOf } from "./round_times.js";
 
 /** @import { Times } from "./payload.d.ts" */
@@ -43,9 +44,9 @@ export class LaneClock {
     const times = parts[round];
     if ("whole" in times) return seconds[round] + (times.whole * step) / eventsOf(recording.rounds[round]);
     const { draft, verify } = times;
-    const drafted = recording.rounds[round].candidates.length;
-    if (step <= drafted) return seconds[round] + (drafted ? (draft * step) / drafted : 0);
-    if (step === drafted + 1) return seconds[round] + draft;
+    const { steps } = shapeOf(recording.rounds[round]);
+    if (step <= steps) return seconds[round] + (steps ? (draft * step) / steps : 0);
+    if (step === steps + 1) return seconds[round] + draft;
     const over = cursor >= recording.starts[round + 1];
     return over ? seconds[round + 1] : seconds[round] + draft + verify;
   }

@@ -82,6 +82,10 @@ export interface Run {
   lossy: boolean;
   /** What a lossy rule adds to the target's probability. */
   epsilon: number;
+  /** What a candidate's fate hangs on: its odds, one decision on all, the target's own word, or a threshold. */
+  deciding: "odds" | "together" | "equal" | "threshold";
+  /** Whether accepted over tested means something. */
+  has_alpha: boolean;
   /** From which distribution a rejected token is replaced. */
   residual: Residual;
   greedy: boolean;
@@ -170,7 +174,7 @@ export interface Parts {
   other: number;
 }
 
-export type Verdict = "accepted" | "rejected" | "discarded";
+export type Verdict = "accepted" | "rejected" | "cut" | "discarded";
 
 export type AnyCandidate = Candidate | ToldCandidate;
 export type AnyExtra = Extra | ToldExtra;
@@ -217,6 +221,24 @@ export interface Candidate {
   expected: number;
   /** Null where the run was made without the record. */
   insight: Insight | null;
+  /** Of several drafts and trees: the candidate that it hangs on, -1 for the text. */
+  parent?: number;
+  /** Judged together: the joint odds up to here, and what the uniform is held against. */
+  joint?: number;
+  coin?: number;
+  /** Its exponential, where both models share the noise. */
+  noise?: number;
+  /** What the target said itself, where that decides and is known. */
+  rival?: Rival;
+}
+
+/** The token that the target said by itself in a candidate's place. */
+export interface Rival {
+  text: string;
+  target: number;
+  noise?: number;
+  /** By how much its second would have come later, as a share. */
+  margin?: number;
 }
 
 /** The token that a round adds after its candidates. */
@@ -281,7 +303,7 @@ export interface Figure {
 export interface Charts {
   throughput: Throughput | null;
   /** The names of charts that cannot be drawn of an engine's answer, and why. */
-  left_out?: LeftOut;
+  left_out?: LeftOut | null;
 }
 
 export interface LeftOut {

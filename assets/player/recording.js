@@ -1,7 +1,7 @@
 // A recording is one run as the player keeps it: its rounds, and where they begin, counted in events,
 // tokens and seconds. The page remembers the recordings of the last few runs. It draws nothing itself.
 
-import { emittedBy, eventKind, eventsOf, PACE, READABLE_ROUND, tokensIn, trueWait } from "./round_events.js";
+import { emittedBy, eventKind, eventsOf, PACE, passedAt, READABLE_ROUND, tokensIn, trueWait } from "./round_events.js";
 import { secondsOf } from "./round_times.js";
 
 /** @import { Round, SentRounds } from "./payload.d.ts" */
@@ -78,7 +78,7 @@ export class Recording {
   wait(cursor, speed) {
     const next = this.place(cursor + 1);
     const round = this.rounds[next.round];
-    const passed = next.step === round.candidates.length + 2; // the event that ends the target's pass
+    const passed = next.step === passedAt(round);
     const kind = passed ? "pass" : eventKind(round, next.step);
     if (speed === "true") return 1000 * trueWait(round, kind);
     if (speed === "readable") return READABLE_ROUND / eventsOf(round);

@@ -2,6 +2,7 @@
 // follow from them. It draws nothing itself.
 
 import { judged, tokensIn } from "./round_events.js";
+import { shapeOf } from "./round_shape.js";
 import { phasesOf } from "./round_times.js";
 
 /** @import { AnyCandidate, Round } from "./payload.d.ts" */
@@ -22,7 +23,7 @@ export class RoundCounts {
     this.places = [];
     /** Whole rounds by tokens that they emitted. @type {number[]} */
     this.emitted = [];
-    /** Whole rounds by candidates that they drafted. @type {number[]} */
+    /** Whole rounds by candidates that they drafted, in a tree by its depth. @type {number[]} */
     this.drafts = [];
     this.whole = 0;
     /** Seconds of each round. @type {number[]} */
@@ -63,7 +64,7 @@ export class RoundCounts {
     this.expected.push(this.expected[this.expected.length - 1] + odds);
     this.addTimes(round);
     round.candidates.forEach((each, place) => this.addPlace(each, place));
-    if (round.cut === null) this.addWhole(round.candidates.length, tokensIn(round));
+    if (round.cut === null) this.addWhole(shapeOf(round).steps, tokensIn(round));
   }
 
   /** @param {Round} round */

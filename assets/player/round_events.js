@@ -2,10 +2,12 @@
 // checks, a verdict falls, the discarded candidates fade, the extra token lands. It draws nothing
 // itself.
 
+import { draftedBy, shapeOf } from "./round_shape.js";
+
 /** @import { AnyCandidate, AnyExtra, Candidate, Round } from "./payload.d.ts" */
 
 /**
- * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"discarded"|"recovered"|"bonus"|"untold"} Fate
+ * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"cut"|"discarded"|"recovered"|"bonus"|"untold"} Fate
  * @typedef {{cells: Fate[], extra: Fate|null, last: Fate[], checking: boolean, complete: boolean}} Scene
  *   last: of what lands after the candidates, which is the extra token or what has no told fate
  * @typedef {{round: number, place: number}} Spot  place: candidate's index; what lands after them follows
@@ -16,11 +18,6 @@ export const PACE = { draft: 170, check: 120, pass: 420, verdict: 190, discard: 
 
 /** Milliseconds of a round at the readable pace: about what eyes can follow. */
 export const READABLE_ROUND = 333;
-
-/** @param {Round} round */
-function testedOf(round) {
-  return round.candidates.filter((each) => each.verdict !== "discarded").length;
-}
 
 /** The candidate with what decided its fate; null where an engine does not tell that. @param {AnyCandidate|null|undefined} candidate @returns {Candidate|null} */
 export function judged(candidate) {
@@ -37,12 +34,31 @@ export function placesOf({ candidates, extra, untold = [] }) {
   return candidates.length + (extra ? 1 : 0) + untold.length;
 }
 
+/** How many events verdicts take. @param {Round} round */
+function verdictsOf(round) {
+  const { tested, together } = shapeOf(round);
+  return together ? Math.min(1, tested.length) : tested.length;
+}
+
+/** @param {Round} round */
+function hasUntested(round) {
+  return shapeOf(round).tested.length < round.candidates.length;
+}
+
+/** The event of a round that ends the target's pass. @param {Round} round */
+export function passedAt(round) {
+  return shapeOf(round).steps + 2;
+}
+
+/** The event with which the verdict on the tested candidate of this order falls. @param {Round} round @param {number} order */
+export function verdictAt(round, order) {
+  return passedAt(round) + (shapeOf(round).together ? 0 : order);
+}
+
 /** @param {Round} round @returns {number} how many events the round takes */
 export function eventsOf(round) {
   if (isBare(round)) return 1;
-  const drafted = round.candidates.length;
-  const tested = testedOf(round);
-  return drafted + 1 + tested + (tested < drafted ? 1 : 0) + (landsLast(round) ? 1 : 0);
+  return passedAt(round) - 1 + verdictsOf(round) + (hasUntested(round) ? 1 : 0) + (landsLast(round) ? 1 : 0);
 }
 
 /** @param {Round} round */
@@ -57,12 +73,12 @@ function landsLast({ extra, untold }) {
  */
 export function eventKind(round, step) {
   if (isBare(round)) return "land";
-  const drafted = round.candidates.length;
-  const tested = testedOf(round);
-  if (step <= drafted) return "draft";
-  if (step === drafted + 1) return "check";
-  if (step <= drafted + 1 + tested) return "verdict";
-  if (tested < drafted && step === drafted + 2 + tested) return "discard";
+  const passed = passedAt(round);
+  const verdicts = verdictsOf(round);
+  if (step < passed - 1) return "draft";
+  if (step === passed - 1) return "check";
+  if (step < passed + verdicts) return "verdict";
+  if (hasUntested(round) && step === passed + verdicts) return "discard";
   return "land";
 }
 
@@ -72,20 +88,21 @@ export function eventKind(round, step) {
  */
 export function sceneAt(round, step) {
   const { extra, untold = [] } = round;
-  const drafted = round.candidates.length;
-  const tested = testedOf(round);
-  const judged = Math.min(tested, Math.max(0, step - drafted - 1));
-  const faded = tested === drafted || step >= drafted + 2 + tested;
+  const { tested, together, steps } = shapeOf(round);
+  const fallen = Math.min(verdictsOf(round), Math.max(0, step - steps - 1));
+  const told = new Set(together && fallen ? tested : tested.slice(0, fallen));
+  const all = fallen === verdictsOf(round);
+  const faded = !hasUntested(round) || step >= passedAt(round) + verdictsOf(round);
   const complete = step >= eventsOf(round);
-  const cells = round.candidates.slice(0, step).map((each, place) => {
-    if (place < judged) return /** @type {Fate} */ (each.verdict);
-    return faded && judged === tested && each.verdict === "discarded" ? "discarded" : "drafted";
+  const cells = round.candidates.slice(0, draftedBy(round, step)).map(({ verdict }, place) => {
+    if (told.has(place)) return /** @type {Fate} */ (verdict);
+    return faded && all && verdict === "discarded" ? "discarded" : "drafted";
   });
   return {
     cells,
     extra: complete && extra ? extra.kind : null,
     last: complete ? [...(extra ? [extra.kind] : []), ...untold.map(() => /** @type {Fate} */ ("untold"))] : [],
-    checking: step === drafted + 1 && !isBare(round),
+    checking: step === steps + 1 && !isBare(round),
     complete,
   };
 }
@@ -132,14 +149,20 @@ function addedBy(token) {
 export function trueWait(round, kind) {
   if ("whole" in round.times) return round.times.whole / eventsOf(round);
   const { draft, verify, other } = round.times;
-  if (kind === "draft") return draft / round.candidates.length;
-  if (kind === "check") return round.candidates.length ? 0 : draft;
-  const later = eventsOf(round) - round.candidates.length - 2;
+  const { steps } = shapeOf(round);
+  if (kind === "draft") return draft / steps;
+  if (kind === "check") return steps ? 0 : draft;
+  const later = eventsOf(round) - passedAt(round);
   if (kind === "pass") return verify + (later ? 0 : other);
   return other / later;
 }
 
-/** @param {Round} round @returns {number} -1 without one */
-export function rejectedPlace(round) {
-  return round.candidates.findIndex((each) => each.verdict === "rejected");
+/**
+ * The candidate in whose place a recovered token stands: of several that were tried there the last, of
+ * those that are judged together the first that is cut. -1 without one.
+ * @param {Round} round @returns {number}
+ */
+export function failedPlace({ candidates }) {
+  const struck = candidates.findLastIndex(({ verdict }) => verdict === "rejected");
+  return struck >= 0 ? struck : candidates.findIndex(({ verdict }) => verdict === "cut");
 }

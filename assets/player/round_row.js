@@ -1,11 +1,13 @@
 // This file draws one round as a row of chips, one chip for a token.
 
-import { make, makeButton } from "./elements.js";
+import { make, makeButton, setTextOrHide } from "./elements.js";
 import { sceneAt, tokensIn } from "./round_events.js";
+import { childrenOf, layoutOf, placeInRound, shapeOf } from "./round_shape.js";
 import { chipText, visibleText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Fate, Scene } from "./round_events.js" */
+/** @import { Cell } from "./round_shape.js" */
 
 /** @param {Round} round @param {number} place @returns {string|null} null where an engine does not tell it */
 function textAt({ candidates, extra, untold = [] }, place) {
@@ -20,7 +22,7 @@ function textAt({ candidates, extra, untold = [] }, place) {
 function chipWords(round, index, place, fate) {
   const drafted = round.candidates.length;
   const after = fate === "untold" ? "as it came" : "from the target";
-  const which = place < drafted ? `token ${place + 1} of ${drafted}` : after;
+  const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
   return `Round ${index + 1}, ${which}, ${text === null ? "not told" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
@@ -57,6 +59,7 @@ const ENTER = {
 /** @type {Record<string, Keyframe[]>} */
 const TURN = {
   accepted: [{ transform: "translateY(-3px)" }, { transform: "none" }],
+  cut: [{ opacity: 0.35 }, { opacity: 1 }],
   rejected: [
     { transform: "translateX(-3px)" },
     { transform: "translateX(3px)" },
@@ -70,6 +73,16 @@ function gainOf(round) {
   return round.untold?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
 }
 
+/** @param {HTMLElement} element @param {Cell|null} cell null: folded away */
+function putAt(element, cell) {
+  element.hidden = !cell;
+  if (!cell) return;
+  element.style.gridArea = `${cell.row + 1} / ${cell.column + 1}`;
+  element.style.setProperty("--up", String(cell.up));
+  element.classList.toggle("first", cell.up === 0);
+  element.classList.toggle("rooted", cell.column === 0);
+}
+
 export class RoundRow {
   /** @param {Round} round @param {number} index */
   constructor(round, index) {
@@ -80,7 +93,12 @@ export class RoundRow {
     this.chips = [];
     this.tail = make("span", "tail", {}, [make("i", "", { "aria-hidden": "true" }, ["→"])]);
     this.waiting = make("span", "waiting", {}, ["target is checking…"]);
-    this.cells = make("div", "cells");
+    this.branched = shapeOf(round).branched;
+    this.cells = make("div", this.branched ? "cells branched" : "cells");
+    /** Of a tree: where each candidate stands, in a box of its own. @type {HTMLElement[]} */
+    this.nodes = [];
+    this.wide = false; // the lines of which nothing was tested are shown, too, if they are many
+    this.more = makeButton("more-lines", "", () => this.toggleLines());
     this.gain = make("span", "gain");
     this.element = make(
       "div",
@@ -96,10 +114,15 @@ export class RoundRow {
     this.step = step;
     const scene = sceneAt(this.round, step);
     const fates = [...scene.cells, ...scene.last];
-    while (this.chips.length > fates.length) this.chips.pop()?.remove();
+    while (this.chips.length > fates.length) this.drop();
     fates.forEach((fate, place) => this.put(place, fate, lively));
     this.dress(scene);
     return true;
+  }
+
+  drop() {
+    this.chips.pop()?.remove();
+    this.nodes.splice(this.chips.length).forEach((node) => node.remove());
   }
 
   /** @param {number} place @param {Fate} fate @param {boolean} lively */
@@ -109,12 +132,37 @@ export class RoundRow {
     else if (chip.dataset.state !== fate) this.turn(chip, place, fate, lively);
   }
 
+  /** Show or fold away the lines of which nothing was tested. */
+  toggleLines() {
+    this.wide = !this.wide;
+    this.layOut();
+  }
+
+  /** Put the candidates of a tree, and its extra token, where they belong. */
+  layOut() {
+    const { cells, extra, hidden } = layoutOf(this.round, this.wide);
+    this.nodes.forEach((node, place) => putAt(node, cells[place]));
+    putAt(this.tail, extra);
+    const { hidden: many } = layoutOf(this.round, false);
+    setTextOrHide(this.more, many ? (hidden ? `+ ${many} lines never tested` : "fewer lines") : "");
+    this.cells.append(this.more);
+  }
+
   /** The arrow and the extra token stay together where the row wraps. @param {number} place */
   placeOf(place) {
     const { length } = this.round.candidates;
+    if (place < length && this.branched) return this.nodeOf(place);
     if (place < length || (!length && this.round.untold)) return this.cells;
     this.cells.append(this.tail);
     return this.tail;
+  }
+
+  /** @param {number} place */
+  nodeOf(place) {
+    const holds = childrenOf(this.round, place).length ? " holds" : "";
+    const node = (this.nodes[place] ??= make("span", `node${holds}`));
+    this.cells.append(node);
+    return node;
   }
 
   /** @param {number} place @param {Fate} fate @param {boolean} lively */
@@ -142,6 +190,7 @@ export class RoundRow {
     if (scene.checking) this.cells.append(this.waiting);
     else this.waiting.remove();
     if (!scene.last.length) this.tail.remove();
+    if (this.branched) this.layOut();
     this.gain.textContent = scene.complete ? gainOf(this.round) : "";
   }
 }

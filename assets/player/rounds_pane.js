@@ -4,6 +4,7 @@
 import { make, setText } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
 import { RoundRow } from "./round_row.js";
+import { besideInTree, shapeOf } from "./round_shape.js";
 import { ScrollFollower } from "./scroll_follower.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -247,14 +248,25 @@ class RoundsPane {
 
   /** @param {Spot} spot @param {[number, number]} move @returns {Spot|null} */
   neighbour(spot, [down, right]) {
-    const round = spot.round + down;
+    const branched = shapeOf(this.store.recording.rounds[spot.round]).branched;
+    const within = branched ? this.inTree(spot, [down, right]) : null;
+    if (within) return within;
+    const round = spot.round + (branched ? down + right : down);
     if (round < 0 || round >= this.total) return null;
-    const place = spot.place + right;
     const last = this.countChips(round) - 1;
+    if (branched) return last < 0 ? null : { round, place: right < 0 ? last : 0 };
+    const place = spot.place + right;
     if (down) return last < 0 ? null : { round, place: Math.min(spot.place, last) };
     if (place < 0) return round > 0 ? { round: round - 1, place: this.countChips(round - 1) - 1 } : null;
     if (place <= last) return { round, place };
     return round + 1 < this.total && this.countChips(round + 1) ? { round: round + 1, place: 0 } : null;
+  }
+
+  /** The chip beside another one of the same tree. @param {Spot} spot @param {[number, number]} move @returns {Spot|null} */
+  inTree({ round, place }, move) {
+    const wide = this.rows.get(round)?.wide ?? false;
+    const beside = besideInTree(this.store.recording.rounds[round], place, move, wide);
+    return beside === null || beside >= this.countChips(round) ? null : { round, place: beside };
   }
 }
 

@@ -2,8 +2,9 @@
 // recording. It draws nothing itself.
 
 import { share } from "./number_words.js";
-import { emittedBy, eventsOf, judged } from "./round_events.js";
-import { oddsOf } from "./verdict_rule.js";
+import { emittedBy, eventsOf, failedPlace, judged, verdictAt } from "./round_events.js";
+import { shapeOf } from "./round_shape.js";
+import { hasOdds, oddsOf } from "./verdict_rule.js";
 
 /** @import { AnyCandidate, Round, Run } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
@@ -12,7 +13,8 @@ import { oddsOf } from "./verdict_rule.js";
 /**
  * A token whose fate has been shown once the cursor is at `event`. `odds` are those of a candidate;
  * `number` is its place in the text, from 1, where it is part of it.
- * @typedef {{event: number, spot: Spot, fate: Fate, odds: number|null, number: number|null}} Outcome
+ * @typedef {{event: number, spot: Spot, fate: Fate, fell: boolean, odds: number|null, number: number|null}} Outcome
+ *   fell: it was rejected or, of those that are cut together, is the first
  */
 
 /**
@@ -38,7 +40,7 @@ export const STOPS = [
     words: ["the next rejection", ""],
     short: () => "until a rejection",
     limit: null,
-    meets: ({ fate }) => fate === "rejected",
+    meets: ({ fell }) => fell,
     over: () => "No other rejection comes in this run.",
     never: () => "No token of this run was rejected.",
   },
@@ -48,7 +50,7 @@ export const STOPS = [
     words: ["the next rejection with odds of acceptance under", ""],
     short: (limit) => `until odds under ${share(limit)}`,
     limit: { words: "Odds of acceptance", first: "0.3", min: "0", max: "1", step: "0.05" },
-    meets: ({ fate, odds }, limit) => fate === "rejected" && odds !== null && odds < limit,
+    meets: ({ fell, odds }, limit) => fell && odds !== null && odds < limit,
     over: (limit) => `No other rejection with odds of acceptance under ${share(limit)} comes in this run.`,
     never: (limit) => `No rejection of this run had odds of acceptance under ${share(limit)}.`,
   },
@@ -95,14 +97,15 @@ function outcomesOf(round, index, recording, run) {
   const { candidates, extra, untold = [] } = round;
   const begin = recording.starts[index];
   const numbers = numbersOf(round, recording.tokens[index] + 1);
-  const tested = candidates.filter(({ verdict }) => verdict !== "discarded");
+  const failed = failedPlace(round);
   /** @type {Outcome[]} */
-  const outcomes = tested.map((candidate, place) => ({
-    event: begin + candidates.length + 2 + place,
-    spot: { round: index, place },
-    fate: candidate.verdict,
-    odds: oddsKnown(candidate, run),
-    number: numbers.get(place) ?? null,
+  const outcomes = shapeOf(round).tested.map((at, order) => ({
+    event: begin + verdictAt(round, order),
+    spot: { round: index, place: at },
+    fate: candidates[at].verdict,
+    fell: candidates[at].verdict === "rejected" || at === failed,
+    odds: oddsKnown(candidates[at], run),
+    number: numbers.get(at) ?? null,
   }));
   const event = begin + eventsOf(round);
   const place = candidates.length;
@@ -111,22 +114,22 @@ function outcomesOf(round, index, recording, run) {
   return [
     ...outcomes,
     ...last.map((fate, order) => ({
-      event, fate, odds: null,
+      event, fate, fell: false, odds: null,
       spot: { round: index, place: place + order },
       number: numbers.get(place + order) ?? null,
     })),
   ];
 }
 
-/** Null where an engine does not tell what decided. @param {AnyCandidate} candidate @param {Run} run */
+/** Null where no odds decided, or an engine does not tell them. @param {AnyCandidate} candidate @param {Run} run */
 function oddsKnown(candidate, run) {
   const known = judged(candidate);
-  return known && oddsOf(known, run);
+  return known && hasOdds(run) ? oddsOf(known, run) : null;
 }
 
-/** What can be stopped for in a run: an engine tells no odds. @param {Stop} stop @param {Run|undefined} run */
+/** What can be stopped for in a run: an engine tells no odds, and not every rule has them. @param {Stop} stop @param {Run|undefined} run */
 export function isKnownOf(stop, run) {
-  return stop.name !== "unlikely" || !run?.engine;
+  return stop.name !== "unlikely" || (!run?.engine && (!run || hasOdds(run)));
 }
 
 /**

@@ -6,7 +6,7 @@ import { ScrollFollower } from "./scroll_follower.js";
 import { Column } from "./text_column.js";
 
 /** @import { Store } from "./base_store.js" */
-/** @import { Round } from "./payload.d.ts" */
+/** @import { Round, Run } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Fate, Spot } from "./round_events.js" */
 
@@ -81,7 +81,7 @@ class TextPane {
     this.showPrompt();
     this.catchUp();
     this.ringSelected();
-    this.legend.show(this.store.data.run?.engine ? this.landed : []);
+    this.legend.show(this.store.data.run, this.landed);
   }
 
   close() {
@@ -185,20 +185,23 @@ class TextPane {
   }
 }
 
-const FATES = ["drafted", "accepted", "rejected", "discarded", "recovered", "bonus"];
+const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered", "bonus"];
 
-/** Of an engine's answer, "untold" only where there are such tokens, and alone where there are no others. */
+/**
+ * Candidates that are judged together are cut, others rejected. Of an engine's answer, "untold" only
+ * where there are such tokens, and alone where there are no others.
+ */
 function makeLegend() {
-  const samples = FATES.map((fate) => make("span", "chip", { "data-state": fate }, [fate]));
+  const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));
   const untold = make("span", "chip", { "data-state": "untold" }, ["fate not told"]);
-  untold.hidden = true;
   return {
-    element: make("div", "legend", { "aria-label": "Key to the marks", role: "group" }, [...samples, untold]),
-    /** @param {Landed[]} landed of an engine */
-    show(landed) {
-      untold.hidden = !landed.some(({ fate }) => fate === "untold");
+    element: make("div", "legend", { "aria-label": "Key to the marks", role: "group" }, [...samples.values(), untold]),
+    /** @param {Run|undefined} run @param {Landed[]} landed */
+    show(run, landed) {
+      untold.hidden = !run?.engine || !landed.some(({ fate }) => fate === "untold");
       const bare = !untold.hidden && landed.every(({ fate }) => fate === "untold");
-      for (const sample of samples) sample.hidden = bare;
+      const missing = run?.deciding === "together" ? "rejected" : "cut";
+      for (const [fate, sample] of samples) sample.hidden = bare || fate === missing;
     },
   };
 }

@@ -3,7 +3,7 @@
 
 import { recall, remember } from "./browser_memory.js";
 import { make, makeButton } from "./elements.js";
-import { eventKind, judged } from "./round_events.js";
+import { eventKind, judged, passedAt } from "./round_events.js";
 import { answerWords, captionAt, questionWords } from "./tour_words.js";
 
 /** @import { Tour as TourWish } from "./payload.d.ts" */
@@ -29,7 +29,7 @@ function firstRejection(recording) {
 
 /** The cursor just before a candidate's verdict. @param {Recording} recording @param {Spot} spot */
 function beforeVerdict(recording, spot) {
-  return recording.starts[spot.round] + recording.rounds[spot.round].candidates.length + 1 + spot.place;
+  return recording.starts[spot.round] + passedAt(recording.rounds[spot.round]) - 1 + spot.place;
 }
 
 /**

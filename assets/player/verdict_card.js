@@ -6,7 +6,9 @@ import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
 import { placeInAnswer, tellAnswer } from "./engine_words.js";
+import { placeInRound, shapeOf } from "./round_shape.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
+import { makeRace } from "./verdict_race.js";
 import { tellFork, TELLERS } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -19,12 +21,13 @@ export function makeVerdictCard(store) {
   const head = makeVerdictHead(store, () => shownSpot(store, lastRejection));
   const sentence = make("p", "vd-say");
   const bar = makeAcceptanceBar(store, () => shownSpot(store, lastRejection));
+  const race = makeRace();
   const odds = makeAlternatives(store);
   const element = make(
     "section",
     "vd",
     { "data-testid": "verdict-card", "aria-label": "Verdict" },
-    [make("div", "vd-inside", {}, [head.element, sentence, bar.element, odds.element])],
+    [make("div", "vd-inside", {}, [head.element, sentence, make("div", "vd-decided", {}, [bar.element, race.element]), odds.element])],
   );
   const place = new CardPlace(element, store);
   let drawn = "";
@@ -41,6 +44,7 @@ export function makeVerdictCard(store) {
         head.update(subject);
         sentence.replaceChildren(...(subject ? wordsOf(subject) : [NOTHING_YET]));
         bar.update(subject);
+        race.update(subject);
         odds.update(subject);
       }
       place.draw();
@@ -116,8 +120,8 @@ function placeWords(subject) {
   const { run, round, spot, candidate } = subject;
   if (run.engine) return placeInAnswer(subject);
   const count = round.candidates.length;
-  const place = candidate ? `token ${spot.place + 1} of ${count}` : "the extra token";
+  const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && count < (run.gamma ?? 0) ? `; only ${count} drafted, for no more fit into the text` : "";
+  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted, for no more fit into the text` : "";
   return `round ${spot.round + 1}, ${place}${short}`;
 }

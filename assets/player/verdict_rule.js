@@ -1,6 +1,6 @@
 // This file holds the rule by which a run accepted or rejected its candidates.
 
-import { judged, rejectedPlace } from "./round_events.js";
+import { judged, failedPlace } from "./round_events.js";
 
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
 
@@ -16,16 +16,23 @@ export function forkAt(run, round, place) {
   return run.forks.find((fork) => fork.round === round && fork.place === place) ?? null;
 }
 
+/** Whether a draw is held against odds, of a candidate or of a place. @param {Run} run */
+export function hasOdds({ deciding }) {
+  return deciding === "odds" || deciding === "together";
+}
+
 /**
  * The rule itself, in double precision.
  * @param {Candidate} candidate @param {Run} run @param {number} uniform
  */
 export function accepts(candidate, run, uniform) {
+  if (candidate.coin !== undefined) return uniform < candidate.coin;
   return uniform * candidate.draft < candidate.target + allowance(run);
 }
 
 /** @param {Candidate} candidate @param {Run} run */
 export function oddsOf(candidate, run) {
+  if (candidate.coin !== undefined) return candidate.coin;
   return Math.min(1, (candidate.target + allowance(run)) / candidate.draft);
 }
 
@@ -34,13 +41,14 @@ export function oddsOf(candidate, run) {
  * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {
-  const failed = judged(round.candidates[rejectedPlace(round)]);
+  const failed = judged(round.candidates[failedPlace(round)]);
   const { extra } = round;
-  if (!failed || !extra || !("uniform" in extra)) return null;
+  if (!failed || !extra || !("uniform" in extra) || run.deciding !== "odds") return null;
   if (run.residual === "target") return extra.target;
   if (run.residual === "draft") return extra.draft;
   const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
   if (listed && !run.greedy) return listed[1];
+  if (failed.parent !== undefined) return null; // the odds of a tree's siblings are of what was left
   const rest = Math.max(0, extra.target - (extra.draft ?? 0));
   return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
 }

@@ -1,6 +1,6 @@
 // This file finds which token the verdict card explains, and what has happened to it at the cursor.
 
-import { eventsOf, judged, placesOf, rejectedPlace, sceneAt } from "./round_events.js";
+import { eventsOf, failedPlace, judged, passedAt, placesOf, sceneAt } from "./round_events.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
@@ -26,7 +26,7 @@ export function subjectAt(store, spot) {
   const scene = sceneAt(round, step);
   const after = spot.place - round.candidates.length;
   const fate = (after < 0 ? scene.cells[spot.place] : scene.last[after]) ?? "drafted";
-  const passed = step > round.candidates.length + 1;
+  const passed = step >= passedAt(round);
   const run = /** @type {Run} */ (data.run); // there is one where there are rounds
   const candidate = judged(round.candidates[spot.place]);
   return { run, round, spot, candidate, fate, passed, landed: scene.last.length > 0 };
@@ -42,9 +42,9 @@ export function makeRejectionFinder() {
   return (recording, last) => {
     if (recording !== known) [known, latest] = [recording, []];
     for (let i = latest.length; i < recording.rounds.length; i++)
-      latest.push(rejectedPlace(recording.rounds[i]) >= 0 ? i : (latest[i - 1] ?? -1));
+      latest.push(failedPlace(recording.rounds[i]) >= 0 ? i : (latest[i - 1] ?? -1));
     const round = latest[last] ?? -1;
-    return round < 0 ? null : { round, place: rejectedPlace(recording.rounds[round]) };
+    return round < 0 ? null : { round, place: failedPlace(recording.rounds[round]) };
   };
 }
 
@@ -75,7 +75,7 @@ export function shownSpot(store, lastRejection) {
   if (cursor <= 0 || recording.rounds.length === 0) return null;
   const { round, step } = recording.place(cursor);
   const scene = sceneAt(recording.rounds[round], step);
-  const struck = scene.cells.indexOf("rejected");
+  const struck = scene.cells.findIndex((fate) => fate === "rejected" || fate === "cut");
   if (struck >= 0) return { round, place: struck };
   const before = lastRejection(recording, round - 1);
   const place = scene.last.length ? scene.cells.length : Math.max(0, scene.cells.length - 1);

@@ -1,42 +1,15 @@
 // These functions write, with the real numbers, why a token was accepted, rejected or added.
 
-import { make } from "./elements.js";
 import { likelihood, share, toldApart } from "./number_words.js";
-import { judged, rejectedPlace } from "./round_events.js";
-import { chipText } from "./token_text.js";
+import { failedPlace, judged } from "./round_events.js";
+import { shapeOf } from "./round_shape.js";
+import { STORIES, tellOwnRecovered, tellSiblings, tellUntested, tellWhatIfTogether } from "./rule_stories.js";
+import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rule.js";
 
 /** @import { Candidate, Fork, Run } from "./payload.d.ts" */
 /** @import { Fate } from "./round_events.js" */
 /** @import { Subject, Words } from "./verdict_subject.js" */
-
-/** @param {string} text */
-function tokenWord(text) {
-  return make("q", "vd-token", {}, [chipText(text)]);
-}
-
-/** @param {string} text */
-function numberWord(text) {
-  return make("b", "vd-number", {}, [text]);
-}
-
-/** @param {Fate|string} fate */
-function fateWord(fate) {
-  return make("em", `vd-fate vd-${fate}`, {}, [fate]);
-}
-
-/** @param {Candidate} candidate @returns {Words} */
-function bothGave(candidate) {
-  const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
-  return [
-    "The draft gave ",
-    tokenWord(candidate.text),
-    " ",
-    numberWord(draft),
-    ", the target ",
-    numberWord(target),
-  ];
-}
 
 const LEFTOVERS = {
   leftover: "what the target had left over",
@@ -70,7 +43,8 @@ function tellTested(subject) {
   const { run, candidate } = subject;
   if (!candidate) return [];
   if (run.greedy && !run.lossy) return tellGreedy(subject);
-  return [...bothGave(candidate), ...tellDraw(candidate, run), ...tellReplacement(subject)];
+  const story = STORIES[run.deciding]?.(subject) ?? [...tellSiblings(subject), ...bothGave(candidate), ...tellDraw(candidate, run)];
+  return [...story, ...tellReplacement(subject)];
 }
 
 /** @param {Candidate} candidate @param {Run} run @returns {Words} */
@@ -96,8 +70,8 @@ function tellDraw(candidate, run) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellReplacement({ run, round, fate, landed }) {
-  if (fate !== "rejected" || !round.extra || !landed) return [];
+function tellReplacement({ run, round, spot, fate, landed }) {
+  if (fate !== "rejected" || run.deciding === "equal" || !round.extra || !landed || spot.place !== failedPlace(round)) return [];
   return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }
 
@@ -105,6 +79,7 @@ function tellReplacement({ run, round, fate, landed }) {
 function tellGreedy(subject) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
+  if (fate === "cut" && spot.place > failedPlace(round)) return tellBehindCut(subject);
   const fork = forkAt(run, spot.round, spot.place);
   if (fork) return tellGreedyFork(subject, fork);
   if (fate === "accepted")
@@ -120,6 +95,12 @@ function tellGreedy(subject) {
     ...["Greedy: the target’s likeliest token is ", ...likeliest, "; the draft proposed "],
     ...[tokenWord(candidate.text), ": ", fateWord(fate), "."],
   ];
+}
+
+/** @param {Subject} subject @returns {Words} */
+function tellBehindCut({ round, fate }) {
+  const first = judged(round.candidates[failedPlace(round)]);
+  return ["It comes after ", ...(first ? [tokenWord(first.text)] : []), ", which the target would not say, so it is ", fateWord(fate), " with it."];
 }
 
 /** @param {Subject} subject @param {Fork} fork @returns {Words} */
@@ -142,31 +123,24 @@ export function tellFork({ run, spot, candidate, fate }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellDiscarded({ run, round, candidate }) {
+function tellDiscarded(subject) {
+  const { run, candidate } = subject;
   if (!candidate) return [];
-  const failed = judged(round.candidates[rejectedPlace(round)]);
-  const gave = run.greedy ? [] : [" ", ...bothGave(candidate), "."];
-  if (!failed)
-    return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested.", ...gave];
-  return [
-    ...[
-      "Drafted after ",
-      tokenWord(failed.text),
-      ", which was rejected. It continued a text that no longer stands, so it was ",
-    ],
-    ...[fateWord("discarded"), " untested.", ...gave],
-  ];
+  return [...tellUntested(subject), ...(run.greedy ? [] : [" ", ...bothGave(candidate), "."])];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellRecovered({ run, round, spot }) {
-  const failed = judged(round.candidates[rejectedPlace(round)]);
+function tellRecovered(subject) {
+  const { run, round, spot } = subject;
+  const failed = judged(round.candidates[failedPlace(round)]);
   if (!round.extra || !failed) return [];
   const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
-  if (run.greedy && forkAt(run, spot.round, rejectedPlace(round)))
+  if (run.greedy && forkAt(run, spot.round, failedPlace(round)))
     return [own, ": what this fork has the target say, in place of ", struck, ", which was rejected."];
   if (run.greedy)
     return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
+  const told = tellOwnRecovered(subject);
+  if (told) return told;
   const held = leftoverShare(round, run);
   const much = held === null ? ["."] : [", where it held ", numberWord(likelihood(held)), "."];
   return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
@@ -178,7 +152,7 @@ function tellBonus({ run, round }) {
   const own = tokenWord(round.extra.text);
   const gave = numberWord(likelihood(round.extra.target));
   const adds = [
-    allAccepted(round.candidates.length),
+    shapeOf(round).branched ? "A whole path of drafted tokens stands" : allAccepted(round.candidates.length),
     ", so the target adds a token of its own: ",
     own,
   ];
@@ -196,6 +170,7 @@ export const TELLERS = {
   drafted: tellPending,
   accepted: tellTested,
   rejected: tellTested,
+  cut: tellTested,
   discarded: tellDiscarded,
   recovered: tellRecovered,
   bonus: tellBonus,
@@ -207,6 +182,7 @@ export const TELLERS = {
 export function tellWhatIf(subject, drawn) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
+  if (run.deciding === "together") return tellWhatIfTogether(subject, drawn);
   const stands = accepts(candidate, run, drawn);
   const word = fateWord(stands ? "accepted" : "rejected");
   const [told] = toldApart(drawn, oddsOf(candidate, run));
@@ -220,6 +196,7 @@ export function tellWhatIf(subject, drawn) {
     ];
   if (stands === (fate === "accepted"))
     return ["With a draw of ", numberWord(told), " it would still have been ", word, "."];
+  if (shapeOf(round).branched) return ["With a draw of ", numberWord(told), " it would have been ", word, "."];
   const last = spot.place === round.candidates.length - 1;
   const next = last
     ? "a bonus token from the target would have followed"

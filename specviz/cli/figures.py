@@ -27,6 +27,8 @@ POSITIONS_SHOWN = 8
 NOT_MEASURED = "the target alone was not measured"
 NO_WHOLE_ROUND = "no whole round"
 NO_ROUND = "no round"
+NOT_OF_SHAPE = "step costs are of one chain"
+NO_FORMULA = "only for one chain of γ candidates"
 NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
@@ -102,7 +104,7 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
         "speedup_observed": unmeasured,
         "speedup_forecast": _why_no_forecast(trace),
         "speedup_accounted": uncosted,
-        "speedup_ideal": uncosted,
+        "speedup_ideal": uncosted if trace.config.has_ideal else NO_FORMULA,
         "speedup_limit": uncosted,
         "speedup_end_to_end": unmeasured,
         "tokens_per_second": NO_WHOLE_ROUND,
@@ -112,7 +114,9 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
 
 
 def _why_no_costs(trace: Trace) -> str:
-    return NO_COSTS if trace.step_costs is None else NO_WHOLE_ROUND
+    if trace.step_costs is None:
+        return NO_COSTS
+    return NO_WHOLE_ROUND if trace.config.is_chain else NOT_OF_SHAPE
 
 
 def _why_no_forecast(trace: Trace) -> str:
@@ -132,9 +136,10 @@ def _acceptance(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     spread = _interval(intervals.prompt) or "too few rounds for an interval"
     coins = "no coins at temperature 0" if trace.config.greedy else _interval(intervals.coins)
     notes = {"alpha_observed": spread, "alpha_expected": coins}
+    untested = trace.config.without_alpha or NOTHING_TESTED
     reasons = {
-        "alpha_observed": NOTHING_TESTED,
-        "alpha_expected": NOTHING_TESTED,
+        "alpha_observed": untested,
+        "alpha_expected": untested,
         "draft_acceptance_rate": NOTHING_DRAFTED,
         "tau": NO_WHOLE_ROUND,
     }

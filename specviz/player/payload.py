@@ -17,7 +17,6 @@ from specviz.player.round_values import (
 from specviz.player.summary import summary
 from specviz.record.body_words import OwnSpeedup
 from specviz.record.metrics import Metrics, metrics
-from specviz.record.run_config import refuse_undrawn
 from specviz.record.speedup_words import is_undecided
 from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.throughput import (
@@ -123,10 +122,13 @@ def payload(
             so_far=so_far,
             own_speedup=own_speedup,
         ),
-        "charts": {"throughput": _throughput(curves, points, trace, figures, chosen)},
+        "charts": {
+            "throughput": _throughput(curves, points, trace, figures, chosen),
+            "left_out": _left_out(trace.config),
+        },
         "end_texts": END_TEXTS,
         "growing": growing,
-        "tour": tour,
+        "tour": tour if trace.config.by_odds else "never",
         "forked": forked_text(trace, forked) if forked is not None else None,
         "link": asdict(link) if link is not None else None,
         "moment": dict(moment) if moment else None,
@@ -143,9 +145,7 @@ def payload_of_trace(
     own_speedup: OwnSpeedup | None = None,
     forked: Trace | None = None,
 ) -> JsonObject:
-    """A trace that is complete; ``figures`` are those of it, if they are known already. Raises
-    ConfigError for one whose rounds it cannot draw."""
-    refuse_undrawn(trace.config)
+    """A trace that is complete; ``figures`` are those of it, if they are known already."""
     figures = figures or metrics(trace)
     status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
@@ -159,6 +159,8 @@ def payload_of_trace(
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
     """The forecast from other texts if there is one, else an extrapolation of this run."""
     costs = trace.step_costs
+    if not _has_curves(trace.config):
+        return None
     if costs is None or (not costs.draft and trace.config.draft_method.has_steps):
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
@@ -196,6 +198,8 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "waiting": status.waiting,
         "lossy": not config.exact,
         "epsilon": config.epsilon,
+        "deciding": config.judging.deciding,
+        "has_alpha": config.has_alpha,
         "residual": config.residual,
         "greedy": config.greedy,
         "gamma": config.gamma,
@@ -204,6 +208,22 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
         "forks": fork_items(trace),
         "engine": None,
     }
+
+
+def _left_out(config: RunConfig) -> JsonObject | None:
+    """Charts that mean nothing for this way of speculating, and why."""
+    charts, why = list[str](), list[str]()
+    if not config.has_alpha:
+        charts += ["acceptance", "places"]
+        why.append(f"acceptance over rounds and by position, for {config.without_alpha}")
+    if not _has_curves(config):
+        charts.append("throughput")
+        why.append("throughput over γ, whose formulas are of one chain of γ candidates")
+    return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
+
+
+def _has_curves(config: RunConfig) -> bool:
+    return config.formulas_hold or not config.draft_method.fills_rounds
 
 
 def _throughput(

@@ -22,6 +22,7 @@ from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.server_payload import server_payload_of
 from specviz.record.body_words import OwnSpeedup, grown_words
 from specviz.record.metrics import Metrics
+from specviz.record.run_config import RunConfig, method_words
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 
@@ -177,7 +178,13 @@ def _facts(trace: AnyTrace) -> list[str]:
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
     bodies = [words] if (words := grown_words(trace.pair)) else []
     forks = [f"forked at {each.words}" for each in config.forks]
-    return [f"γ {config.gamma}", sampling, *forks, *bodies, *_where_and_when(trace)]
+    gamma = [] if config.branching else [f"γ {config.gamma}"]
+    ways = [*method_words(config), *_drafter(config)]
+    return [*gamma, sampling, *ways, *forks, *bodies, *_where_and_when(trace)]
+
+
+def _drafter(config: RunConfig) -> list[str]:
+    return [] if config.drafter == RunConfig().drafter else [config.draft_method.words]
 
 
 def _of_other_engines(traces: Sequence[AnyTrace]) -> list[str]:

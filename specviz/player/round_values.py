@@ -12,7 +12,7 @@ from typing import Any
 from specviz.record.forks import Fork
 from specviz.record.timing import seconds_by_round
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
-from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Round, Trace
+from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Rival, Round, Trace
 
 JsonObject = dict[str, Any]
 _FORKED_TOKENS = 400  # that are shown of the run that was forked
@@ -138,6 +138,13 @@ def _round(entry: Round, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _candidate(each: Candidate, pieces: Mapping[str, str]) -> JsonObject:
+    facts = {
+        "parent": each.parent,
+        "joint": each.joint,
+        "coin": each.coin,
+        "noise": each.noise,
+        "rival": _rival(each.rival, pieces) if each.rival else None,
+    }
     return {
         "text": alone(each.token_id, each.text, pieces),
         "verdict": each.verdict,
@@ -146,7 +153,19 @@ def _candidate(each: Candidate, pieces: Mapping[str, str]) -> JsonObject:
         "uniform": each.uniform,
         "expected": _significant(each.expected_acceptance),
         "insight": _insight(each.insight, pieces) if each.insight else None,
+        **_known(facts),
     }
+
+
+def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
+    facts = {"noise": rival.noise, "margin": rival.margin}
+    text = alone(rival.token_id, rival.text, pieces)
+    return {"text": text, "target": rival.target_prob, **_known(facts)}
+
+
+def _known(facts: JsonObject) -> JsonObject:
+    """Those that the way of judging has."""
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _extra(extra: Extra, pieces: Mapping[str, str]) -> JsonObject:

@@ -140,6 +140,8 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
         "waiting": status.waiting,
         "lossy": False,
         "epsilon": 0.0,
+        "deciding": "odds",
+        "has_alpha": True,
         "residual": "leftover",
         "greedy": settings.temperature == 0,
         "gamma": trace.info.gamma,

@@ -32,6 +32,10 @@ FINER = (
     "speedup_end_to_end", "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms",
     "wasted_share",
 )  # fmt: skip
+OF_ALPHA = (  # left out where candidates have no verdict of their own
+    "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
+    "speedup_ideal", "speedup_forecast",
+)  # fmt: skip
 OF_BODIES = ("parameters", "step_bytes", "bandwidth_share")  # shown only where there is a body
 
 
@@ -60,8 +64,12 @@ def summary(
         "because": "" if sentence else _because(metrics, trace, so_far=so_far),
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
         "lamp": "" if growing else alarm(metrics),
-        "figures": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in HEADLINES],
-        "finer": [_card(CATALOGUE[name], metrics, beside.get(name)) for name in _finer(metrics)],
+        "figures": [
+            _card(CATALOGUE[name], metrics, beside.get(name)) for name in _headlines(trace)
+        ],
+        "finer": [
+            _card(CATALOGUE[name], metrics, beside.get(name)) for name in _finer(trace, metrics)
+        ],
     }
 
 
@@ -79,8 +87,17 @@ def _bodies(
     return body_sentences(trace, metrics, own_speedup)
 
 
-def _finer(m: Metrics) -> tuple[str, ...]:
-    return FINER if m.parameters is None else (*FINER, *OF_BODIES)
+def _headlines(trace: Trace) -> tuple[str, ...]:
+    if trace.config.has_alpha:
+        return HEADLINES
+    return tuple("draft_acceptance_rate" if each in OF_ALPHA else each for each in HEADLINES)
+
+
+def _finer(trace: Trace, m: Metrics) -> tuple[str, ...]:
+    names = FINER if m.parameters is None else (*FINER, *OF_BODIES)
+    if trace.config.has_alpha:
+        return names
+    return tuple(name for name in names if name not in (*OF_ALPHA, "draft_acceptance_rate"))
 
 
 def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:

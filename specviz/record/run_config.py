@@ -112,10 +112,17 @@ class RunConfig:
         return num_nodes(self.shape)
 
     @property
+    def without_alpha(self) -> str:
+        """Why accepted over tested means nothing: in words, empty where it does."""
+        if not self.judging.one_by_one:
+            return f"by {self.judging.words} no candidate has a verdict of its own"
+        return "" if self.is_chain else "several candidates stand for one place"
+
+    @property
     def has_alpha(self) -> bool:
         """Whether accepted over tested means something: one candidate a place, each with a verdict
         of its own."""
-        return self.is_chain and self.judging.one_by_one
+        return not self.without_alpha
 
     @property
     def fixed_length(self) -> bool:
@@ -123,10 +130,10 @@ class RunConfig:
         return self.draft_until == "count" and self.draft_method.fills_rounds
 
     @property
-    def drawn(self) -> bool:
-        """Whether the pages can show such rounds: a chain, each candidate judged by its odds."""
+    def has_ideal(self) -> bool:
+        """Whether the textbook's speedup, from α and c alone, can be said of it."""
         by_odds = self.judging.deciding == "odds" and not self.draft_method.own
-        return self.is_chain and by_odds and self.until.stopping.measured
+        return self.is_chain and by_odds and self.draft_until == "count"
 
     @property
     def formulas_hold(self) -> bool:
@@ -177,14 +184,13 @@ def refuse_without_effect(config: RunConfig, whose: str) -> None:
         _refuse(f"{whose} has replacement, which acts only on several drafts.", "Leave it out.")
 
 
-def refuse_undrawn(config: RunConfig) -> None:
-    """Raises ConfigError for a run that the library and the pages have no place for; and one whose
-    drafter is imported by name, which a link or a kept run must never choose."""
-    if not config.drawn:
-        words = ", ".join(method_words(config)) or config.draft_method.words
+def refuse_own_drafter(config: RunConfig) -> None:
+    """Raises ConfigError for a drafter that is imported by name: neither a link nor a page may
+    choose what is run on this machine."""
+    if config.draft_method.own:
         _refuse(
-            f"The pages cannot show a run by {words}: only a chain judged by odds.",
-            "Use python -m specviz run with --out, and show for the file.",
+            "A drafter of your own is not run from a page.",
+            "Use python -m specviz run, which keeps the run for the pages.",
         )
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
-from specviz.record.run_config import refuse_undrawn
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 from specviz.store.kept_values import data_folder
@@ -76,9 +75,6 @@ class Library:
 
     def add_together(self, runs: Sequence[NewRun]) -> tuple[str, ...]:
         """Add all of them or none; they are durable when this returns their ids."""
-        for run in runs:
-            if isinstance(run.trace, Trace):
-                refuse_undrawn(run.trace.config)
         rows = [(_values(run), packed(run.trace)) for run in runs]
         with self._writing() as db:
             for values, body in rows:

@@ -13,9 +13,8 @@ import pytest
 
 from specviz.engine import decode_plainly, speculate
 from specviz.errors import ConfigError
-from specviz.player.payload import payload_of_trace
 from specviz.record.metrics import metrics
-from specviz.record.run_config import RunConfig
+from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.trace import Round
 from specviz.store import Library
 from specviz.store.saving import save_run
@@ -173,19 +172,19 @@ def test_settings_that_contradict_each_other_are_refused(
         RunConfig(**settings)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_the_pages_cannot_show_is_kept_out_of_the_library(tmp_path: Path) -> None:
-    shown = {"sure", "early exit"}
-    for way, settings in EXACT.items():
+def test_every_way_is_kept_in_the_library(tmp_path: Path) -> None:
+    library = Library(tmp_path / "library")
+    for settings in EXACT.values():
         config = replace(USUAL, max_new_tokens=8, **settings)
         trace = make_trace(rounds_of("lean", config), config=config)
-        library = Library(tmp_path / way)
-        if way in shown:
-            save_run(library, trace)
-            continue
-        with pytest.raises(ConfigError, match="pages cannot show"):
-            save_run(library, trace)
-        with pytest.raises(ConfigError, match="pages cannot show"):
-            payload_of_trace(trace, run_id="run", state="done", label="")
+        run = save_run(library, trace)
+        assert library.open(run) == trace
+
+
+def test_a_page_runs_no_drafter_that_is_imported_by_name() -> None:
+    refuse_own_drafter(replace(USUAL, drafter="suffix"))
+    with pytest.raises(ConfigError, match="not run from a page"):
+        refuse_own_drafter(replace(USUAL, drafter="mine:Drafter"))
 
 
 def test_a_cost_of_drafting_is_told_only_where_it_was_measured() -> None:

@@ -27,6 +27,7 @@ from tests.player.races import thrifty, wasteful
 from tests.player.test_replay import data_in
 from tests.record.server_traces import server_trace, timed, undivided, untold
 from tests.traces import full_trace, make_trace
+from tests.ways import WAYS, way_trace
 
 GROWING = RunStatus(id="s", state="running", label="live")
 DECLARED = ASSETS / "player" / "payload.d.ts"
@@ -72,6 +73,10 @@ def sent() -> list[tuple[str, JsonObject]]:
     return [
         ("RunPayload", payload_of_trace(recorded(), run_id="r", state="recorded", label="r")),
         ("RunPayload", payload_of_trace(full_trace(), run_id="f", state="done", label="f")),
+        *[
+            ("RunPayload", payload_of_trace(way_trace(way), run_id=way, state="done", label=way))
+            for way in WAYS
+        ],
         ("RunPayload", live(recorded(), tour="ask")),
         ("RunPayload", live(make_trace(["ar", "", "aa"]))),
         *[

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -27,15 +28,17 @@ from specviz.errors import SpecvizError
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.body_words import body_title, spec_words
-from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
+from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
 from specviz.record.pairs import PairSpec, known_pairs
-from specviz.record.run_config import RunConfig, refuse_undrawn
+from specviz.record.run_config import RunConfig, refuse_own_drafter
+from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.way_boxes import FIRST, WAY, WayBoxes, way_of, with_way
 
 TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
@@ -76,7 +79,7 @@ class Cards:
         for text in texts[:MAX_LANES]:
             try:
                 lane = parse_lane(text, Lane(spec=PairSpec(), config=RunConfig()))
-                refuse_undrawn(lane.config)
+                refuse_own_drafter(lane.config)
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:
@@ -157,7 +160,10 @@ def lane_text(lane: Lane) -> str:
 
 
 def _written(value: Any) -> object:
-    return forks_text(value) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    whole = [each for each in value if isinstance(each, int)]
+    return shape_text(tuple(whole)) if whole else forks_text(value)
 
 
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
@@ -222,14 +228,17 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
         chosen = _choose_pair(card, spec, busy)
-        changed |= _choose_more(card, config, chosen, busy)
+        sampling, way = _choose_more(card, config, chosen, busy)
         name = st.text_input(
             "Name", key=_widget_key(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
             placeholder="optional",
         )  # fmt: skip
-    same = all(getattr(config, key) == value for key, value in changed.items())
-    changed["forks"] = config.forks if same else ()  # in another run it has nothing to overrule
-    return Lane(spec=chosen, config=replace(config, **changed), name=_nameable(name))
+    asked = (*changed, *sampling, *WAY, "forks")
+    kept = {e.name: getattr(config, e.name) for e in fields(config) if e.name not in asked}
+    made = with_way(kept | changed | sampling, way)
+    if replace(config, forks=()) == made:  # in another run it has nothing to overrule
+        made = replace(made, forks=config.forks)
+    return Lane(spec=chosen, config=made, name=_nameable(name))
 
 
 def _nameable(text: str) -> str:
@@ -265,13 +274,10 @@ def _choose_body(
     )  # fmt: skip
 
 
-def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> dict[str, Any]:
-    drafters = methods_for(has_draft=spec.has_draft)
-    first = config.drafter if config.drafter in drafters else drafters[0]
-    drafter = st.selectbox(
-        "Drafter", drafters, key=_widget_key(card, "drafter", first), disabled=busy,
-        help=f"Who drafts: {DRAFTERS_IN_WORDS}.",
-    )  # fmt: skip
+def _choose_more(
+    card: Card, config: RunConfig, spec: PairSpec, busy: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sampling, and the way of speculating."""
     top_k = st.number_input(
         "Top-k (0 is off)",
         *COMPARED["top_k"].whole_ends,
@@ -282,23 +288,17 @@ def _choose_more(card: Card, config: RunConfig, spec: PairSpec, busy: bool) -> d
         "Top-p (1 is off)", *COMPARED["top_p"].ends, step=0.05, disabled=busy,
         key=_widget_key(card, "top_p", config.top_p),
     )  # fmt: skip
-    rule = st.selectbox(
-        "Verification rule", ["lossless", "over-accept"],
-        key=_widget_key(card, "rule", config.rule),
-        disabled=busy, help="Over-accept is LOSSY: the text no longer follows the target.",
+    drafters = methods_for(has_draft=spec.has_draft)
+    first = way_of(RunConfig()) | FIRST | way_of(config)
+    if config.draft_method.needs_draft and not spec.has_draft:
+        first["drafter"] = drafters[0]
+    for name, value in first.items():
+        _widget_key(card, name, value)
+    boxes = WayBoxes(
+        drafters=drafters, ends=COMPARED, options={"disabled": busy}, placed=True,
+        key=partial(_key_of, card),
     )  # fmt: skip
-    chosen = {"drafter": drafter, "top_k": int(top_k), "top_p": _typed(top_p), "rule": rule}
-    if rule == "lossless":
-        return chosen | {"epsilon": 0.0, "residual": "leftover"}
-    epsilon = st.slider(
-        "ε, added to the target", *COMPARED["epsilon"].ends, step=0.01, disabled=busy,
-        key=_widget_key(card, "epsilon", config.epsilon),
-    )  # fmt: skip
-    residual = st.selectbox(
-        "Recovered token drawn from", ["leftover", "target", "draft"], disabled=busy,
-        key=_widget_key(card, "residual", config.residual),
-    )  # fmt: skip
-    return chosen | {"epsilon": _typed(epsilon), "residual": residual}
+    return {"top_k": int(top_k), "top_p": _typed(top_p)}, boxes.choose()
 
 
 def _typed(value: float) -> float:
@@ -308,6 +308,10 @@ def _typed(value: float) -> float:
 
 def _widget_key(card: Card, name: str, value: object) -> str:
     """The key of a widget, which starts with ``value``, also when the page is opened again."""
-    key = f"compare_{card.number}_{name}"
+    key = _key_of(card, name)
     st.session_state.setdefault(key, value)
     return key
+
+
+def _key_of(card: Card, name: str) -> str:
+    return f"compare_{card.number}_{name}"

@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 WORDS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
      "kept", "comparison", "runs_search", "server", "server_model", "baseline",
-     "server_draft", "beside")
+     "server_draft", "beside", "drafter", "draft_until", "branching")
 )  # fmt: skip
 _GREATEST = 2**53  # beyond it a browser no longer tells whole numbers apart
 

@@ -13,18 +13,31 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import RunChoice
-from specviz.record.drafters import DRAFTERS_IN_WORDS, methods_for
+from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
+from specviz.ui.widgets.way_boxes import WayBoxes, way_of, with_way
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
 FORKS = "forks"  # in the link
 _PROMPT = PromptBoxes(linked=True)
+
+
+def _ask_restart() -> None:
+    st.session_state[_RESTART] = True
+    st.query_params.pop(FORKS, None)  # with other settings it is another run
+
+
+_WAY = WayBoxes(
+    drafters=methods_for(has_draft=True),
+    ends=CONTROLS,
+    options={"bind": _LINKED, "on_change": _ask_restart},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +66,13 @@ def choose_run(*, has_chat: bool) -> Choices:
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
-    config = _forked(RunConfig(gamma=gamma, temperature=round(temperature, 2), **more))
+        way = _WAY.choose()
+        st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
+    config = with_way({"gamma": gamma, "temperature": round(temperature, 2), **more}, way)
+    config = _forked(config)
     if not st.session_state["live"]:
         restart_is_settled()
     return Choices(prompt=prompt, config=config)
-
-
-def _ask_restart() -> None:
-    st.session_state[_RESTART] = True
-    st.query_params.pop(FORKS, None)  # with other settings it is another run
 
 
 def _forked(config: RunConfig) -> RunConfig:
@@ -122,8 +133,6 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "top_k": int(top_k),
         "top_p": round(top_p, 2),
         "seed": int(seed),
-        "drafter": _choose_drafter(),
-        **_choose_rule(),
         "ignore_eos": st.toggle(
             "Go on after the text has ended", key="ignore_eos", bind=_LINKED,
             on_change=_ask_restart,
@@ -134,37 +143,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         settings["chat"] = st.toggle(
             "Chat template", key="chat", bind=_LINKED, on_change=_ask_restart
         )
-    st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
     return settings
-
-
-def _choose_drafter() -> str:
-    return st.selectbox(
-        "Drafter", methods_for(has_draft=True), key="drafter", bind=_LINKED,
-        on_change=_ask_restart,
-        help=f"Who drafts: {DRAFTERS_IN_WORDS}.",
-    )  # fmt: skip
-
-
-def _choose_rule() -> dict[str, Any]:
-    rule = st.selectbox(
-        "Verification rule", ["lossless", "over-accept"], key="rule", bind=_LINKED,
-        on_change=_ask_restart,
-        help="Lossless: tokens have exactly the target's distribution. Over-accept is LOSSY: it "
-        "accepts more candidates than that allows.",
-    )  # fmt: skip
-    if rule == "lossless":
-        return {"rule": rule}
-    epsilon = st.slider(
-        "ε, added to the target", *CONTROLS["epsilon"].ends, 0.1, 0.01, key="epsilon", bind=_LINKED,
-        on_change=_ask_restart,
-        help="Accept with min(1, (target + ε) / draft). The text no longer follows the target.",
-    )  # fmt: skip
-    residual = st.selectbox(
-        "Recovered token drawn from", ["leftover", "target", "draft"], key="residual", bind=_LINKED,
-        on_change=_ask_restart,
-    )  # fmt: skip
-    return {"rule": rule, "epsilon": round(epsilon, 2), "residual": residual}
 
 
 def take_over(prompt: str, config: RunConfig) -> None:
@@ -186,19 +165,20 @@ def out_of_reach(config: RunConfig) -> tuple[str, ...]:
         for name, reach in CONTROLS.items()
         if getattr(config, name) not in reach
     ]
-    return (*beyond, *(["stop strings"] if config.stop else []))
+    own = ["a drafter of your own"] if config.draft_method.own else []
+    return (*beyond, *own, *(["stop strings"] if config.stop else []))
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """The settings by the keys of their controls; those of over-acceptance only where it is on."""
-    names = ["gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "ignore_eos"]
-    names += ["chat", *config.judging.takes]
-    return {"length": config.max_new_tokens} | {name: getattr(config, name) for name in names}
+    """The settings by the keys of their controls; those that a rule takes only where it is on."""
+    names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
+    own = {name: getattr(config, name) for name in names}
+    return {"length": config.max_new_tokens} | own | way_of(config)
 
 
 def linked_settings(config: RunConfig) -> dict[str, str]:
     """The settings of a run as the link says them."""
-    values = {name: _linked(value) for name, value in _values_of(config).items()}
+    values = {name: _linked(value) for name, value in _values_of(config).items() if value != ""}
     return values | ({FORKS: forks_text(config.forks)} if config.forks else {})
 
 

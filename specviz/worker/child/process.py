@@ -22,7 +22,7 @@ from specviz.measure.measured_run import MeasuredRun, measured_run
 from specviz.measure.step_costs import stored_costs
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, Progress
-from specviz.record.run_config import refuse_undrawn
+from specviz.record.run_config import refuse_own_drafter
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outbox
@@ -179,7 +179,7 @@ class Process:
         self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
     def _begin(self, request: RunRequest, pair: Pair) -> MeasuredRun:
-        refuse_undrawn(request.config)
+        refuse_own_drafter(request.config)
         with self._until_stopped(request):
             run = measured_run(
                 pair,

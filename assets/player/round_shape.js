@@ -1,0 +1,152 @@
+// This file knows the shape of a round's candidates: a chain, or chains side by side and trees, whose
+// candidates are numbered depth by depth. It draws nothing itself.
+
+/** @import { AnyCandidate, Round } from "./payload.d.ts" */
+
+/**
+ * @typedef {{depths: number[], steps: number, tested: number[], together: boolean, branched: boolean}} Shape
+ *   depths: of each candidate, from 0; steps: in which they are drafted, a depth at a time; tested: those
+ *   that have a verdict, in its order; together: one decision gives all verdicts
+ * @typedef {{row: number, column: number, up: number}} Cell  up: rows to the candidate it hangs on
+ * @typedef {{cells: (Cell|null)[], extra: Cell, hidden: number}} Layout  null where a line is folded away
+ */
+
+/** @type {WeakMap<Round, Shape>} */
+const shapes = new WeakMap();
+
+/** @param {Round} round @returns {Shape} */
+export function shapeOf(round) {
+  const known = shapes.get(round);
+  if (known) return known;
+  const shape = measure(round);
+  shapes.set(round, shape);
+  return shape;
+}
+
+/** @param {Round} round @returns {Shape} */
+function measure({ candidates }) {
+  /** @type {number[]} */
+  const depths = [];
+  candidates.forEach((candidate, place) => {
+    const parent = parentAt(candidate, place);
+    depths.push(parent < 0 ? 0 : depths[parent] + 1);
+  });
+  return {
+    depths,
+    steps: candidates.length ? depths[depths.length - 1] + 1 : 0,
+    tested: candidates.flatMap(({ verdict }, place) => (verdict === "discarded" ? [] : [place])),
+    together: candidates.some((each) => "coin" in each),
+    branched: candidates.some((each, place) => parentAt(each, place) !== place - 1),
+  };
+}
+
+/** @param {AnyCandidate} candidate @param {number} place */
+function parentAt(candidate, place) {
+  return "parent" in candidate && candidate.parent !== undefined ? candidate.parent : place - 1;
+}
+
+/** The candidate that another one hangs on; -1 for the text. @param {Round} round @param {number} place */
+export function parentOf({ candidates }, place) {
+  return parentAt(candidates[place], place);
+}
+
+/** Those that hang on a candidate, or -1 for the text, in their order. @param {Round} round @param {number} place */
+export function childrenOf(round, place) {
+  return round.candidates.flatMap((each, child) => (parentAt(each, child) === place ? [child] : []));
+}
+
+/** How many candidates are drafted after so many steps. @param {Round} round @param {number} steps */
+export function draftedBy(round, steps) {
+  const { depths } = shapeOf(round);
+  const next = depths.findIndex((depth) => depth >= steps);
+  return next < 0 ? depths.length : next;
+}
+
+/** The last candidate that stands; -1 where none does. @param {Round} round */
+function lastStanding({ candidates }) {
+  return candidates.findLastIndex(({ verdict }) => verdict === "accepted");
+}
+
+const MOST_LINES = 12; // that are drawn without having been asked for
+
+/**
+ * Where candidates stand in a tree: a column for each depth, a line for each leaf. The extra token is
+ * one more child of the last that stands.
+ * @param {Round} round @param {boolean} all also the lines of which nothing was tested, if there are many
+ * @returns {Layout}
+ */
+export function layoutOf(round, all) {
+  const lines = linesOf(round);
+  const shown = all || lines.length <= MOST_LINES ? lines : lines.filter((line) => isTold(round, line));
+  const last = lastStanding(round);
+  /** @type {(Cell|null)[]} */
+  const cells = round.candidates.map(() => null);
+  /** @type {Cell} */
+  let extra = { row: 0, column: 0, up: 0 };
+  const { depths } = shapeOf(round);
+  const rowOf = (/** @type {number} */ place) => (place < 0 ? 0 : (cells[place]?.row ?? 0));
+  shown.forEach((line, row) => {
+    for (const place of line) {
+      if (place === EXTRA) extra = { row, column: last < 0 ? 0 : depths[last] + 1, up: row - rowOf(last) };
+      else cells[place] = { row, column: depths[place], up: row - rowOf(parentOf(round, place)) };
+    }
+  });
+  return { cells, extra, hidden: lines.length - shown.length };
+}
+
+const EXTRA = Infinity;
+
+/** The candidates of each line, from left to right: a child goes on with its parent's line if it is the first. @param {Round} round @returns {number[][]} */
+function linesOf(round) {
+  const last = lastStanding(round);
+  /** @type {number[][]} */
+  const lines = [];
+  /** @param {number} place @param {number[]} line */
+  const fill = (place, line) => {
+    const children = childrenOf(round, place);
+    if (place === last) children.push(EXTRA);
+    children.forEach((child, order) => {
+      const own = order === 0 ? line : [];
+      if (order > 0 || place < 0) lines.push(own);
+      own.push(child);
+      if (child !== EXTRA) fill(child, own);
+    });
+  };
+  fill(-1, []);
+  return lines;
+}
+
+/** @param {Round} round @param {number[]} line */
+function isTold({ candidates }, line) {
+  return line.some((place) => place === EXTRA || candidates[place].verdict !== "discarded");
+}
+
+/**
+ * The place beside another one in a tree: to the right the first that hangs on it, to the left what it
+ * hangs on, above and below those of its depth. Null where there is none.
+ * @param {Round} round @param {number} place of a candidate or of the extra token
+ * @param {[number, number]} move @param {boolean} all also the lines that are folded away otherwise
+ * @returns {number|null}
+ */
+export function besideInTree(round, place, [down, right], all) {
+  const behind = round.candidates.length; // the place of the extra token
+  const last = lastStanding(round);
+  const parent = place === behind ? last : parentOf(round, place);
+  if (right < 0) return parent < 0 ? null : parent;
+  const { cells, extra } = layoutOf(round, all);
+  if (right > 0) return childrenOf(round, place).find((child) => cells[child]) ?? (place === last && round.extra ? behind : null);
+  const spots = [...cells, extra].slice(0, behind + (round.extra ? 1 : 0));
+  const from = spots[place];
+  const column = spots.flatMap((cell, at) => (cell && cell.column === from?.column ? [{ at, row: cell.row }] : []));
+  column.sort((one, other) => one.row - other.row);
+  return column[column.findIndex(({ at }) => at === place) + down]?.at ?? null;
+}
+
+/** A candidate's place in words. @param {Round} round @param {number} place */
+export function placeInRound(round, place) {
+  const { depths, branched, steps } = shapeOf(round);
+  if (!branched) return `token ${place + 1} of ${round.candidates.length}`;
+  const siblings = childrenOf(round, parentOf(round, place));
+  const which = siblings.length > 1 ? `, number ${siblings.indexOf(place) + 1} of ${siblings.length}` : "";
+  return `token ${depths[place] + 1} of ${steps}${which}`;
+}
