@@ -33,7 +33,7 @@ def coupled_odds(draft: Chances, target: Chances, token: int) -> float:
     if drafted[token] == 0.0:
         return 0.0
     waiting = np.maximum(drafted * (wanted[token] / drafted[token]), wanted)
-    return 1.0 / float(waiting.sum())
+    return min(1.0, 1.0 / float(waiting.sum()))
 
 
 def several_odds(draft: Chances, target: Chances, token: int, num_drafts: int) -> float:
