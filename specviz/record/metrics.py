@@ -188,7 +188,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         speedup_observed=timing.speedup if timing else None,
         speedup_end_to_end=_end_to_end(trace, timing),
         speedup_ideal=_ideal(observed if expected is None else expected, steps)
-        if trace.config.drawn and trace.config.draft_until == "count"
+        if trace.config.has_ideal
         else None,
         speedup_accounted=_ratio(tau, steps.round_cost),
         speedup_forecast=trace.forecast.speedup if trace.forecast else None,

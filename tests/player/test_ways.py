@@ -104,8 +104,8 @@ def test_a_child_stands_a_column_behind_what_it_hangs_on(way: str) -> None:
             row, column = (
                 (cells[parent][it] for it in ("row", "column")) if parent >= 0 else (0, -1)
             )
-            assert cells[place]["column"] == column + 1
-            assert cells[place]["up"] == cells[place]["row"] - row >= 0
+            assert cells[place]["column"] == above["column"] + 1
+            assert cells[place]["up"] == cells[place]["row"] - above["row"] >= 0
 
 
 def test_the_arrows_go_along_the_tree() -> None:
