@@ -101,9 +101,7 @@ def test_a_child_stands_a_column_behind_what_it_hangs_on(way: str) -> None:
         cells = shown["layouts"][1]["cells"]
         for place, each in enumerate(entry.candidates):
             parent = each.parent if each.parent is not None else place - 1
-            row, column = (
-                (cells[parent][it] for it in ("row", "column")) if parent >= 0 else (0, -1)
-            )
+            above = cells[parent] if parent >= 0 else {"row": 0, "column": -1}
             assert cells[place]["column"] == above["column"] + 1
             assert cells[place]["up"] == cells[place]["row"] - above["row"] >= 0
 
