@@ -15,6 +15,7 @@ from specviz.ui.theory.bias.charts import (
     law_chart,
     pareto_plane,
 )
+from specviz.ui.theory.bias.measured_blocks import show_measured_blocks
 from specviz.ui.theory.bias.sections import (
     bars_in_words,
     biased_runs,
@@ -106,6 +107,7 @@ def show_blocks(settings: Settings) -> None:
         note = "Every position of the block has the two distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
     show_block_law()
+    show_measured_blocks()
 
 
 def show_drafts(settings: Settings) -> None:

@@ -4,6 +4,7 @@ import streamlit as st
 
 from specviz.errors import TheoryError
 from specviz.ui.shell import require_shell
+from specviz.ui.theory.rejections.measured import show_measured_drafts
 from specviz.ui.theory.rejections.sections import (
     choose_setting,
     rejections_sentence,
@@ -24,8 +25,8 @@ show_heading(
 chosen = choose_setting()
 try:
     st.markdown(rejections_sentence(chosen))
-    one, several, place, bound = st.tabs(
-        ["One draft", "Several drafts", "At one place", "The bound"],
+    one, several, measured, place, bound = st.tabs(
+        ["One draft", "Several drafts", "On the real pair", "At one place", "The bound"],
         key="rejections_tab",
         bind="query-params",
     )
@@ -35,6 +36,9 @@ try:
     if several.open:
         with several:
             show_several_drafts(chosen)
+    if measured.open:
+        with measured:
+            show_measured_drafts()
     if place.open:
         with place:
             show_one_place()

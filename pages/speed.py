@@ -13,6 +13,7 @@ from specviz.ui.theory.speed.sections import (
     speed_sentence,
 )
 from specviz.ui.theory.speed.speedup_points import session_runs
+from specviz.ui.theory.speed.when_to_stop import show_when_to_stop
 from specviz.ui.widgets.page_parts import show_heading
 
 require_shell()
@@ -23,8 +24,8 @@ show_heading(
 chosen = choose_setting()
 st.markdown(speed_sentence(chosen))
 
-over_gamma, over_costs, recursion, papers = st.tabs(
-    ["Over γ", "Over α and c", "Tokens a round", "What papers measured"],
+over_gamma, over_costs, recursion, stopping, papers = st.tabs(
+    ["Over γ", "Over α and c", "Tokens a round", "When to stop", "What papers measured"],
     key="speed_tab",
     bind="query-params",
 )
@@ -37,6 +38,9 @@ if over_costs.open:
 if recursion.open:
     with recursion:
         show_recursion(chosen)
+if stopping.open:
+    with stopping:
+        show_when_to_stop()
 if papers.open:
     with papers:
         show_papers()

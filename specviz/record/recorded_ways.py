@@ -10,14 +10,32 @@ from specviz.record.stopping_reach import ReachOverRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedWays:
-    """``…_runs``: pair and settings in words."""
-
+class Recording:
     created: str  # ISO 8601, UTC
     machine: str
-    drafts: tuple[DraftsPoint, ...]
-    drafts_runs: str
-    blocks: BlockCheck
-    blocks_runs: str
-    stops: ReachOverRuns
-    stops_runs: str
+    runs: str  # pair and settings, in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDrafts:
+    found: tuple[DraftsPoint, ...]
+    made: Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBlocks:
+    found: BlockCheck
+    made: Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStops:
+    found: ReachOverRuns
+    made: Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedWays:
+    drafts: RecordedDrafts
+    blocks: RecordedBlocks
+    stops: RecordedStops

@@ -19,9 +19,9 @@ THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
 # What else a page can show, by its link.
 BESIDE: dict[str, tuple[str, ...]] = {
     "speed": ("speed_tab=Over α and c", "speed_tab=Tokens a round",
-              "speed_tab=What papers measured"),
-    "rejections": ("rejections_tab=Several drafts", "rejections_tab=At one place",
-                   "rejections_tab=The bound"),
+              "speed_tab=When to stop", "speed_tab=What papers measured"),
+    "rejections": ("rejections_tab=Several drafts", "rejections_tab=On the real pair",
+                   "rejections_tab=At one place", "rejections_tab=The bound"),
     "bias": ("bias_section=Whole blocks", "bias_section=Several drafts", "bias_section=Your runs"),
     "misleading": ("misleading_tab=Mean and tail", "misleading_tab=Batch and context",
                    "misleading_tab=Temperature", "misleading_tab=Estimating α"),

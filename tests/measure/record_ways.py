@@ -1,7 +1,8 @@
 """The measured ways to speculate that the program ships: ``python -m tests.measure.record_ways``.
 
-The embedded pair writes the same prompts in every way, the ways in turn, at temperature 1. What is
-kept are figures from the records of these runs. Other work beside it shows in times alone.
+With names of parts (drafts, blocks, stops) only these are measured anew. The embedded pair writes
+the same prompts in every way, the ways in turn, at temperature 1. What is kept are figures from the
+records of these runs. Other work beside it shows in times alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from specviz.measure.run_makers import InProcessMaker, RunOrder
 from specviz.record.method_checks import block_check, rejections_over_drafts
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
-from specviz.record.recorded_ways import RecordedWays
+from specviz.record.recorded_ways import (
+    RecordedBlocks,
+    RecordedDrafts,
+    RecordedStops,
+    Recording,
+)
 from specviz.record.run_config import RunConfig
 from specviz.record.stopping_reach import reach_over_runs
 from specviz.record.trace import Trace
@@ -67,37 +73,51 @@ def made(
             print(seed, config, flush=True)
 
 
-def in_words(config: RunConfig, body: str = "", repeats: int = 1) -> str:
-    target = f", target in a body of {body}" if body else ""
-    return (
-        f"embedded pair{target}, temperature {config.temperature:g}, γ {config.gamma}, "
-        f"{repeats * len(presets())} texts of {config.max_new_tokens} tokens a way"
-    )
-
-
-def main() -> None:
-    os.environ["SPECVIZ_HOME"] = tempfile.mkdtemp()
-    maker = InProcessMaker(lambda *_: None, budget=4.0)
-    stops = list(made(maker, _PAIR, STOPS, repeats=STOP_REPEATS))
-    blocks = list(made(maker, _PAIR, BLOCKS))
-    drafts = list(made(maker, replace(_PAIR, target_body=BODY), DRAFTS, timed=True))
-    here, reached = drafts[0].environment, reach_over_runs(stops)
-    assert reached is not None
-    found = RecordedWays(
+def recording(traces: Sequence[Trace]) -> Recording:
+    first = traces[0]
+    here, config, body = first.environment, first.config, first.pair.target.body
+    texts = sum(replace(each.config, seed=config.seed) == config for each in traces)
+    size = f", target in a body of {BODY}" if body else ""
+    return Recording(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{here.cpu}, one thread, {here.dtype}",
-        drafts=rejections_over_drafts(drafts),
-        drafts_runs=in_words(_USUAL, BODY),
-        blocks=block_check(
-            [each for each in blocks if each.config.rule == "block"],
-            [each for each in blocks if each.config.rule != "block"],
-        ),
-        blocks_runs=in_words(_USUAL),
-        stops=reached,
-        stops_runs=in_words(_LONG, repeats=STOP_REPEATS),
+        runs=f"embedded pair{size}, temperature {config.temperature:g}, γ {config.gamma}, "
+        f"{texts} texts of {config.max_new_tokens} tokens a way",
     )
-    FILE.write_text(json.dumps(asdict(found), ensure_ascii=False) + "\n", "utf-8")
+
+
+def record_drafts(maker: InProcessMaker) -> RecordedDrafts:
+    traces = list(made(maker, replace(_PAIR, target_body=BODY), DRAFTS, timed=True))
+    return RecordedDrafts(found=rejections_over_drafts(traces), made=recording(traces))
+
+
+def record_blocks(maker: InProcessMaker) -> RecordedBlocks:
+    traces = list(made(maker, _PAIR, BLOCKS))
+    found = block_check(
+        [each for each in traces if each.config.rule == "block"],
+        [each for each in traces if each.config.rule != "block"],
+    )
+    return RecordedBlocks(found=found, made=recording(traces))
+
+
+def record_stops(maker: InProcessMaker) -> RecordedStops:
+    traces = list(made(maker, _PAIR, STOPS, repeats=STOP_REPEATS))
+    found = reach_over_runs(traces)
+    assert found is not None
+    return RecordedStops(found=found, made=recording(traces))
+
+
+PARTS = {"drafts": record_drafts, "blocks": record_blocks, "stops": record_stops}
+
+
+def main(parts: Sequence[str]) -> None:
+    os.environ["SPECVIZ_HOME"] = tempfile.mkdtemp()
+    maker = InProcessMaker(lambda *_: None, budget=4.0)
+    known = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+    for part in parts or PARTS:
+        known[part] = asdict(PARTS[part](maker))
+        FILE.write_text(json.dumps(known, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:])

@@ -28,7 +28,7 @@ from specviz.ui.theory.growing_simulations import (
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
-TABS = ("One draft", "Several drafts", "At one place", "The bound")
+TABS = ("One draft", "Several drafts", "On the real pair", "At one place", "The bound")
 
 
 def lines(figure: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from specviz.ui.theory.speed.charts import MAP_COSTS, SpeedupPoint, speedup_map
 from tests.ui.paging import ROOT, opened, page_of, sound, until_over
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
-TABS = ("Over γ", "Over α and c", "Tokens a round", "What papers measured")
+TABS = ("Over γ", "Over α and c", "Tokens a round", "When to stop", "What papers measured")
 
 
 def shown(app: AppTest) -> dict[str, str]:

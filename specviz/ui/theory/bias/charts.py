@@ -295,6 +295,54 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
     return made
 
 
+def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
+    """Recorded rounds: candidates that should stand token by token, and as a block."""
+    made = figure(x_title="token by token", y_title="as a block")
+    top = max([1.0, *(block for _, block in rounds)])
+    made.add_scatter(
+        x=[0, top],
+        y=[0, top],
+        mode="lines",
+        name="equal",
+        line={"color": COLOURS.muted, "dash": "dash"},
+        hoverinfo="skip",
+    )
+    made.add_scatter(
+        x=[token for token, _ in rounds],
+        y=[block for _, block in rounds],
+        mode="markers",
+        name="a round",
+        marker={"color": see_through(COLOURS.measured, 0.55), "size": 6},
+        hovertemplate="token by token %{x:.3f}<br>as a block %{y:.3f}<extra></extra>",
+    )
+    return made
+
+
+def accepted_means(bars: Sequence[tuple[str, float, bool]]) -> go.Figure:
+    """Means of a round by name; measured ones are hatched, too."""
+    made = figure(x_title="candidates a round", y_title="")
+    for measured, name, colour, hatch in (
+        (False, "expected", COLOURS.exact, ""),
+        (True, "measured", COLOURS.measured, "/"),
+    ):
+        own = [each for each in bars if each[2] == measured]
+        made.add_bar(
+            x=[each[1] for each in own],
+            y=[each[0] for each in own],
+            orientation="h",
+            name=name,
+            text=[f"{each[1]:.2f}" for each in own],
+            textfont={"size": TEXT_SIZE},
+            marker={"color": colour, "pattern": _hatch(hatch)},
+            hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+        )
+    made.update_layout(barmode="overlay", bargap=0.4)
+    made.update_yaxes(
+        categoryorder="array", categoryarray=[each[0] for each in bars], autorange="reversed"
+    )
+    return made
+
+
 def drafts_chart(curves: multidraft.Curves) -> go.Figure:
     """The chance that one of k candidates is accepted, by rule."""
     made = figure(x_title="drafts for one position, k", y_title="chance that one is accepted")

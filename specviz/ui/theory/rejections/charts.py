@@ -27,6 +27,17 @@ class MeanCurve:
     estimates: Sequence[Estimate]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesideExpected:
+    """Measured by some runs, and what is to be expected of them, with half the width of its
+    band."""
+
+    label: str
+    measured: float
+    expected: float
+    half: float
+
+
 def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
     """Means over the number of texts, with their 95 % bands; exact values dashed.
 
@@ -85,6 +96,32 @@ def drafts_curve(
     _add_level(made, floor, f"floor (E − 1) / 2: {floor:.2f}", COLOURS.rejected, "dashdot")
     made.update_xaxes(type="log", tickvals=[1, 2, 4, 8, 16, 32, 64, 128])
     made.update_yaxes(rangemode="tozero")
+    return made
+
+
+def beside_expected(points: Sequence[BesideExpected], y_title: str) -> go.Figure:
+    """Measured diamonds before the bands in which they should lie."""
+    made = figure(x_title="", y_title=y_title)
+    labels = [each.label for each in points]
+    made.add_scatter(
+        x=labels,
+        y=[each.expected for each in points],
+        error_y={"type": "data", "array": [each.half for each in points], "width": 9},
+        customdata=[each.half for each in points],
+        mode="markers",
+        name="expected, joint 99 %",
+        marker={"color": COLOURS.exact, "symbol": "line-ew-open", "size": 22},
+        hovertemplate="%{x}: %{y:.2f} ± %{customdata:.2f} expected<extra></extra>",
+    )
+    made.add_scatter(
+        x=labels,
+        y=[each.measured for each in points],
+        mode="markers",
+        name="measured",
+        marker={"color": COLOURS.measured, "symbol": "diamond", "size": 10},
+        hovertemplate="%{x}: %{y:.2f} measured<extra></extra>",
+    )
+    made.update_xaxes(type="category", range=[-0.5, len(points) - 0.5])
     return made
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.record.figures import TIMES_THE_TARGET
-from specviz.record.numbers import COST, PROBABILITY, RATIO, STEPS, TOKENS
+from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS
+from specviz.record.stopping_reach import ReachOverRuns
 from specviz.theory.papers import SpecBenchRow
 from specviz.theory.speed import (
     best_gamma,
@@ -178,6 +179,37 @@ def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
             hovertemplate=f"%{{x}}: {RATIO.hover()}<extra>{drafter}</extra>",
         )
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    return made
+
+
+def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
+    """What counts and rules reach of the oracle, over what they draft for a token."""
+    made = figure(x_title="candidates drafted for a token", y_title="share of the oracle")
+    ways = (
+        ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),
+        ("until unsure, by θ", found.unsure, "lines+markers", COLOURS.draft, "diamond", ""),
+        ("of their own accord", found.own, "markers+text", COLOURS.measured, "square", ""),
+    )
+    for name, points, mode, colour, symbol, before in ways:
+        own = "text" in mode
+        made.add_scatter(
+            x=[each.drafted / each.tokens for each in points],
+            y=[each.share for each in points],
+            text=[f"{before}{each.name}" for each in points],
+            mode=mode,
+            name=name,
+            textposition=["bottom right", "top right"] * len(points),
+            textfont={"size": TEXT_SIZE},
+            line={"color": colour},
+            marker={"color": colour, "symbol": symbol, "size": 12 if own else 8},
+            hovertemplate=f"%{{text}}: {PERCENT.hover()} of the oracle<extra></extra>",
+        )
+    _mark(
+        made, found.oracle.drafted / found.oracle.tokens, 1.0, name="oracle", symbol="star", size=14
+    )
+    made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
+    made.update_yaxes(tickformat=".0%")
+    made.update_xaxes(rangemode="tozero")
     return made
 
 

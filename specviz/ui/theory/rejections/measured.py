@@ -1,0 +1,176 @@
+"""Several drafts on the real pair: what rounds gave, against what their records expect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from specviz.record.method_checks import (
+    Count,
+    DraftsPoint,
+    counts_drafts,
+    joint_deviations,
+    rejections_over_drafts,
+)
+from specviz.record.numbers import RATIO, TOKENS
+from specviz.record.run_config import RunConfig
+from specviz.record.trace import Trace
+from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
+from specviz.ui.theory.rejections.charts import BesideExpected, beside_expected
+from specviz.ui.widgets.page_parts import show_chart, show_law
+
+BODY = "90M"
+_LEVEL = 0.99
+_SECTION = "rejections_measured"
+_LANES = {f"M {number}": RunConfig(temperature=1.0, num_drafts=number) for number in (1, 2, 4, 8)}
+
+
+def show_measured_drafts() -> None:
+    known = recorded_ways().drafts
+    recorded = Ways(found=known.found, about=recorded_about(known.made))
+    ways = choose_ways(_SECTION, _tell_apart, _points, recorded)
+    points = ways.found
+    st.markdown(f"{_agreement_sentence(points)}  \n{_speed_sentence(points)}")
+    wide = joint_deviations(len(points), _LEVEL)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        made = beside_expected([_tau(each, wide) for each in points], "tokens a round, τ")
+        note = "Bars: the joint 99 % band about what is expected."
+        show_chart(made, note, "exact", "measured", key="rejections_tau")
+    with right:
+        made = beside_expected(
+            [_rejections(each, wide) for each in points], "rejections in 100 tokens"
+        )
+        note = "A place is rejected if every candidate drafted for it falls."
+        show_chart(made, note, "exact", "measured", key="rejections_places")
+    st.dataframe(
+        _table(points), hide_index=True, height="content", key="rejections_table",
+        column_config=_COLUMNS, alt="Measured and expected figures by the number of drafts.",
+    )  # fmt: skip
+    show_about(ways, _LANES, _SECTION, BODY)
+    show_law(
+        r"\mathbb{E}[R] = \sum_{i}\mathrm{TV}(p_i, q_i) \\"
+        r" \tau = 1 + \frac{1}{K}\sum_{j}\big(1 - \mathrm{TV}(p_j, q_j)\big)",
+        {
+            "R": "rejected places",
+            "i": "a place of which only the last candidate was left",
+            "j": "any tested candidate",
+            "p": "the law that it was drawn from",
+            "q": "what those that fell before it left of the target’s law",
+            r"\mathrm{TV}": "half the sum of the differences",
+            r"\tau": "tokens a round, in the mean",
+            "K": "rounds",
+            r"\mathbb{E}": "mean",
+        },
+        "The chances of theorem 3 of Yin et al. 2024, at the places that the runs came to. Whether "
+        "a candidate is tested is settled before it is drawn, so the sums are exact whatever the "
+        "text. Runs here end a round after γ candidates, so the paper’s floor does not bind them.",
+    )
+
+
+def _tell_apart(configs: Sequence[RunConfig]) -> bool:
+    drafted = {(each.num_drafts, each.branching) for each in configs if counts_drafts(each)}
+    return len(drafted) > 1
+
+
+def _points(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...] | None:
+    found = rejections_over_drafts([each for each in traces if counts_drafts(each.config)])
+    return found or None
+
+
+def _tau(point: DraftsPoint, wide: float) -> BesideExpected:
+    return BesideExpected(
+        label=point.label,
+        measured=point.tau,
+        expected=point.tau_expected,
+        half=wide * math.sqrt(point.accepted.variance) / point.num_rounds,
+    )
+
+
+def _rejections(point: DraftsPoint, wide: float) -> BesideExpected:
+    share = 100 / point.num_tokens
+    return BesideExpected(
+        label=point.label,
+        measured=share * point.rejected.observed,
+        expected=share * point.rejected.expected,
+        half=share * wide * math.sqrt(point.rejected.variance),
+    )
+
+
+def _agreement_sentence(points: Sequence[DraftsPoint]) -> str:
+    first, *others = points
+    most = max(others, key=lambda each: each.tau, default=first)
+    told = " to ".join(
+        f"**{TOKENS.bare(each.tau)}** with {each.label} ({TOKENS.bare(each.tau_expected)} expected)"
+        for each in dict.fromkeys((first, most))
+    )
+    wide = joint_deviations(len(points), _LEVEL)
+    out = [each.label for each in points if not _inside(each, wide)]
+    agrees = (
+        "All lie within the joint 99 % band of their own record, tokens and rejections alike."
+        if not out
+        else f"Outside the joint 99 % band of their own record: {', '.join(out)}."
+    )
+    return f"Tokens a round: from {told}. {agrees}"
+
+
+def _inside(point: DraftsPoint, wide: float) -> bool:
+    return all(_deviation(each) <= wide for each in (point.accepted, point.rejected))
+
+
+def _deviation(count: Count) -> float:
+    return abs(count.z or 0.0)
+
+
+def _speed_sentence(points: Sequence[DraftsPoint]) -> str:
+    """Where more candidates stop paying: every one of them is a row that the target reads."""
+    timed = [(each, each.speedup) for each in points if each.speedup is not None]
+    one = next((speed for each, speed in timed if each.num_candidates == _least(points)), None)
+    if one is None or len(timed) < 2:
+        return "These runs were not timed against the target alone."
+    told = ", ".join(f"{each.label} {RATIO.shown(speed)}" for each, speed in timed)
+    paying = [each for each, speed in timed if speed > one]
+    most = max(paying, key=lambda each: each.num_candidates, default=None)
+    pays = (
+        f"More candidates than {_least(points)} a round paid nowhere here"
+        if most is None
+        else f"The most candidates a round that beat {_least(points)} were {most.num_candidates} "
+        f"({most.label})"
+    )
+    slow = [each.label for each, speed in timed if speed < 1.0]
+    slower = f" Slower than the target alone: {', '.join(slow)}." if slow else ""
+    return f"Speed against the target alone: {told}. {pays}.{slower}"
+
+
+def _least(points: Sequence[DraftsPoint]) -> int:
+    return min(each.num_candidates for each in points)
+
+
+def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "drafts": [each.label for each in points],
+            "candidates a round": [each.num_candidates for each in points],
+            "rounds": [each.num_rounds for each in points],
+            "τ": [each.tau for each in points],
+            "τ expected": [each.tau_expected for each in points],
+            "off, deviations": [each.accepted.z for each in points],
+            "rejections": [each.rejected.observed for each in points],
+            "expected": [each.rejected.expected for each in points],
+            "off, deviations ": [each.rejected.z for each in points],
+            "speedup": [each.speedup for each in points],
+        }
+    )
+
+
+_COLUMNS = {
+    "τ": st.column_config.NumberColumn(format=TOKENS.column),
+    "τ expected": st.column_config.NumberColumn(format=TOKENS.column),
+    "expected": st.column_config.NumberColumn(format="%.1f"),
+    "off, deviations": st.column_config.NumberColumn(format="%+.1f"),
+    "off, deviations ": st.column_config.NumberColumn(format="%+.1f"),
+    "speedup": st.column_config.NumberColumn(format=RATIO.column),
+}
