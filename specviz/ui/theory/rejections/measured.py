@@ -21,6 +21,7 @@ from specviz.record.trace import Trace
 from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
 from specviz.ui.theory.rejections.charts import BesideExpected, beside_expected
 from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.plain_text import as_text
 
 BODY = "90M"
 _LEVEL = 0.99
@@ -104,7 +105,8 @@ def _agreement_sentence(points: Sequence[DraftsPoint]) -> str:
     first, *others = points
     most = max(others, key=lambda each: each.tau, default=first)
     told = " to ".join(
-        f"**{TOKENS.bare(each.tau)}** with {each.label} ({TOKENS.bare(each.tau_expected)} expected)"
+        f"**{TOKENS.bare(each.tau)}** with {as_text(each.label)} "
+        f"({TOKENS.bare(each.tau_expected)} expected)"
         for each in dict.fromkeys((first, most))
     )
     wide = joint_deviations(len(points), _LEVEL)
@@ -112,7 +114,7 @@ def _agreement_sentence(points: Sequence[DraftsPoint]) -> str:
     agrees = (
         "All lie within the joint 99 % band of their own record, tokens and rejections alike."
         if not out
-        else f"Outside the joint 99 % band of their own record: {', '.join(out)}."
+        else f"Outside the joint 99 % band of their own record: {as_text(', '.join(out))}."
     )
     return f"Tokens a round: from {told}. {agrees}"
 
@@ -131,17 +133,17 @@ def _speed_sentence(points: Sequence[DraftsPoint]) -> str:
     one = next((speed for each, speed in timed if each.num_candidates == _least(points)), None)
     if one is None or len(timed) < 2:
         return "These runs were not timed against the target alone."
-    told = ", ".join(f"{each.label} {RATIO.shown(speed)}" for each, speed in timed)
+    told = ", ".join(f"{as_text(each.label)} {RATIO.shown(speed)}" for each, speed in timed)
     paying = [each for each, speed in timed if speed > one]
     most = max(paying, key=lambda each: each.num_candidates, default=None)
     pays = (
         f"More candidates than {_least(points)} a round paid nowhere here"
         if most is None
         else f"The most candidates a round that beat {_least(points)} were {most.num_candidates} "
-        f"({most.label})"
+        f"({as_text(most.label)})"
     )
     slow = [each.label for each, speed in timed if speed < 1.0]
-    slower = f" Slower than the target alone: {', '.join(slow)}." if slow else ""
+    slower = f" Slower than the target alone: {as_text(', '.join(slow))}." if slow else ""
     return f"Speed against the target alone: {told}. {pays}.{slower}"
 
 

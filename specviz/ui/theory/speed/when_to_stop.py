@@ -14,6 +14,7 @@ from specviz.record.trace import Trace
 from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
 from specviz.ui.theory.speed.charts import reach_over_drafted
 from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.plain_text import as_text
 
 _LONG = 12  # candidates of a run that never stops
 _SECTION = "speed_stopping"
@@ -103,7 +104,7 @@ def _rules_sentence(found: ReachOverRuns) -> str:
 def _words(reach: Reach) -> str:
     until = parse_stopping(reach.name)
     number = f" (θ {until.threshold:g})" if until.stopping.takes_number else ""
-    return f"{until.stopping.words}{number}"
+    return f"{as_text(until.stopping.words)}{number}"
 
 
 def _costs_words(found: ReachOverRuns) -> str:
