@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -38,7 +37,7 @@ from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.way_boxes import FIRST, WAY, WayBoxes, way_of, with_way
+from specviz.ui.widgets.way_boxes import WAY, WayBoxes, way_of, with_way
 
 TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
@@ -51,10 +50,26 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 @dataclass(slots=True)
 class Card:
-    """One lane. Its number is in the keys of its widgets and is never given to another."""
+    """One lane. Its number is in the keys of its widgets and is never given to another.
+
+    ``first`` is the lane with which its widgets began, when the page was last opened: what is in a
+    closed popover is drawn in the browser later, and then begins with the widget's own first value.
+    """
 
     number: int
     lane: Lane
+    first: Lane = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.lane
+
+    def key(self, name: str) -> str:
+        return f"compare_{self.number}_{name}"
+
+    def open(self) -> None:
+        """Before its widgets are drawn."""
+        if self.key("gamma") not in st.session_state:
+            self.first = self.lane
 
 
 @dataclass(slots=True)
@@ -106,9 +121,12 @@ class Cards:
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
-                card.lane = replace(card.lane, spec=spec)
+                card.lane, card.first = (
+                    replace(card.lane, spec=spec),
+                    replace(card.first, spec=spec),
+                )
                 for name in ("pair", *BODY_BOXES):
-                    st.session_state.pop(f"compare_{card.number}_{name}", None)
+                    st.session_state.pop(card.key(name), None)
 
     def _reachable(self, lane: Lane) -> Lane:
         """The lane with its settings moved into the range of the controls; ``changed`` tells."""
@@ -160,6 +178,8 @@ def lane_text(lane: Lane) -> str:
 
 
 def _written(value: Any) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if not isinstance(value, tuple):
         return value
     whole = [each for each in value if isinstance(each, int)]
@@ -216,21 +236,24 @@ def _show_head(cards: Cards, card: Card, dot: str, label: str, busy: bool) -> No
 
 
 def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
-    lane, config = card.lane, card.lane.config
-    gamma = _widget_key(card, "gamma", config.gamma)
-    temperature = _widget_key(card, "temperature", config.temperature)
+    card.open()
+    config, first = card.lane.config, card.first.config
     low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
-        "gamma": st.slider("Candidates a round, γ", low, max(high, config.gamma), key=gamma,
-                           disabled=busy),
-        "temperature": _typed(st.slider("Temperature", *COMPARED["temperature"].ends, step=0.05,
-                                        key=temperature, disabled=busy)),
+        "gamma": st.slider(
+            "Candidates a round, γ", low, max(high, first.gamma), first.gamma,
+            key=card.key("gamma"), disabled=busy,
+        ),
+        "temperature": _typed(st.slider(
+            "Temperature", *COMPARED["temperature"].ends, first.temperature, 0.05,
+            key=card.key("temperature"), disabled=busy,
+        )),
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
         chosen = _choose_pair(card, spec, busy)
-        sampling, way = _choose_more(card, config, chosen, busy)
+        sampling, way = _choose_more(card, chosen, busy)
         name = st.text_input(
-            "Name", key=_widget_key(card, "name", lane.name), max_chars=MAX_NAME, disabled=busy,
+            "Name", card.first.name, MAX_NAME, key=card.key("name"), disabled=busy,
             placeholder="optional",
         )  # fmt: skip
     asked = (*changed, *sampling, *WAY, "forks")
@@ -238,7 +261,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     made = with_way(kept | changed | sampling, way)
     if replace(config, forks=()) == made:  # in another run it has nothing to overrule
         made = replace(made, forks=config.forks)
-    return Lane(spec=chosen, config=made, name=_nameable(name))
+    return Lane(spec=chosen, config=made, name=_nameable(name or ""))
 
 
 def _nameable(text: str) -> str:
@@ -248,70 +271,53 @@ def _nameable(text: str) -> str:
 
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
-    own = card.lane.spec.as_it_is
+    own = card.first.spec.as_it_is
     options = list(dict.fromkeys([PairSpec(), spec.as_it_is, own, *known]))
     pair = st.selectbox(
-        "Pair", options, key=_widget_key(card, "pair", own), format_func=spec_words,
+        "Pair", options, options.index(own), key=card.key("pair"), format_func=spec_words,
         disabled=busy,
         help="A pair that is not on this machine is downloaded when the comparison starts.",
     )  # fmt: skip
-    lane, room = card.lane.spec, known_room(pair)
+    first, room = card.first.spec, known_room(pair)
     target, draft = (room.target, room.draft) if room else (None, None)
     return replace(
         pair,
-        target_body=_choose_body(card, TARGET_BODY, lane.target_body, target, room, busy),
-        draft_body=_choose_body(card, DRAFT_BODY, lane.draft_body, draft, room, busy),
+        target_body=_choose_body(card, TARGET_BODY, first.target_body, target, room, busy),
+        draft_body=_choose_body(card, DRAFT_BODY, first.draft_body, draft, room, busy),
     )
 
 
 def _choose_body(
     card: Card, box: str, body: str, shape: ModelShape | None, room: BodyRoom | None, busy: bool
 ) -> str:
-    key = _widget_key(card, box, body)
+    key = card.key(box)
+    bodies = list(offered(shape, room, st.session_state.get(key, body)))
     return st.selectbox(
-        BODY_LABELS[box], offered(shape, room, st.session_state[key]), key=key,
+        BODY_LABELS[box], bodies, bodies.index(body) if body in bodies else 0, key=key,
         format_func=body_title, disabled=busy,
     )  # fmt: skip
 
 
-def _choose_more(
-    card: Card, config: RunConfig, spec: PairSpec, busy: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sampling, and the way of speculating."""
+    config = card.first.config
     top_k = st.number_input(
-        "Top-k (0 is off)",
-        *COMPARED["top_k"].whole_ends,
-        key=_widget_key(card, "top_k", config.top_k),
+        "Top-k (0 is off)", *COMPARED["top_k"].whole_ends, config.top_k, key=card.key("top_k"),
         disabled=busy,
-    )
-    top_p = st.slider(
-        "Top-p (1 is off)", *COMPARED["top_p"].ends, step=0.05, disabled=busy,
-        key=_widget_key(card, "top_p", config.top_p),
     )  # fmt: skip
-    drafters = methods_for(has_draft=spec.has_draft)
-    first = way_of(RunConfig()) | FIRST | way_of(config)
+    top_p = st.slider(
+        "Top-p (1 is off)", *COMPARED["top_p"].ends, config.top_p, 0.05, key=card.key("top_p"),
+        disabled=busy,
+    )  # fmt: skip
+    drafters, first = methods_for(has_draft=spec.has_draft), way_of(config)
     if config.draft_method.needs_draft and not spec.has_draft:
         first["drafter"] = drafters[0]
-    for name, value in first.items():
-        _widget_key(card, name, value)
     boxes = WayBoxes(
-        drafters=drafters, ends=COMPARED, options={"disabled": busy}, placed=True,
-        key=partial(_key_of, card),
-    )  # fmt: skip
+        drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first
+    )
     return {"top_k": int(top_k), "top_p": _typed(top_p)}, boxes.choose()
 
 
 def _typed(value: float) -> float:
     """Rounded: a slider's steps add up to 0.15000000000000002."""
     return round(value, 6)
-
-
-def _widget_key(card: Card, name: str, value: object) -> str:
-    """The key of a widget, which starts with ``value``, also when the page is opened again."""
-    key = _key_of(card, name)
-    st.session_state.setdefault(key, value)
-    return key
-
-
-def _key_of(card: Card, name: str) -> str:
-    return f"compare_{card.number}_{name}"

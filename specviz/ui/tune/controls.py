@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from specviz.comparison.plan import Lane
+from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_words import body_title
@@ -21,16 +21,29 @@ from specviz.record.prompts import (
 )
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.tune.given_costs import given_costs
-from specviz.tune.question import MAX_CANDIDATES, TEMPERATURES, Question, with_draft
+from specviz.tune.question import (
+    MAX_CANDIDATES,
+    TEMPERATURES,
+    Question,
+    check_candidate,
+    with_draft,
+)
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import offered
 from specviz.ui.widgets.cluster_box import choose_cluster
+from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _PROMPT = PromptBoxes("tune_")
 _ONE, _PRESETS, _FILE, _PASTED = SOURCES = (
     "One prompt", "The presets", "A file of mine", "Pasted text",
+)  # fmt: skip
+_LOOKUP = "drafter=prompt-lookup"
+_WAYS = (
+    "drafter=suffix", "drafter=early-exit:1", "rule=block", "rule=coupled", "rule=match",
+    "num_drafts=2", "num_drafts=4", "branching=2x2x1", "draft_until=confidence:0.4",
+    "draft_until=cost",
 )  # fmt: skip
 _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
 
@@ -53,6 +66,7 @@ class Wishes:
     further: tuple[str, ...]
     bodies: tuple[str, ...]  # of the draft
     lookup: bool
+    ways: tuple[str, ...] = ()  # other ways to speculate, as a lane is typed
     given: StepCosts | None = None  # of a machine that is not at hand
     on_cluster: bool = False
 
@@ -76,8 +90,8 @@ class Wishes:
             for draft in self.further
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
-        copied = replace(first, config=replace(self.config, drafter="prompt-lookup"))
-        return (first, *others, *([copied] if self.lookup and self.texts.text is None else []))
+        others += [parse_lane(_LOOKUP, first)] if self.lookup and self.texts.text is None else []
+        return (first, *others, *(parse_lane(each, first) for each in self.ways))
 
 
 def choose_wishes(spec: PairSpec) -> Wishes:
@@ -88,17 +102,18 @@ def choose_wishes(spec: PairSpec) -> Wishes:
         key="tune_temperature", bind=_LINKED,
         help="The advice and the ranking are for this one. The map has the others beside it.",
     )  # fmt: skip
-    with st.expander("Other drafts", key="tune_drafts"):
+    with st.expander("Other drafts and ways", key="tune_drafts"):
         lookup, further = _choose_drafts()
         bodies = _choose_bodies(spec)
+        ways = _choose_ways(spec, copies=texts.text is None)
     with st.expander("More settings", key="tune_more"):
         config = _choose_config(round(temperature, 2))
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
         given = _choose_costs()
     return Wishes(
-        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, given=given,
-        on_cluster=on_cluster,
+        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, ways=ways,
+        given=given, on_cluster=on_cluster,
     )  # fmt: skip
 
 
@@ -164,6 +179,29 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
             max_selections=3, help="The draft as it is, at the cost of a larger model.",
         )
     )  # fmt: skip
+
+
+def _choose_ways(spec: PairSpec, *, copies: bool) -> tuple[str, ...]:
+    """Those that can be candidates; of others, which a link may name too, it says why they cannot.
+    ``copies``: whether there are words to copy from."""
+    typed = st.multiselect(
+        "Other ways to speculate", _WAYS, key="tune_ways", bind=_LINKED, accept_new_options=True,
+        max_selections=MAX_CANDIDATES,
+        help="Each is a candidate on the same words. Others can be typed as on the command line: "
+        "`num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
+        "`drafter=early-exit:4`, or several of them with commas.",
+    )  # fmt: skip
+    found = list[str]()
+    for text in dict.fromkeys(typed):
+        try:
+            config = parse_lane(text, Lane(spec=spec, config=RunConfig())).config
+            check_candidate(config, RunConfig())
+        except SpecvizError as error:
+            st.warning(f"{as_text(text[:60])} is left out. {as_text(str(error))}")
+            continue
+        if copies or config.draft_method.has_steps:
+            found.append(text)
+    return tuple(found)
 
 
 def _choose_costs() -> StepCosts | None:

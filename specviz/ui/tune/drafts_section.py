@@ -1,4 +1,4 @@
-"""Which draft: the candidates ranked, and the first few raced."""
+"""Which draft, which way: the candidates ranked, opened elsewhere, and the first few raced."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from specviz.tune.answer import Answer
 from specviz.tune.confirming import RaceWork
 from specviz.ui.tune.charts import candidates_chart
 from specviz.ui.tune.current import follow, race, shown
+from specviz.ui.tune.opening import offer_rows
 from specviz.ui.tune.surface_section import measured_table
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
@@ -46,14 +47,16 @@ def show_candidates(answer: Answer) -> None:
     )
     if unknown := unknown_words(answer):
         st.caption(as_text(unknown))
+    offer_rows(answer)
     if len(rows) > 1 and answer.question.text is None:
         _show_confirm(answer)
     show_chart(
         candidates_chart(
             [each.label for each, _ in rows], [each.surface for each, _ in rows], answer.temperature
         ),
-        "Expected speedup of every candidate.", "exact", "measured", key="tune_candidates",
-        alt="Expected speedup over γ, a line for each candidate",
+        "Speedup of every candidate: expected, or measured in short runs.", "exact", "measured",
+        key="tune_candidates",
+        alt="Speedup over γ, a line for each candidate",
     )  # fmt: skip
 
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
 from specviz.record.numbers import RATIO
 from specviz.record.step_cost_warnings import step_cost_warning
-from specviz.record.trace import RunConfig
-from specviz.tune.advice import NOT_ITS_OWN, advice, cell_words
+from specviz.tune.advice import NOT_ITS_OWN, advice, cell_words, how_found
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.confirming import CellsWork
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
 from specviz.tune.surface import Cell
 from specviz.tune.tune_work import TuneWork
+from specviz.tune.ways import same_way
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, shown
+from specviz.ui.tune.opening import offer_watch
 from specviz.ui.widgets.page_parts import Provenance, show_chart
-from specviz.ui.widgets.pair_boxes import put_bodies
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
-_MAP, _GO = "tune_map", "tune go to watch"
+_MAP = "tune_map"
 
 
 def show_advice(work: TuneWork) -> None:
@@ -141,40 +139,14 @@ def _show_chosen(
     with st.container(horizontal=True, vertical_alignment="center", key="tune_chosen"):
         first = cells[0]
         st.markdown(
-            f"**γ {first.gamma}, temperature {first.temperature:g}:** {cell_words(first)}",
+            f"**γ {first.gamma}, temperature {first.temperature:g}:** {cell_words(first)}"
+            + ("" if first.basis == "expected" else f" ({how_found(candidate, first)})"),
             width="content",
         )
-        _offer_watch(answer, candidate, first)
+        offer_watch(answer, candidate, first, key="tune_watch")
         if answer.question.text is None and not given:
             _offer_measuring(answer, candidate, cells if chosen else [])
     show_measured()
-
-
-def _offer_watch(answer: Answer, candidate: Candidate, cell: Cell) -> None:
-    config = _config(candidate, cell)
-    unwatchable = candidate.lane.spec.served or answer.question.text is not None
-    if unwatchable or out_of_reach(config):
-        return
-    prompt = answer.question.items[0].prompt
-    st.button(
-        "Watch this setting", key="tune_watch", on_click=_to_watch, args=(prompt, candidate, cell)
-    )
-
-
-def _config(candidate: Candidate, cell: Cell) -> RunConfig:
-    return replace(candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature)
-
-
-def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
-    spec = candidate.lane.spec
-    put_bodies(spec.target_body, spec.draft_body)  # Watch would choose one at its first visit
-    take_over(prompt, _config(candidate, cell))
-    st.session_state[_GO] = True
-
-
-def goes_to_watch() -> bool:
-    """Whether a cell was just taken over to Watch."""
-    return bool(st.session_state.pop(_GO, False))
 
 
 def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]) -> None:
@@ -227,7 +199,7 @@ def session_points(candidate: Candidate) -> list[RunPoint]:
         )
         for each in session_history().shown_runs()
         if each.trace.pair == candidate.info
-        and each.trace.config.drafter == candidate.lane.config.drafter
+        and same_way(each.trace.config, candidate.config)
         and each.figures.speedup_observed is not None
     ]  # fmt: skip
 

@@ -24,12 +24,14 @@ from specviz.ui.widgets.way_boxes import WayBoxes, way_of, with_way
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
+_DROPPED = "dropped from the link"
 FORKS = "forks"  # in the link
 _PROMPT = PromptBoxes(linked=True)
 
 
 def _ask_restart() -> None:
     st.session_state[_RESTART] = True
+    st.session_state[_DROPPED] = {}
     st.query_params.pop(FORKS, None)  # with other settings it is another run
 
 
@@ -66,13 +68,22 @@ def choose_run(*, has_chat: bool) -> Choices:
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
+        said = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
         way = _WAY.choose()
+        _tell_dropped({name: text for name, text in said.items() if text != str(way[name])})
         st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
     config = with_way({"gamma": gamma, "temperature": round(temperature, 2), **more}, way)
     config = _forked(config)
     if not st.session_state["live"]:
         restart_is_settled()
     return Choices(prompt=prompt, config=config)
+
+
+def _tell_dropped(said: dict[str, str | None]) -> None:
+    """What the link says and no box can say; told until a setting changes."""
+    known = {name: text for name, text in said.items() if text is not None}
+    for name, text in st.session_state.setdefault(_DROPPED, known).items():
+        st.warning(f"The link has {name}={as_text(text[:40])}, which is unknown and left out.")
 
 
 def _forked(config: RunConfig) -> RunConfig:

@@ -23,7 +23,6 @@ from specviz.ui.widgets.plain_text import as_text
 _EXITS = ["early-exit:1", "early-exit:2"]  # any other number can be typed
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
-FIRST = {"epsilon": 0.1, "replacement": True}  # where a box does not begin with its lowest value
 WAY = (
     "drafter", "draft_until", "num_drafts", "replacement", "branching", "rule", "epsilon",
     "residual",
@@ -34,15 +33,15 @@ WAY = (
 class WayBoxes:
     """The boxes of the settings ``WAY``.
 
-    ``options``: of every box. ``key``: of the box of a setting; ``placed``: its first value is
-    under that key already.
+    ``options``: of every box. ``key``: of the box of a setting. ``first``: what boxes begin with,
+    by the names of settings, where that is not the usual.
     """
 
     drafters: Sequence[str]
     ends: Mapping[str, Range]
     options: Mapping[str, Any]
-    key: Callable[[str], str] = field(default=str)
-    placed: bool = False
+    key: Callable[[str], str] = str
+    first: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def choose(self) -> dict[str, Any]:
         """Draw the boxes and read them: the settings by the names of ``RunConfig``."""
@@ -55,25 +54,28 @@ class WayBoxes:
         return {"drafter": drafter, "draft_until": until, **self._shape(), **self._rule()}
 
     def _typed(self, label: str, name: str, offered: Sequence[str], told: str) -> str:
+        first = self.first.get(name, offered[0])
+        options = list(dict.fromkeys([*offered, first]))
         chosen = st.selectbox(
-            label, offered, key=self.key(name), help=told, accept_new_options=True, **self.options
-        )
+            label, options, options.index(first), key=self.key(name), help=told,
+            accept_new_options=True, **self.options,
+        )  # fmt: skip
         return chosen or offered[0]
 
     def _shape(self) -> dict[str, Any]:
         low, high = self.ends["num_drafts"].whole_ends
         typed = st.number_input(
-            "Drafts side by side", low, high, **self._first("num_drafts"),
+            "Drafts side by side", low, high, **self._first("num_drafts", low),
             help="Several sequences of γ candidates from one place, verified together: where one "
             "falls, the next is tried against what it left over.",
         )  # fmt: skip
         count = int(typed)
         again = count > 1 and st.toggle(
-            "The same first token may come twice", **self._first("replacement"),
+            "The same first token may come twice", **self._first("replacement", True),
             help="Drawn with replacement. Without, the drafts begin with different tokens.",
         )  # fmt: skip
         said = st.text_input(
-            "Tree", placeholder="none, or like 3x2x1x1", max_chars=60, **self._first("branching"),
+            "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),
             help="How many children each token has, depth by depth: one goes down while a child "
             "stands. Its depth takes the place of γ.",
         )  # fmt: skip
@@ -83,27 +85,28 @@ class WayBoxes:
         return {"num_drafts": count, "replacement": again or count == 1, "branching": tree}
 
     def _rule(self) -> dict[str, Any]:
-        rule = st.selectbox(
-            "Verification rule", list(RULES), key=self.key("rule"), **self.options,
+        rule = self._one_of(
+            "Verification rule", "rule", list(RULES),
             help=f"How candidates are judged: {RULES_IN_WORDS}.",
         )  # fmt: skip
         found: dict[str, Any] = {"rule": rule}
         if "epsilon" in RULES[rule].takes:
             epsilon = st.slider(
-                "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon"),
+                "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
                 help="What the rule adds to the target's probability, or asks of it. The text no "
                 "longer follows the target.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:
-            found["residual"] = st.selectbox(
-                "Recovered token drawn from", _RESIDUALS, key=self.key("residual"), **self.options
-            )
+            found["residual"] = self._one_of("Recovered token drawn from", "residual", _RESIDUALS)
         return found
 
-    def _first(self, name: str) -> dict[str, Any]:
-        begins = {} if self.placed or name not in FIRST else {"value": FIRST[name]}
-        return {"key": self.key(name), **begins, **self.options}
+    def _one_of(self, label: str, name: str, offered: list[str], **more: Any) -> str:
+        first = offered.index(self.first.get(name, offered[0]))
+        return st.selectbox(label, offered, first, key=self.key(name), **more, **self.options)
+
+    def _first(self, name: str, usual: object) -> dict[str, Any]:
+        return {"value": self.first.get(name, usual), "key": self.key(name), **self.options}
 
 
 def _tell_tree(text: str) -> None:
