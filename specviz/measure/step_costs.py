@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from specviz.record.pairs import Tell
+from specviz.record.shapes import shape_text
 from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.store import load_value, save_value
 
@@ -40,7 +41,7 @@ def step_costs(
     from specviz.engine.decoding.costs import measure_step_costs
     from specviz.engine.loading.hardware import read_bandwidth
 
-    settings, contexts = _lossless_settings(config), _contexts(pair)
+    settings, contexts = _lossless_settings(config), _contexts(pair, config)
     bandwidth = read_bandwidth(pair.device) if pair.info.has_bodies else None
     measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
     if measured is not None:
@@ -82,9 +83,18 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
         f"threads {environment.threads} torch {environment.versions.get('torch', '')} "
         f"numba {environment.versions.get('numba', '')}",
         f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
+        *_shape(config),
         *_bodies(models),
     )
     return "; ".join(parts)
+
+
+def _shape(config: RunConfig) -> Iterator[str]:
+    """Nothing for a chain of the draft model, so that what is stored for it stays its."""
+    if not config.is_chain:
+        yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
+    if config.draft_method.has_steps and not config.draft_method.needs_draft:
+        yield "with its steps"
 
 
 def _bodies(models: PairInfo) -> Iterator[str]:
@@ -95,9 +105,10 @@ def _bodies(models: PairInfo) -> Iterator[str]:
             yield f"{role} {shape.width} wide {shape.feed_forward} {shape.layers} layers"
 
 
-def _contexts(pair: Pair) -> tuple[int, ...]:
+def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
     """Three context lengths, shorter for a pair whose context is short."""
-    longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - _MARGIN
+    margin = _MARGIN if config.is_chain else max(_MARGIN, config.depth + 1)
+    longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - margin
     if longest >= _CONTEXTS[-1]:
         return _CONTEXTS
     return tuple(sorted({max(1, longest // 8), max(2, longest // 2), max(3, longest)}))

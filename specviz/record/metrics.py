@@ -21,7 +21,7 @@ from specviz.record.intervals import (
     kind_interval,
     prompt_interval,
 )
-from specviz.record.step_times import StepTimes, step_times, verification_time
+from specviz.record.step_times import StepTimes, shape_times, step_times, verification_time
 from specviz.record.timing import Timing, timing_of
 from specviz.record.trace import (
     Forecast,
@@ -280,8 +280,10 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
         return StepTimes()
     context = _total(whole, "context_length") / len(whole)
     config = trace.config
-    if not config.is_chain or config.draft_method.own:  # no table has what its drafting costs
+    if config.draft_method.own:  # no table has what its drafting costs
         return StepTimes(target=costs.target_step(context))
+    if not config.is_chain:
+        return shape_times(costs, context)
     drafted = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5)
     gamma = config.depth if config.fixed_length else drafted
     return step_times(costs, context, gamma, drafts=config.draft_method.has_steps and gamma > 0)

@@ -71,6 +71,23 @@ def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) ->
     )
 
 
+def shape_times(costs: StepCosts, context: float) -> StepTimes:
+    """Of rounds of the table's own shape: gamma is its depth, a draft step a level of it."""
+    shape = costs.shape
+    if shape is None:
+        return StepTimes(target=costs.target_step(context))
+    drafting, verification = costs.shape_phases(context)
+    return StepTimes(
+        gamma=len(shape.shape),
+        draft=drafting / len(shape.shape),
+        target=costs.target_step(context),
+        verification=verification,
+        draft_error=shape.draft_error,
+        target_error=costs.target_errors[0] if costs.target_errors else None,
+        verification_error=shape.verify_error,
+    )
+
+
 def verification_time(costs: StepCosts, context: float, gamma: int) -> float | None:
     rows = len(costs.target)
     known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row

@@ -11,6 +11,8 @@ from specviz.record.bodies import BodyInfo
 from specviz.record.forks import MAX_FORKS, Fork
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.server_run import ServerBlock, ServerRound, ServerTrace
+from specviz.record.shapes import check_shape
+from specviz.record.step_costs import ShapeCosts
 from specviz.record.trace import (
     MAX_PASSES,
     MAX_SLICES,
@@ -71,6 +73,7 @@ def _times(made: RoundTimes) -> str | None:
 
 def _step_costs(made: StepCosts) -> str | None:
     width, rows = len(made.contexts), (*made.draft, *made.target)
+    rows += (made.shape.draft, made.shape.verify) if made.shape is not None else ()
     if not width or not made.target or any(len(row) != width for row in rows):
         return "is not a full table"
     if any(left >= right for left, right in zip(made.contexts, made.contexts[1:], strict=False)):
@@ -82,6 +85,15 @@ def _step_costs(made: StepCosts) -> str | None:
     if not all(1 < tokens <= len(made.target) for tokens in made.interpolated):
         return "has a cost between neighbours outside the table"
     return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
+
+
+def _shape_costs(made: ShapeCosts) -> str | None:
+    check_shape(made.shape, MAX_GAMMA)
+    if not made.shape:
+        return "is of no shape"
+    return (
+        None if all(cost > 0 for cost in (*made.draft, *made.verify)) else "has a cost not above 0"
+    )
 
 
 def _body(made: BodyInfo) -> str | None:
@@ -137,6 +149,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Candidate: _candidate,
     RoundTimes: _times,
     StepCosts: _step_costs,
+    ShapeCosts: _shape_costs,
     BodyInfo: _body,
     Slice: _slice,
     Trace: _trace,

@@ -52,7 +52,8 @@ def trace_to_json(trace: AnyTrace) -> str:
     if schema < SCHEMA:
         fields["pair"] = _older_pair(trace.pair, schema)
     if costs is not None:
-        fields["step_costs"] = _older(costs, *_costs_after(schema))
+        left_out = () if costs.shape else ("shape",)
+        fields["step_costs"] = _older(costs, *_costs_after(schema), *left_out)
     if schema < SCHEMA:
         del fields["drafting_costs"]
     return to_json({"schema": schema, "kind": KIND, **fields}, _known_in(schema))
@@ -61,7 +62,9 @@ def trace_to_json(trace: AnyTrace) -> str:
 def _lowest_schema(trace: Trace) -> int:
     costs, pair = trace.step_costs, trace.pair
     needed = {
-        SCHEMA: pair.shared_tokens is not None or _is_of_the_latest(trace),
+        SCHEMA: pair.shared_tokens is not None
+        or _is_of_the_latest(trace)
+        or (costs is not None and costs.shape is not None),
         _PLACES: bool(trace.environment.place),
         _ODDS: bool(trace.odds),
         _FORKS: bool(trace.config.forks),

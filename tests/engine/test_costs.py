@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,15 @@ import pytest
 import torch
 
 from specviz.engine import decode_plainly
-from specviz.engine.decoding.costs import (
-    MAX_TOKENS,
-    _Cell,
-    _Column,
-    _drift,
-    measure_step_costs,
-)
+from specviz.engine.decoding.cost_columns import MAX_TOKENS, Cell, Column
+from specviz.engine.decoding.costs import _drift, measure_step_costs
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws
+from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
 from specviz.record.pairs import Progress, Tell
+from specviz.record.shapes import num_nodes
 from specviz.record.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.spies import watch
@@ -66,6 +66,50 @@ def test_without_a_draft_there_are_no_draft_rows() -> None:
     table = measured(pair, settings, contexts=(8,), repeats=1)
     assert table.draft == table.draft_next == ()
     assert table.target[0][0] > 0.0
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
+    pair = replace(pair_of(tiny_model("llama"), tiny_model("llama"), step=step), draft=None)
+    table = measured(pair, RunConfig(drafter="early-exit:1"), contexts=(8, 40), repeats=2)
+    assert (len(table.draft), len(table.draft_next)) == (2, 2)
+    assert all(seconds > 0.0 for row in (*table.draft, table.draft_next) for seconds in row)
+    assert table.shape is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        (RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
+        (RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
+        (RunConfig(num_drafts=4, gamma=2), (4, 1)),
+    ],
+)
+@pytest.mark.parametrize("step", ["library", "lean"])
+def test_a_tree_is_measured_at_its_own_rows(
+    monkeypatch: pytest.MonkeyPatch, step: str, settings: RunConfig, shape: tuple[int, ...]
+) -> None:
+    """It takes as long as its rows do under its mask, which no chain of 17 tells."""
+    rows, a_row = list[int](), 0.0005
+    check = TargetPass.check
+
+    def by_row(self: TargetPass, pending: int, proposal: Proposal, draws: Draws) -> Any:
+        if proposal.parents is not None:
+            rows.append(len(proposal.token_ids) + 1)
+            time.sleep(a_row * rows[-1])
+        return check(self, pending, proposal, draws)
+
+    monkeypatch.setattr(TargetPass, "check", by_row)
+    target = tiny_model("llama")
+    pair = pair_of(target, noisy_copy(target), step=step)
+    table = measured(pair, settings, contexts=(8, 40), repeats=4)
+    assert set(rows) == {num_nodes(shape) + 1}
+    assert table.shape is not None
+    assert table.shape.shape == shape
+    half = a_row * rows[0] / 2  # a cost is counted in the plain steps around it, which differ
+    assert all(half <= seconds for seconds in table.shape.verify)
+    assert all(seconds > 0.0 for seconds in table.shape.draft)
+    assert table.whole
 
 
 def test_each_step_is_timed_at_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,10 +223,10 @@ def test_without_a_column_there_is_no_table(slowed: Any, context: int) -> None:
 
 def test_the_samples_of_all_costs_stay_about_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it is broken off: looked at whenever a tenth of the work is done."""
-    columns: list[_Column] = []
-    begin = _Column.begin
+    columns: list[Column] = []
+    begin = Column.begin
     monkeypatch.setattr(
-        _Column, "begin", lambda self, order: (columns.append(self), begin(self, order))
+        Column, "begin", lambda self, order: (columns.append(self), begin(self, order))
     )
     unlike: list[int] = []
 
@@ -221,8 +265,8 @@ def test_the_interval_of_a_median_holds() -> None:
     held = 0
     for _ in range(1000):
         times = 0.01 * np.exp(draws.normal(0, 0.2, 24)) * np.where(draws.random(24) < 0.1, 5, 1)
-        cell = _Cell(counted=times.tolist())
+        cell = Cell(counted=times.tolist())
         held += abs(cell.seconds() - 0.010283) <= cell.error * cell.seconds()
     assert 0.90 <= held / 1000 <= 0.995
-    assert _Cell(counted=[0.01] * 5).error == 1.0
-    assert _Cell(counted=[0.01] * 6).error == 0.0
+    assert Cell(counted=[0.01] * 5).error == 1.0
+    assert Cell(counted=[0.01] * 6).error == 0.0

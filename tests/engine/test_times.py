@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.decoding import costs
+from specviz.engine.decoding import cost_columns, costs
 from specviz.engine.decoding.clock import EventClock
+from specviz.engine.decoding.cost_columns import Column
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.plain_decoding import PlainLane
 from specviz.engine.decoding.retracing import Retracing
@@ -47,8 +48,9 @@ def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.Mon
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a draft phase, so c and v account for what a round takes."""
-    monkeypatch.setattr(costs._Column, "_draws", slowed(costs._Column._draws))
-    monkeypatch.setattr(costs, "MAX_TOKENS", 4)
+    monkeypatch.setattr(Column, "_draws", slowed(Column._draws))
+    for module in (costs, cost_columns):
+        monkeypatch.setattr(module, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=4)
     assert table is not None
     half = SLOW / 2  # a cost is counted in the plain steps around it, which differ
@@ -76,7 +78,8 @@ def test_plain_steps_count_when_the_weights_are_back_in_the_caches(
 
     monkeypatch.setattr(TargetPass, "check", verifying)
     monkeypatch.setattr(PlainLane, "step", stepping)
-    monkeypatch.setattr(costs, "MAX_TOKENS", 4)
+    for module in (costs, cost_columns):
+        monkeypatch.setattr(module, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
     assert table is not None
     assert table.target[0][0] < SLOW / 6

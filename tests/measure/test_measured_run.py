@@ -20,6 +20,7 @@ from specviz.record.prompts import read_presets
 from specviz.record.stopping_reach import drafting_costs
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.store import load_trace, save_trace
+from tests.engine.models import pair_of, tiny_model
 from tests.traces import make_costs
 
 CONFIG = RunConfig(gamma=3, max_new_tokens=24, temperature=0.7, ignore_eos=True)
@@ -70,6 +71,36 @@ def test_a_run_that_drafts_while_it_pays_has_its_costs_before_it(
     save_trace(trace, tmp_path / "trace.json")
     assert load_trace(tmp_path / "trace.json") == trace
     assert run_through(pair, STORIES[0], CONFIG, baseline=False).drafting_costs is None
+
+
+def test_an_early_exit_drafts_while_it_pays(empty_home: Path) -> None:
+    """By its own steps, which are measured before the run."""
+    target, prompt = tiny_model("llama"), (5, 17, 101, 42)
+    pair = replace(pair_of(target, target, step="lean"), draft=None)
+    config = replace(CONFIG, drafter="early-exit:1", draft_until="cost", gamma=5)
+    trace = finish(measured_run(pair, prompt, config, baseline=False))
+    assert trace.step_costs is not None
+    assert trace.drafting_costs is not None
+    assert len(trace.step_costs.draft) == 2
+    context = len(trace.prompt.token_ids) + config.max_new_tokens / 2
+    assert trace.drafting_costs == drafting_costs(trace.step_costs, context, 5)
+    greedy = replace(config, temperature=0.0)
+    texts = [
+        finish(measured_run(pair, prompt, each, baseline=False)).token_ids
+        for each in (greedy, replace(greedy, draft_until="count"))
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_the_rounds_of_a_tree_have_costs(pair: Pair, empty_home: Path) -> None:
+    config = replace(CONFIG, branching=(3, 2, 1))
+    costs = run_through(pair, STORIES[0], config, baseline=False).step_costs
+    assert costs is not None
+    assert costs.shape is not None
+    assert costs.shape.shape == (3, 2, 1)
+    again = run_through(pair, STORIES[0], config, baseline=False)
+    assert again.step_costs == costs
+    assert metrics(again).speedup_accounted is not None
 
 
 @pytest.mark.parametrize("costs", [None, replace(make_costs(), draft=())])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.decoding.costs import MAX_TOKENS, measure_step_costs
+from specviz.engine.decoding.cost_columns import MAX_TOKENS
+from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import profile_key
 from specviz.measure.step_costs import costs_key, mend_step_costs, step_costs, stored_costs
@@ -129,6 +130,12 @@ def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
         "top-p": replace(WARM, top_p=0.9),
         "top-k and top-p": replace(WARM, top_k=5, top_p=0.9),
         "prompt lookup": LOOKUP,
+        "a tree": replace(GREEDY, branching=(3, 2)),
+        "another tree": replace(GREEDY, branching=(2, 3)),
+        "drafts": replace(GREEDY, num_drafts=4),
+        "drafts, none twice": replace(GREEDY, num_drafts=4, replacement=False),
+        "early exit": replace(GREEDY, drafter="early-exit:2"),
+        "a later exit": replace(GREEDY, drafter="early-exit:3"),
     }
     keys = {
         name: costs_key(replace(pair, environment=e), GREEDY) for name, e in environments.items()

@@ -11,6 +11,7 @@ import pytest
 
 from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.speedup_words import speedup_sentence
+from specviz.record.step_costs import ShapeCosts
 from specviz.record.trace import Baseline, Forecast, RunConfig
 from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
 from tests.traces import Passes, make_costs, make_round, make_trace
@@ -51,6 +52,22 @@ def test_step_costs_at_the_mean_context(figures: Metrics) -> None:
     assert figures.gamma == 3
     assert figures.c == close((4 / 3) / 12)
     assert figures.v == close(14 / 12)
+
+
+def test_a_tree_has_the_costs_of_its_own_rounds_or_none() -> None:
+    """By hand: 3 ms of drafting two levels, 22 ms of verifying ten rows, steps of 10 ms."""
+    shape = ShapeCosts(
+        shape=(3, 2), draft=(0.003,) * 3, verify=(0.022,) * 3, draft_error=0.03, verify_error=0.04
+    )
+    costs = replace(make_costs(), target_errors=(0.0,), shape=shape)
+    trace = make_trace(["ar", "ra", "rr"], config=RunConfig(branching=(3, 2)), step_costs=costs)
+    figures = metrics(trace)
+    assert (figures.gamma, figures.c, figures.v) == (2, close(0.15), close(2.2))
+    assert figures.tau is not None
+    assert figures.speedup_accounted == close(figures.tau / 2.5)
+    assert figures.round_cost_error == close(math.hypot(3 * 0.03, 22 * 0.04) / 25)
+    other = metrics(replace(trace, step_costs=make_costs()))
+    assert (other.gamma, other.c, other.v, other.speedup_accounted) == (None,) * 4
 
 
 def test_speedups(figures: Metrics) -> None:

@@ -17,6 +17,8 @@ from specviz import store
 from specviz.errors import TraceError
 from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.forks import Fork
+from specviz.record.run_config import RunConfig
+from specviz.record.step_costs import ShapeCosts
 from specviz.record.trace import Prefill, Trace
 from tests.trace_strategies import traces
 from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
@@ -29,6 +31,22 @@ def test_any_trace_comes_back_equal(trace: Trace) -> None:
     again = store.trace_from_json(text)
     assert again == trace
     assert store.trace_to_json(again) == text
+
+
+def test_the_costs_of_a_tree_come_back_and_are_left_out_elsewhere() -> None:
+    draft, verify = (0.1, 0.2, 0.3), (1.1, 1.2, 1.3)
+    shape = ShapeCosts(shape=(3, 2), draft=draft, verify=verify, draft_error=0.1, verify_error=0.2)
+    config, costs = RunConfig(branching=(3, 2)), replace(make_costs(), shape=shape)
+    trace = make_trace((), config=config, step_costs=costs)
+    text = store.trace_to_json(trace)
+    assert store.trace_from_json(text) == trace
+    plain = json.loads(store.trace_to_json(full_trace()))
+    assert "shape" not in plain["step_costs"]
+    for wrong in ([0.1, 0.2], [0.1, 0.2, 0.0]):
+        fields = json.loads(text)
+        fields["step_costs"]["shape"]["draft"] = wrong
+        with pytest.raises(TraceError):
+            store.trace_from_json(json.dumps(fields))
 
 
 def test_floats_come_back_to_the_last_bit() -> None:
