@@ -12,8 +12,9 @@ from specviz.ui.tune.controls import choose_wishes
 from specviz.ui.tune.current import ask, follow, settled, shown_cells, shown_question, take_linked
 from specviz.ui.tune.drafts_section import show_candidates
 from specviz.ui.tune.engines_section import show_engines
+from specviz.ui.tune.opening import goes_to_watch
 from specviz.ui.tune.runs_section import show_ledger, show_run_findings
-from specviz.ui.tune.surface_section import goes_to_watch, show_advice, show_surface
+from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
@@ -33,9 +34,9 @@ take_linked()
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     show_heading(
-        "Which γ, which draft?",
+        "Which γ, which draft, which way?",
         "Both models read words that the target wrote. That gives the odds of every token, and so "
-        "what to expect at every γ.",
+        "what to expect at every γ; where it does not, short runs tell.",
     )
     press_button("Work it out", key="tune_ask", type="primary")
 with st.sidebar:

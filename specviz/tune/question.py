@@ -6,7 +6,6 @@ one question in common; temperatures and gammas are those of the surface.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from specviz.comparison.plan import Lane, lane_labels
@@ -47,14 +46,13 @@ class Question:
                 remedy="Leave them out.",
             )
         for each in self.lanes:
-            check_way(each.config)
+            check_candidate(each.config, self.config)
             if each.spec.served and not (is_plain(each.config) and each.spec.has_draft):
                 raise ConfigError(
                     "Log-probabilities from a server tell of one chain of a draft model, judged "
                     "token by token.",
                     remedy="Leave the other way to speculate out.",
                 )
-        _check_alike([each.config for each in self.lanes])
         for gamma in self.gammas:
             if gamma not in LIMITS["gamma"]:
                 raise ConfigError(f"gamma is {gamma}.", remedy=f"Give {LIMITS['gamma']}.")
@@ -94,9 +92,11 @@ def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
     return replace(default, name=None, draft=draft, target=target)
 
 
-def _check_alike(configs: Sequence[RunConfig]) -> None:
+def check_candidate(config: RunConfig, like: RunConfig) -> None:
+    """Raises ConfigError for what is no candidate beside ``like``."""
+    check_way(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
-        if any(getattr(each, name) != getattr(configs[0], name) for each in configs):
+        if getattr(config, name) != getattr(like, name):
             raise ConfigError(
                 f"A candidate has its own {name}.",
                 remedy="Candidates differ in their pair, bodies and way to speculate; the rest is "

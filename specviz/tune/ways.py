@@ -41,6 +41,10 @@ def check_way(config: RunConfig) -> None:
         raise ConfigError("The oracle is a bound and has no speed.", remedy="Leave it out.")
 
 
+def same_way(one: RunConfig, other: RunConfig) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in OWN_SETTINGS)
+
+
 def form_of(config: RunConfig) -> Form:
     """What a text says of the tokens a round."""
     if not config.draft_method.has_steps:

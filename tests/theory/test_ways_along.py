@@ -57,9 +57,9 @@ def enumerated(round_of: RoundOf, draft: Kernel, target: Kernel, text: Text, gam
             if part == text[at : at + len(part)]:
                 old = states.get(at + len(part), (0.0, 0.0, 0.0))
                 new = (chance, so_far + chance, made + len(part) * chance)
-                states[at + len(part)] = tuple(
-                    before + odds * now for before, now in zip(old, new, strict=True)
-                )  # pyright: ignore[reportArgumentType]
+                states[at + len(part)] = (
+                    old[0] + odds * new[0], old[1] + odds * new[1], old[2] + odds * new[2],
+                )  # fmt: skip
     assert written == pytest.approx(chance_of(target, text), abs=1e-12)  # the rule is exact
     return Walk(rounds=rounds / written, tokens=tokens / written, bonuses=0.0)
 

@@ -14,6 +14,8 @@ from specviz.record.pairs import PairSpec
 from specviz.record.scores import CopiedRounds, Law, ScoredText
 from specviz.tune.audit import Audit, AuditReport
 from specviz.tune.text_study import CostsFound, Found, PairFound, TextStudy
+from specviz.tune.way_runs import WayRuns
+from specviz.tune.ways import WayRun
 from tests.traces import make_pair
 from tests.tune.fakes import FakeMaker
 from tests.tune.scored import costs, scores_of, text_of
@@ -37,11 +39,15 @@ class ScoringMaker(FakeMaker):
     ) -> None:
         super().__init__(speed)
         self.studies = list[TextStudy]()
+        self.run_studies = list[WayRuns]()
         self.go_on = Event()
         self._odds, self._words, self._impossible = odds, words, impossible
         self._has_costs, self._error, self._held = has_costs, error, held
 
-    def find(self, spec: PairSpec, study: Study) -> Iterator[Found]:
+    def find(self, spec: PairSpec, study: Study) -> Iterator[Found | WayRun]:
+        if isinstance(study, WayRuns):
+            yield from self._runs(study)
+            return
         assert isinstance(study, TextStudy)
         self.studies.append(study)
         yield PairFound(info=make_pair(), memory_bytes=24_000_000)
@@ -61,6 +67,16 @@ class ScoringMaker(FakeMaker):
         super().stop()
         self.go_on.set()
 
+    def _runs(self, study: WayRuns) -> Iterator[WayRun]:
+        """Two of every γ, of five times the target's speed and a little less."""
+        self.run_studies.append(study)
+        for speedup in (5.0, 4.9):
+            for gamma in study.gammas:
+                yield WayRun(
+                    gamma=gamma, temperature=study.config.temperature, rounds=10, tokens=25,
+                    speedup=speedup - gamma / 100,
+                )  # fmt: skip
+
     def _text(self, study: TextStudy, law: Law, kind: str | None) -> ScoredText:
         many = len(self._odds)
         words = tuple(f"{self._words}{place}" for place in range(many))
@@ -68,11 +84,12 @@ class ScoringMaker(FakeMaker):
             self._odds, temperature=law.temperature, token_texts=words, own=study.text is None
         )
         found = replace(found, prompt=replace(found.prompt, kind=kind))
-        if not study.config.draft_method.needs_draft:
+        if not study.config.draft_method.has_steps:
             copied = tuple(_copied(gamma, many) for gamma in study.gammas)
             return replace(found, scores=None, copied=copied)
         probs = tuple(0.0 if place == self._impossible else 0.5 for place in range(many))
-        return replace(found, scores=scores_of(self._odds, text_probs=probs))
+        scores = scores_of(self._odds, text_probs=probs, sureness=self._odds)
+        return replace(found, scores=scores)
 
 
 def _copied(gamma: int, length: int) -> CopiedRounds:

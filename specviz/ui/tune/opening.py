@@ -1,0 +1,68 @@
+"""A finding taken to another page: one setting to Watch, the first few to Compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from specviz.comparison.plan import MAX_LANES
+from specviz.record.run_config import RunConfig
+from specviz.tune.answer import Answer, Candidate
+from specviz.tune.measuring import Choice, plan_of_cells
+from specviz.tune.surface import Cell
+from specviz.ui.compare.lanes import TAKEN, lane_text
+from specviz.ui.compare.settings import take_settings
+from specviz.ui.widgets.pair_boxes import put_bodies
+from specviz.ui.widgets.run_controls import out_of_reach, take_over
+
+_GO = "tune go to watch"
+
+
+def goes_to_watch() -> bool:
+    """Whether a setting was just taken over to Watch."""
+    return bool(st.session_state.pop(_GO, False))
+
+
+def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -> None:
+    """Nothing where Watch cannot make such a run."""
+    config = _config(candidate, cell)
+    unwatchable = candidate.lane.spec.served or answer.question.text is not None
+    if unwatchable or out_of_reach(config):
+        return
+    prompt = answer.question.items[0].prompt
+    st.button("Watch this setting", key=key, on_click=_to_watch, args=(prompt, candidate, cell))
+
+
+def offer_rows(answer: Answer) -> None:
+    """Any row of the ranking to Watch, and the first rows to Compare."""
+    rows = answer.ranked
+    if answer.question.text is not None or any(each.lane.spec.served for each, _ in rows):
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", key="tune_open"):
+        label = st.selectbox("Open", [each.label for each, _ in rows], key="tune_row")
+        chosen = next((row for row in rows if row[0].label == label), rows[0])
+        offer_watch(answer, *chosen, key="tune_watch_row")
+        count = min(MAX_LANES, len(rows))
+        if count > 1 and st.button(f"Compare the first {count}", key="tune_compare"):
+            _to_compare(answer, rows[:count])
+
+
+def _config(candidate: Candidate, cell: Cell) -> RunConfig:
+    return replace(candidate.lane.config, gamma=cell.gamma, temperature=cell.temperature)
+
+
+def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
+    spec = candidate.lane.spec
+    put_bodies(spec.target_body, spec.draft_body)  # Watch would choose one at its first visit
+    take_over(prompt, _config(candidate, cell))
+    st.session_state[_GO] = True
+
+
+def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:
+    """With the prompts and the length that the question has."""
+    plan = plan_of_cells(choices, answer.question.items, repeats=1)
+    st.session_state[TAKEN] = texts = [lane_text(each) for each in plan.lanes]
+    take_settings(plan)
+    st.switch_page("pages/compare.py", query_params={"lane": texts})
