@@ -19,7 +19,7 @@ def opened(file: str = "app.py", **link: str) -> AppTest:
     return sound(app.run())
 
 
-def page_of(name: str, **link: str) -> AppTest:
+def page_of(name: str, **link: str | list[str]) -> AppTest:
     """By a cold link: Watch is not opened, so no pair is loaded."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
     app.switch_page(f"pages/{name}.py")

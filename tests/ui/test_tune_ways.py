@@ -53,8 +53,8 @@ def test_ways_are_candidates_and_the_table_says_how_each_was_found(maker: Scorin
     assert [each.config.draft_until for each in maker.run_studies] == ["count", "cost"]
     assert all(each.gammas == RACED for each in maker.run_studies)
     assert all(each.config.temperature == 0.7 for each in maker.run_studies)
-    rows = app.table[0].value.set_index("candidate")
-    how: dict[str, str] = {name: text.replace("\\", "") for name, text in rows["how"].items()}
+    rows: Any = app.table[0].value.set_index("candidate")
+    how = {str(name): str(text).replace("\\", "") for name, text in rows["how"].items()}
     assert how["until cost"] == "measured in 2 short runs, tokens a round too"
     assert how["2 drafts"].startswith("measured in 2 short runs; tokens a round as expected")
     assert how["block"].startswith("a bound: as token by token along 1 text")

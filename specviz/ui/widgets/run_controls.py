@@ -161,6 +161,7 @@ def take_over(prompt: str, config: RunConfig) -> None:
     """Set the controls, before they are drawn, to the settings of a run. Starts nothing."""
     assert not out_of_reach(config)
     _PROMPT.put(prompt)
+    st.session_state["more"] = True  # what is set while it is closed would not be seen in it
     for name, value in _values_of(config).items():
         st.session_state[name] = value
     if config.forks:
