@@ -130,12 +130,17 @@ def _links(plan: Plan, key: str, runs: Sequence[LaneRun]) -> tuple[RunLink, ...]
     return tuple(
         RunLink(
             lane=plan.labels[run.job.lane],
-            name=f"{plan.items[run.job.item].kind or 'run'} {run.trace.config.seed}",
+            name=_run_name(plan, run),
             id=ids[run.job.key],
         )
         for run in runs
         if run.job.key in ids
     )
+
+
+def _run_name(plan: Plan, run: LaneRun) -> str:
+    kind, seed = plan.items[run.job.item].kind, f"seed {run.trace.config.seed}"
+    return f"{kind}, {seed}" if kind else seed
 
 
 def show_about(ways: Ways[T], lanes: Mapping[str, RunConfig], section: str, body: str) -> None:

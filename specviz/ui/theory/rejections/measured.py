@@ -152,7 +152,8 @@ def _least(points: Sequence[DraftsPoint]) -> int:
 
 
 def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
-    return pd.DataFrame(
+    """Without the column of speedups where nothing was timed."""
+    made = pd.DataFrame(
         {
             "drafts": [each.label for each in points],
             "candidates a round": [each.num_candidates for each in points],
@@ -166,6 +167,7 @@ def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
             "speedup": [each.speedup for each in points],
         }
     )
+    return made.dropna(axis="columns", how="all")
 
 
 _COLUMNS = {
