@@ -123,9 +123,13 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _round_pieces(entry: Round) -> list[Piece]:
-    pieces = [token_piece(candidate) for candidate in entry.candidates]
+    branched = any(each.parent is not None for each in entry.candidates)
+    told = [each for each in entry.candidates if each.verdict != "discarded" or not branched]
+    pieces = [token_piece(candidate) for candidate in told]
     if entry.extra:
         pieces.append(token_piece(entry.extra))
+    if untold := entry.num_drafted - len(told):
+        pieces.append((f"({untold} never tested)", "dim"))
     if entry.cut:
         pieces.append((f"— {CUTS[entry.cut]}", "dim"))
     return pieces

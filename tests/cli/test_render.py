@@ -18,6 +18,7 @@ from specviz.cli.render import (
 from specviz.cli.terminal_text import SGR, Painter, Style, display_width
 from specviz.record.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
 from tests.traces import make_candidate, make_extra, make_prompt, make_round, make_trace
+from tests.ways import way_trace
 
 PLAIN = Painter(colour=False, width=80)
 COLOUR = Painter(colour=True, width=80)
@@ -197,3 +198,12 @@ def test_prompt_ids_are_shown_in_full() -> None:
     assert shown.startswith("  prompt ids (100): 0 1 2 ")
     assert shown.endswith(" 98 99")
     assert all(display_width(line) <= 80 for line in shown.split("\n"))
+
+
+def test_a_tree_shows_what_was_tested_and_counts_the_rest() -> None:
+    (entry, *_) = way_trace("tree").rounds
+    shown = render_round(Painter(colour=False, width=100), entry)
+    tested = [each for each in entry.candidates if each.tested]
+    assert f"({entry.num_drafted - len(tested)} never tested)" in " ".join(shown.split())
+    assert shown.count("✗") == sum(e.verdict == "rejected" for e in tested)
+    assert "⋯" not in shown
