@@ -5,7 +5,9 @@ itself, or in texts handed in, whose automaton is built once and may be shared b
 followed most often is proposed; of what followed equally often, the latest, the run's own text
 coming after all others. Each candidate counts as read when the next is looked up. It needs to
 follow more words of the text than candidates, so that a match of n words gives n candidates, and
-a text that goes in circles gives as many as are asked for.
+a text that goes in circles gives as many as are asked for. Of a longer run the last words are
+looked up, twice as many as a round may have candidates: so a token that is repeated over and over
+costs no more than that.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ import torch
 
 from specviz.engine.decoding.proposal import Proposal, certain
 from specviz.engine.decoding.sampling import Draws, on_one_thread
+from specviz.record.limits import MAX_GAMMA
+
+LONGEST = 2 * MAX_GAMMA  # words of a run; more are never asked for
 
 
 class Match(NamedTuple):
@@ -27,11 +32,13 @@ class Match(NamedTuple):
 
 
 class SuffixAutomaton:
-    """Every run of tokens in its texts, how often it is there, and what follows it.
+    """Every run of at most ``LONGEST`` tokens in its texts, how often it is there, and what follows
+    it.
 
     A state is of the runs that end at the same places; its link leads to the longest run at the end
     of these that ends at more places. Tokens are added one by one, in time that depends on how many
-    such links there are, not on the size of the texts.
+    such links there are below ``LONGEST``, not on the size of the texts. Longer runs are there,
+    too, but beyond one token more, for what follows the longest, nothing is counted of them.
     """
 
     def __init__(self, texts: Iterable[Sequence[int]] = ()) -> None:
@@ -43,8 +50,9 @@ class SuffixAutomaton:
         self._favourite = [-1]  # the token that follows most often
         self._places = 0
         self._last = 0
+        self._end = Match()  # the last text's last tokens, LONGEST and one more
         for text in texts:
-            self._last = 0
+            self._last, self._end = 0, Match()
             for token in text:
                 self.append(token)
 
@@ -52,13 +60,17 @@ class SuffixAutomaton:
     def repeat(self) -> Match:
         """The longest run at the end of the last text that is somewhere else, too."""
         state = max(0, self._link[self._last])
-        return Match(state, self._length[state])
+        if self._length[state] <= LONGEST:
+            return Match(state, self._length[state])
+        return Match(self._holding(self._end.state, LONGEST), LONGEST)
 
     def append(self, token: int) -> None:
         """One more token of the last text."""
-        before = self._last
         self._places += 1
-        self._last = state = self._grown(before, token)
+        self._last = self._grown(self._last, token)
+        before = self._holding(*self._end)  # growing may have set shorter runs apart
+        self._end = self._longer(before, self._end.length, token, LONGEST + 1)
+        state = self._end.state
         while state:
             self._count[state] += 1
             self._latest[state] = self._places
@@ -75,7 +87,7 @@ class SuffixAutomaton:
                 return Match()
             state = self._link[state]
             length = self._length[state]
-        return Match(self._after[state][token], length + 1)
+        return self._longer(state, length, token, LONGEST)
 
     def followed(self, match: Match) -> Match:
         """The longest of its suffixes that something follows."""
@@ -96,6 +108,17 @@ class SuffixAutomaton:
         """How often the token follows, and the latest place."""
         state = self._after[match.state].get(token, 0)
         return self._count[state], self._latest[state]
+
+    def _longer(self, state: int, length: int, token: int, most: int) -> Match:
+        """The last tokens of that run with the token behind it, which is in the texts."""
+        length = min(length + 1, most)
+        return Match(self._holding(self._after[state][token], length), length)
+
+    def _holding(self, state: int, length: int) -> int:
+        """The state of the last so many tokens of a run that is at least as long."""
+        while state and self._length[self._link[state]] >= length:
+            state = self._link[state]
+        return state
 
     def _compare(self, state: int, token: int) -> None:
         best = self._favourite[state]
