@@ -19,6 +19,7 @@ from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
 from specviz.errors import ConfigError
 from specviz.record.numbers import RATIO
+from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import (
@@ -229,6 +230,8 @@ def render_tune(
 ) -> str:
     blocks = [paragraph(painter, advice(answer)), *_surface(painter, answer)]
     blocks[:0] = [paragraph(painter, each) for each in answer.doubts]
+    if not given and (warning := _costs_warning(answer)):
+        blocks.append(paragraph(painter, warning))
     if len(answer.candidates) > 1:
         blocks.append(_ranking(painter, answer))
     if unknown := unknown_words(answer):
@@ -236,6 +239,12 @@ def render_tune(
     if measured:
         blocks.append(_measurements(painter, measured))
     return "\n\n".join([*blocks, paragraph(painter, _basis(answer, given=given))])
+
+
+def _costs_warning(answer: Answer) -> str:
+    """Where the step costs at the temperature asked about are not to be trusted."""
+    tables = [each.costs.get(answer.temperature) for each in answer.candidates]
+    return next((said for each in tables if (said := step_cost_warning(each))), "")
 
 
 def _basis(answer: Answer, *, given: bool) -> str:

@@ -6,7 +6,7 @@ from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.record.speedup_words import is_open
 from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
 from specviz.tune.surface import Cell
-from specviz.tune.ways import setting_words, way_words
+from specviz.tune.ways import way_words
 
 LIKE_THESE, ALONG_THIS = "on texts like these", "along this text alone"
 NOT_ITS_OWN = (
@@ -87,7 +87,7 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     assert cell.speedup is not None
     low, high = (cell.speedup if end is None else end for end in (cell.low, cell.high))
     span = RATIO.bare(low) if low == high else f"{RATIO.bare(low)} to {RATIO.bare(high)}"
-    what = _named(answer, candidate) + setting_words(candidate.config, cell.gamma)
+    what = _setting(answer, candidate, cell)
     at = f"at temperature {cell.temperature:g}"
     where = LIKE_THESE if answer.question.text is None else ALONG_THIS
     if cell.basis == "at least":
@@ -125,15 +125,21 @@ def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
     )
 
 
-def _named(answer: Answer, candidate: Candidate) -> str:
-    way = way_words(candidate.config)
-    if not candidate.config.draft_method.needs_draft:
-        return way
-    lanes = answer.question.lanes
-    own = [each for each in lanes if each.config.draft_method.needs_draft]
+def _setting(answer: Answer, candidate: Candidate, cell: Cell) -> str:
+    """Who drafts, which way, with how many candidates; a tree says that itself."""
+    config, way = candidate.config, way_words(candidate.config)
+    told = way
+    if config.draft_method.needs_draft:
+        told = f"{_draft(answer, candidate)}{', ' if way else ''}{way}"
+    if config.branching:
+        return told
+    return f"{told}{',' if ', ' in told else ''} with γ {cell.gamma}"
+
+
+def _draft(answer: Answer, candidate: Candidate) -> str:
+    own = [each for each in answer.question.lanes if each.config.draft_method.needs_draft]
     same = all(each.spec == candidate.lane.spec for each in own)
-    who = "this draft" if same else candidate.label
-    return f"{who}, {way}," if way else who
+    return "this draft" if same else candidate.label
 
 
 def _worths(candidate: Candidate, temperature: float) -> str:

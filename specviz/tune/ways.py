@@ -81,11 +81,6 @@ def way_words(config: RunConfig) -> str:
     return ", ".join((*words, *method_words(config)))
 
 
-def setting_words(config: RunConfig, gamma: int) -> str:
-    """γ, where the way has one."""
-    return "" if config.branching else f" with γ {gamma}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayRun:
     """A short run: tokens of its whole rounds, and its speed in the target's own."""
