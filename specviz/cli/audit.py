@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.options import check_pair, config_from, spec_from
+from specviz.cli.options import check_pair, check_texts, config_from, spec_from
 from specviz.cli.progress_lines import tell_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.run import waiting
@@ -43,6 +43,7 @@ def command(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     check_pair(options, needs_draft=config.draft_method.needs_draft)
+    check_texts(options, [config])
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         report = _audited(audit, options)
     if options.json:
@@ -70,9 +71,9 @@ def _audited(audit: Audit, options: argparse.Namespace) -> AuditReport:
 
 
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
-    from specviz.engine import load_pair
+    from specviz.measure.loaded_pairs import load
 
-    return load_pair(spec_from(options), progress=tell_in_lines(say))
+    return load(spec_from(options), tell_in_lines(say))
 
 
 def to_report(report: AuditReport) -> dict[str, Any]:

@@ -12,11 +12,19 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.makers import maker_for
-from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
+from specviz.cli.options import (
+    check_budget,
+    check_pair,
+    check_texts,
+    config_from,
+    items_from,
+    spec_from,
+)
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import one_line, painter_for
@@ -86,11 +94,18 @@ def plan_from(options: argparse.Namespace) -> Plan:
     check_pair(options, needs_draft=False)
     check_budget(options)
     default = Lane(spec=spec_from(options), config=config_from(options))
-    lanes = tuple(parse_lane(text, default) for text in options.lane or ())
+    lanes = tuple(_with_texts_it_takes(parse_lane(text, default)) for text in options.lane or ())
+    check_texts(options, [each.config for each in lanes])
     check_compared(lanes)
     return Plan(
         lanes=lanes, items=_items(options), repeats=options.repeats, baseline=options.baseline
     )
+
+
+def _with_texts_it_takes(lane: Lane) -> Lane:
+    if lane.config.draft_method.takes_texts:
+        return lane
+    return replace(lane, spec=replace(lane.spec, suffix_texts=""))
 
 
 def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:

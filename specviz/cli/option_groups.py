@@ -8,7 +8,7 @@ from typing import get_args
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import STEPS
+from specviz.record.pairs import LIBRARY, STEPS
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
@@ -122,6 +122,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         default=DEFAULTS.drafter,
         metavar="NAME",
         help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
+    )
+    group.add_argument(
+        "--suffix-texts",
+        default="",
+        metavar="WHERE",
+        help=f"further texts for suffix lookup: {LIBRARY}, the kept runs of this target, or a text "
+        "file",
     )
     group.add_argument(
         "--draft-until",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ from specviz.errors import ConfigError, PromptError, shortened
 from specviz.record.breaks import BREAKS
 from specviz.record.forks import parse_forks
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
-from specviz.record.pairs import PairSpec
+from specviz.record.pairs import LIBRARY, PairSpec
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, read_suite
 from specviz.record.run_config import RunConfig, refuse_without_effect
 from specviz.record.shapes import parse_shape
@@ -204,7 +205,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--candidate", action="append", default=[], metavar="KEY=VALUE,…",
-        help="a further candidate, written as a lane of compare: a draft, a body, a drafter",
+        help="a further candidate, written as a lane of compare: a draft, a body, or a way to "
+        "speculate, such as rule=block or drafter=suffix",
     )  # fmt: skip
     costs = parser.add_argument_group("a machine that is not at hand")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")
@@ -369,7 +371,19 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         target_body=options.target_body,
         draft_body=options.draft_body,
         shared_vocabulary=options.shared_vocabulary == "yes",
+        suffix_texts=getattr(options, "suffix_texts", ""),  # of the commands that decode
     )
+
+
+def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
+    """Raises ConfigError for texts that no run looks up, or that are nowhere."""
+    where = options.suffix_texts
+    if where and not any(each.draft_method.takes_texts for each in configs):
+        raise ConfigError("--suffix-texts acts only on --drafter suffix.", remedy="Leave it out.")
+    if where not in ("", LIBRARY) and not Path(where).is_file():
+        raise ConfigError(
+            f"--suffix-texts: there is no file {where}.", remedy=f"Name one, or {LIBRARY}."
+        )
 
 
 def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:

@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.options import check_budget, check_pair, config_from, prompt_from, spec_from
+from specviz.cli.options import (
+    check_budget,
+    check_pair,
+    check_texts,
+    config_from,
+    prompt_from,
+    spec_from,
+)
 from specviz.cli.output_files import check_output
 from specviz.cli.progress_lines import tell_in_lines, tell_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
@@ -57,6 +64,7 @@ def command(options: argparse.Namespace) -> int:
     config = config_from(options)
     check_budget(options)
     check_pair(options, needs_draft=config.draft_method.needs_draft)
+    check_texts(options, [config])
     prompt = prompt_from(options.prompt)
     if options.out is not None:
         check_output(options.out)
@@ -121,9 +129,9 @@ def _own_speedup(
         if (kept := kept_own_speedup(Library(), trace)) is not None:
             return kept
     with contextlib.suppress(KeyboardInterrupt), waiting("the same pair without a body") as say:
-        from specviz.engine import load_pair
+        from specviz.measure.loaded_pairs import load
 
-        pair = load_pair(spec_from(options).as_it_is, progress=tell_in_lines(say))
+        pair = load(spec_from(options).as_it_is, tell_in_lines(say))
         own = finish(measured_run(pair, prompt, config, budget=options.budget), tell_in_lines(say))
         if options.keep:
             _keep(own)
@@ -136,9 +144,9 @@ def _say(text: str) -> None:
 
 
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
-    from specviz.engine import load_pair
+    from specviz.measure.loaded_pairs import load
 
-    return load_pair(spec_from(options), progress=tell_in_lines(say))
+    return load(spec_from(options), tell_in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:

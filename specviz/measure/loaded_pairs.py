@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import DeviceError
+from specviz.measure.handed_texts import with_texts
 from specviz.record.pairs import PairSpec, Tell, memory_margin
 from specviz.record.trace import RunConfig
 
@@ -84,7 +85,7 @@ class LoadedPairs:
 def load(spec: PairSpec, tell: Tell) -> Pair:
     from specviz.engine import load_pair
 
-    return load_pair(spec, progress=tell)
+    return with_texts(load_pair(spec, progress=tell), spec.suffix_texts)
 
 
 def free_memory(spec: PairSpec) -> int | None:

@@ -29,6 +29,7 @@ class DraftMethod:
     has_steps: bool  # each candidate costs a step of some model
     fills_rounds: bool
     takes_number: bool = False
+    takes_texts: bool = False  # besides the run's own
     own: bool = False
 
 
@@ -61,6 +62,7 @@ _METHODS = (
         needs_draft=False,
         has_steps=False,
         fills_rounds=False,
+        takes_texts=True,
     ),
     DraftMethod(
         name="early-exit",

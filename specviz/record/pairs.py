@@ -22,6 +22,7 @@ _KNOWN = ASSETS / "known_pairs.json"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 STEPS = ("auto", "library", "lean")
 MAX_THREADS = 256
+LIBRARY = "library"  # the kept runs, as texts for suffix lookup
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
 Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
@@ -38,7 +39,8 @@ class PairSpec:
     A device, number type, step or thread count that no machine has is refused here, before any
     library is loaded; whether this machine has the device is found out later. The bodies are
     kept as they are compared: ``1200m`` is ``1.2B``. With ``shared_vocabulary`` the tokenizers may
-    differ: the draft proposes the tokens that both have.
+    differ: the draft proposes the tokens that both have. ``suffix_texts``: where texts for suffix
+    lookup come from, ``LIBRARY`` or a text file; empty for none.
     """
 
     name: str | None = None
@@ -51,6 +53,7 @@ class PairSpec:
     target_body: str = NO_BODY
     draft_body: str = NO_BODY
     shared_vocabulary: bool = False
+    suffix_texts: str = ""
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):

@@ -198,6 +198,7 @@ class PairInfo:
     draft: ModelInfo | None  # None for a drafter that is no model
     vocabulary: int
     shared_tokens: int | None = None  # that the draft has, too, where its vocabulary is another
+    texts_sha256: str | None = None  # of the texts that were handed in for suffix lookup
 
     @property
     def has_bodies(self) -> bool:

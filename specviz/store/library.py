@@ -27,6 +27,7 @@ from specviz.store.queries import facet_values, row_of, select_run, select_runs,
 from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
 from specviz.store.traces import run_from_json
+from specviz.store.written_texts import text_by
 
 MAX_NAME = 200
 MAX_TAGS = 20
@@ -132,6 +133,18 @@ class Library:
         if found is None:
             raise self._no_run()
         return run_from_json(unpacked(found[0]), source="The kept run")
+
+    def texts_by(self, target_sha256: str, limit: int) -> list[list[int]]:
+        """The tokens of prompt and text of those of the newest own runs that have this target, the
+        newest last. Traces are not checked; one that is damaged is left out."""
+        with self._reading() as db:
+            found = db.execute(
+                "SELECT body FROM traces JOIN runs USING (run) WHERE engine IS NULL "
+                "AND deleted_at IS NULL ORDER BY created DESC, run DESC LIMIT ?",
+                (limit,),
+            ).fetchall()
+        texts = (text_by(target_sha256, body) for (body,) in reversed(found))
+        return [text for text in texts if text]
 
     def copy_of(self, trace: AnyTrace) -> str | None:
         """The run, also a deleted one, that has this very trace."""

@@ -49,8 +49,7 @@ def trace_to_json(trace: AnyTrace) -> str:
         del fields["odds"]
     if not trace.environment.place:
         fields["environment"] = _older(trace.environment, "place")
-    if schema < SCHEMA:
-        fields["pair"] = _older_pair(trace.pair, schema)
+    fields["pair"] = _pair_in(schema, trace.pair)
     if costs is not None:
         left_out = () if costs.shape else ("shape",)
         fields["step_costs"] = _older(costs, *_costs_after(schema), *left_out)
@@ -63,6 +62,7 @@ def _lowest_schema(trace: Trace) -> int:
     costs, pair = trace.step_costs, trace.pair
     needed = {
         SCHEMA: pair.shared_tokens is not None
+        or pair.texts_sha256 is not None
         or _is_of_the_latest(trace)
         or (costs is not None and costs.shape is not None),
         _PLACES: bool(trace.environment.place),
@@ -86,8 +86,9 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield from ("draft_errors", "target_errors")
 
 
-def _older_pair(pair: PairInfo, schema: int) -> dict[str, object]:
-    fields = _older(pair, "shared_tokens")
+def _pair_in(schema: int, pair: PairInfo) -> dict[str, object]:
+    later = ("shared_tokens", "texts_sha256") if schema < SCHEMA else ()
+    fields = _older(pair, *later, *(() if pair.texts_sha256 else ("texts_sha256",)))
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model is not None and schema < _BODIES:
             fields[role] = _older(model, "body")

@@ -74,6 +74,8 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--device cuda:x", "'cuda:x' is no device."),
         ("--dtype float8", "dtype is 'float8'."),
         ("--drafter oracle", "drafter is 'oracle'."),
+        ("--suffix-texts library", "--suffix-texts acts only on --drafter suffix."),
+        ("--drafter suffix --suffix-texts /no/such", "--suffix-texts: there is no file /no/such."),
         ("--step fast", "argument --step: invalid choice: 'fast'"),
         ("--pair a --draft b", "--pair comes with --draft or --target."),
         ("--draft b", "--draft has no --target."),

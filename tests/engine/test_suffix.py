@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.engine import Pair, decode_plainly, speculate
-from specviz.engine.decoding import suffix
 from specviz.engine.decoding.drafting import Drafter
-from specviz.engine.decoding.suffix import LONGEST, SuffixAutomaton, SuffixDrafter
+from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.loading.loading import load_pair
+from specviz.engine.model import suffix_automaton
 from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.suffix_automaton import LONGEST, SuffixAutomaton
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import Round
@@ -81,7 +82,7 @@ def test_runs_are_no_longer_than_the_longest(
 ) -> None:
     """What is counted of shorter runs stays what a search counts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suffix, "LONGEST", longest)
+        patch.setattr(suffix_automaton, "LONGEST", longest)
         by = drafter(*texts, vocabulary=3)
         for end in range(len(text) + 1):
             found = found_by_search(texts, text[:end], 6, longest)

@@ -68,7 +68,7 @@ def make_drafter(
         case "prompt-lookup":
             return PromptLookupDrafter(pair.vocabulary, pair.device)
         case "suffix":
-            return SuffixDrafter(pair.vocabulary, pair.device)
+            return SuffixDrafter(pair.vocabulary, pair.device, pair.texts)
         case "early-exit":
             step = target.early_exit(chosen.number)
             return ExitDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)

@@ -14,6 +14,7 @@ from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.suffix_automaton import SuffixAutomaton
 from specviz.engine.model.text import TokenTable
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.record.trace import Environment, PairInfo
@@ -46,6 +47,7 @@ class Pair:
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)
     shared: SharedTokens | None = field(default=None, repr=False)
+    texts: SuffixAutomaton | None = field(default=None, repr=False)  # handed in for suffix lookup
 
     @property
     def is_current(self) -> bool:
