@@ -11,6 +11,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.store import Library
+from specviz.tune import way_runs
 from tests.cli.fakes import FakeEngine
 from tests.cli.scored_pair import complaint, home_of_a_pair, models
 from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
@@ -144,6 +145,39 @@ def test_several_candidates_are_raced(folder: Path, capsys: pytest.CaptureFixtur
     labels = [row["label"] for row in record["measured"]]
     assert sorted(labels) == sorted(row["label"] for row in record["ranking"])
     assert [row["count"] for row in record["measured"]] == [6, 6]
+
+
+WAYS = ("drafter=suffix", "rule=coupled", "rule=block", "num_drafts=2", "branching=2x1")
+
+
+def test_ways_are_ranked_and_told_apart(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs tell the speed of the last two, but not that of another machine."""
+    monkeypatch.setenv("SPECVIZ_TIMING_SECONDS", "0.02")
+    monkeypatch.setattr(way_runs, "RACED", (2,))
+    asked = [*ONE, *(f"--candidate={each}" for each in WAYS)]
+    record, _ = tuned(asked, folder, capsys)
+    basis = {row["label"]: row["basis"] for row in record["ranking"]}
+    assert sorted(basis.values()) == ["at least", *["expected"] * 3, *["measured"] * 2]
+    assert (basis["block"], basis["tree 2x1"]) == ("at least", "measured")
+    assert [each["runs"] > 0 for each in record["candidates"]] == [False] * 4 + [True] * 2
+    assert record["not_ranked"] == []
+    given, _ = tuned([*asked, *GIVEN], folder, capsys)
+    assert given["not_ranked"] == ["2 drafts", "tree 2x1"]
+    assert all(each["runs"] == 0 for each in given["candidates"])
+
+
+def test_the_table_says_how_each_number_came_about(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    asked = [*ONE, *GIVEN, *(f"--candidate={each}" for each in WAYS)]
+    assert main(["tune", *asked, *models(folder), *SHORT]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for words in ("expected along 1 text", "a bound: as token by token along 1 text",
+                  "at least", "Not ranked: 2 drafts and tree 2x1."):  # fmt: skip
+        assert words in out
 
 
 def test_texts_too_short_for_a_round_are_said_to_be(

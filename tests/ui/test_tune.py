@@ -443,7 +443,7 @@ def test_figures_of_an_engine_that_a_run_lacks() -> None:
     assert app.segmented_control(key="tune_figures_of").value != "SGLang"
     assert len(app.table[0].value) > 3
     assert "does not fill its rounds" in told(app)
-    assert "Prompt lookup copies words" in told(app)
+    assert "Its words were not scored, as no draft model proposed" in told(app)
 
 
 def test_a_lossy_run_is_not_offered() -> None:

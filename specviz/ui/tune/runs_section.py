@@ -96,10 +96,7 @@ def _show_run_text(trace: Trace) -> None:
 
 def _why_no_odds(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
-        return (
-            "Prompt lookup copies words and has no law of its own, so tokens have no odds: only "
-            "the run's rounds are shown."
-        )
+        return "Its words were not scored, as no draft model proposed: only its rounds are shown."
     return "This run was kept before its words were scored, so only its rounds are shown."
 
 

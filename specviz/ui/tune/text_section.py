@@ -13,6 +13,7 @@ from specviz.record.token_kinds import by_token_kind
 from specviz.record.token_text import added_texts
 from specviz.tune.advice import NOT_ITS_OWN
 from specviz.tune.answer import Answer
+from specviz.tune.ways import is_plain
 from specviz.ui.tune.charts import kinds_chart
 from specviz.ui.tune.odds_text import show_odds_text
 from specviz.ui.widgets.page_parts import show_chart
@@ -20,9 +21,8 @@ from specviz.ui.widgets.plain_text import as_text
 
 
 def show_text(answer: Answer) -> None:
-    candidate = next(
-        (each for each in answer.candidates if each.lane.config.draft_method.needs_draft), None
-    )
+    drafted = (each for each in answer.candidates if each.config.draft_method.needs_draft)
+    candidate = next((each for each in drafted if is_plain(each.config)), None)
     texts = candidate.at(answer.temperature) if candidate else []
     if not texts:
         st.caption("No text has been scored with a draft model.")
