@@ -283,7 +283,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if config.draft_method.own:  # no table has what its drafting costs
         return StepTimes(target=costs.target_step(context))
     if not config.is_chain:
-        return shape_times(costs, context)
+        return shape_times(costs, context, config.shape)
     drafted = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5)
     gamma = config.depth if config.fixed_length else drafted
     return step_times(costs, context, gamma, drafts=config.draft_method.has_steps and gamma > 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from specviz.record.trace import StepCosts
+from specviz.record.shapes import Shape
+from specviz.record.step_costs import StepCosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +72,10 @@ def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) ->
     )
 
 
-def shape_times(costs: StepCosts, context: float) -> StepTimes:
-    """Of rounds of the table's own shape: gamma is its depth, a draft step a level of it."""
+def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
+    """Of rounds of this shape, if the table has it: gamma is its depth, a draft step a level."""
     shape = costs.shape
-    if shape is None:
+    if shape is None or shape.shape != wanted:
         return StepTimes(target=costs.target_step(context))
     drafting, verification = costs.shape_phases(context)
     return StepTimes(

@@ -66,8 +66,9 @@ def test_a_tree_has_the_costs_of_its_own_rounds_or_none() -> None:
     assert figures.tau is not None
     assert figures.speedup_accounted == close(figures.tau / 2.5)
     assert figures.round_cost_error == close(math.hypot(3 * 0.03, 22 * 0.04) / 25)
-    other = metrics(replace(trace, step_costs=make_costs()))
-    assert (other.gamma, other.c, other.v, other.speedup_accounted) == (None,) * 4
+    for wrong in (make_costs(), replace(costs, shape=replace(shape, shape=(2, 3)))):
+        other = metrics(replace(trace, step_costs=wrong))
+        assert (other.gamma, other.c, other.v, other.speedup_accounted) == (None,) * 4
 
 
 def test_speedups(figures: Metrics) -> None:
