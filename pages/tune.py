@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.tune.controls import choose_wishes
+from specviz.ui.tune.controls import choose_wishes, show_refused
 from specviz.ui.tune.current import ask, follow, settled, shown_cells, shown_question, take_linked
 from specviz.ui.tune.drafts_section import show_candidates
 from specviz.ui.tune.engines_section import show_engines
@@ -45,6 +45,7 @@ with st.sidebar:
     with st.expander("The pair", key="tune_pair_panel"):
         show_pair_panel(worker, status)
 
+show_refused(wishes)
 if take_press("tune_ask"):
     try:
         ask(wishes.question(spec), wishes.given, on_cluster=wishes.on_cluster)

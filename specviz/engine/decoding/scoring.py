@@ -24,7 +24,6 @@ from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
 _MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p takes about ten times that
-_COPIERS = {"prompt-lookup": PromptLookupDrafter, "suffix": SuffixDrafter}
 _NOTHING = 1e-15
 Values = list[torch.Tensor]
 
@@ -78,13 +77,19 @@ def copied_rounds(
     A copied token stands exactly if the text goes on with it: given the text, its odds are 1 or 0.
     A smaller gamma copies the first of the same tokens.
     """
-    copier = _COPIERS[drafter](pair.vocabulary, pair.device)
+    copier = _copier(pair, drafter)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
     for place, token in enumerate(text_ids):
         proposed = copier.propose(history, max(gammas), None, None).token_ids.tolist()
         matched.append((len(proposed), _alike(proposed, text_ids[place:])))
         history.append(token)
     return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)
+
+
+def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
+    if drafter == "suffix":
+        return SuffixDrafter(pair.vocabulary, pair.device, pair.texts)
+    return PromptLookupDrafter(pair.vocabulary, pair.device)
 
 
 def _alike(proposed: Sequence[int], text: Sequence[int]) -> int:

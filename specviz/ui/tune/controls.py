@@ -67,6 +67,7 @@ class Wishes:
     bodies: tuple[str, ...]  # of the draft
     lookup: bool
     ways: tuple[str, ...] = ()  # other ways to speculate, as a lane is typed
+    refused: tuple[tuple[str, str], ...] = ()  # of those that were asked for, and why
     given: StepCosts | None = None  # of a machine that is not at hand
     on_cluster: bool = False
 
@@ -105,7 +106,7 @@ def choose_wishes(spec: PairSpec) -> Wishes:
     with st.expander("Other drafts and ways", key="tune_drafts"):
         lookup, further = _choose_drafts()
         bodies = _choose_bodies(spec)
-        ways = _choose_ways(spec, copies=texts.text is None)
+        ways, refused = _choose_ways(spec, copies=texts.text is None)
     with st.expander("More settings", key="tune_more"):
         config = _choose_config(round(temperature, 2))
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
@@ -113,7 +114,7 @@ def choose_wishes(spec: PairSpec) -> Wishes:
         given = _choose_costs()
     return Wishes(
         texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, ways=ways,
-        given=given, on_cluster=on_cluster,
+        refused=refused, given=given, on_cluster=on_cluster,
     )  # fmt: skip
 
 
@@ -181,8 +182,16 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _choose_ways(spec: PairSpec, *, copies: bool) -> tuple[str, ...]:
-    """Those that can be candidates; of others, which a link may name too, it says why they cannot.
+def show_refused(wishes: Wishes) -> None:
+    """What was asked for, in a link perhaps, and is left out."""
+    for text, why in wishes.refused:
+        st.warning(f"{as_text(text)} is left out. {as_text(why)}")
+
+
+def _choose_ways(
+    spec: PairSpec, *, copies: bool
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Those that can be candidates; and of others, which a link may name too, why they cannot.
     ``copies``: whether there are words to copy from."""
     typed = st.multiselect(
         "Other ways to speculate", _WAYS, key="tune_ways", bind=_LINKED, accept_new_options=True,
@@ -191,17 +200,17 @@ def _choose_ways(spec: PairSpec, *, copies: bool) -> tuple[str, ...]:
         "`num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
         "`drafter=early-exit:4`, or several of them with commas.",
     )  # fmt: skip
-    found = list[str]()
+    found, refused = list[str](), list[tuple[str, str]]()
     for text in dict.fromkeys(typed):
         try:
             config = parse_lane(text, Lane(spec=spec, config=RunConfig())).config
             check_candidate(config, RunConfig())
         except SpecvizError as error:
-            st.warning(f"{as_text(text[:60])} is left out. {as_text(str(error))}")
+            refused.append((text[:60], str(error)))
             continue
         if copies or config.draft_method.has_steps:
             found.append(text)
-    return tuple(found)
+    return tuple(found), tuple(refused)
 
 
 def _choose_costs() -> StepCosts | None:
