@@ -39,10 +39,13 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftsPoint:
-    """The runs with one number of drafts, or one tree. A place is rejected if all its candidates
-    fall. ``num_rounds`` leaves out those that a limit kept short, which is settled before they are
-    drafted; what ends by itself is not left out."""
+    """The runs with one γ and number of drafts, or one tree.
 
+    A place is rejected if all its candidates fall. ``num_rounds`` leaves out those that a limit
+    kept short, which is settled before they are drafted; what ends by itself is not left out.
+    """
+
+    gamma: int  # of a tree, its depth
     num_drafts: int
     branching: Shape
     num_candidates: int  # the most of a round
@@ -62,7 +65,9 @@ class DraftsPoint:
 
     @property
     def label(self) -> str:
-        return f"tree {shape_text(self.branching)}" if self.branching else f"M {self.num_drafts}"
+        if self.branching:
+            return f"tree {shape_text(self.branching)}"
+        return f"γ {self.gamma} × M {self.num_drafts}"
 
     @property
     def tau(self) -> float:
@@ -117,16 +122,18 @@ class BlockCheck:
 
 
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
-    """A point for each number of drafts, in their order, then for each tree.
+    """A point for each γ and number of drafts, in their order, then for each tree.
 
     Only runs of γ candidates or of trees, judged by odds and not greedy. Unlike texts of theorem 3,
     a round of γ candidates also ends without a rejection, so its floor does not bind these runs.
     """
-    groups: dict[tuple[Shape, int], list[Trace]] = {}
+    groups: dict[tuple[Shape, int, int], list[Trace]] = {}
     for trace in traces:
         if not counts_drafts(trace.config):
             _refuse_drafts(trace.config)
-        groups.setdefault((trace.config.branching, trace.config.num_drafts), []).append(trace)
+        config = trace.config
+        key = config.branching, config.depth, config.num_drafts
+        groups.setdefault(key, []).append(trace)
     points = (_drafts_point(groups[key]) for key in sorted(groups))
     return tuple(point for point in points if point.num_places and point.num_rounds)
 
@@ -181,6 +188,7 @@ def _drafts_point(traces: Sequence[Trace]) -> DraftsPoint:
     fallen = _falling([each for entry in unlimited for each in entry.candidates if each.tested])
     tested = sum(entry.num_tested for entry in unlimited)
     return DraftsPoint(
+        gamma=config.depth,
         num_drafts=config.num_drafts,
         branching=config.branching,
         num_candidates=config.most_candidates,

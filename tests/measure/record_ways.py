@@ -39,6 +39,7 @@ _USUAL = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True
 _LONG = replace(_USUAL, gamma=12)
 DRAFTS = (
     *(replace(_USUAL, num_drafts=number) for number in (1, 2, 4, 8)),
+    *(replace(_USUAL, gamma=2, num_drafts=number) for number in (1, 2)),
     replace(_USUAL, branching=(3, 2, 1, 1, 1)),
 )
 BLOCKS = (replace(_USUAL, rule="block"), _USUAL)
@@ -78,10 +79,12 @@ def recording(traces: Sequence[Trace]) -> Recording:
     here, config, body = first.environment, first.config, first.pair.target.body
     texts = sum(replace(each.config, seed=config.seed) == config for each in traces)
     size = f", target in a body of {BODY}" if body else ""
+    depths = {each.config.depth for each in traces}
+    gamma = f", γ {config.gamma}" if len(depths) == 1 else ""
     return Recording(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{here.cpu}, one thread, {here.dtype}",
-        runs=f"embedded pair{size}, temperature {config.temperature:g}, γ {config.gamma}, "
+        runs=f"embedded pair{size}, temperature {config.temperature:g}{gamma}, "
         f"{texts} texts of {config.max_new_tokens} tokens a way",
     )
 

@@ -51,7 +51,9 @@ def widest(point: DraftsPoint) -> float:
 
 def test_drafts_and_trees_give_what_their_record_expects() -> None:
     points = rejections_over_drafts(several())
-    assert [each.label for each in points] == ["M 1", "M 2", "M 4", "M 8", "tree 3x2x1"]
+    assert [each.label for each in points] == [
+        *(f"γ 5 × M {number}" for number in (1, 2, 4, 8)), "tree 3x2x1",
+    ]  # fmt: skip
     for each in points:
         print(f"{each.label}: τ {each.tau:.3f}, expected {each.tau_expected:.3f}")
         assert min(each.accepted.variance, each.rejected.variance) > 20

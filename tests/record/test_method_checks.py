@@ -96,8 +96,14 @@ def test_a_tree_is_a_point_of_its_own() -> None:
     entry = side_by_side("radd", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 1, 1])
     tree = make_trace([entry], config=RunConfig(branching=(2, 2)))
     two, found = rejections_over_drafts([tree, drafts(entry)])
-    assert (two.label, found.label) == ("M 2", "tree 2x2")
+    assert (two.label, found.label) == ("γ 2 × M 2", "tree 2x2")
     assert (two.num_candidates, found.num_candidates) == (4, 6)
+
+
+def test_another_gamma_is_another_point() -> None:
+    runs = [make_trace(["ar"], config=RunConfig(gamma=gamma)) for gamma in (5, 2, 5)]
+    points = rejections_over_drafts(runs)
+    assert [(each.label, each.num_runs) for each in points] == [("γ 2 × M 1", 1), ("γ 5 × M 1", 2)]
 
 
 def test_a_joint_band_is_wider_the_more_it_holds() -> None:

@@ -13,12 +13,13 @@ from streamlit.testing.v1 import AppTest
 from specviz.comparison import LaneRun
 from specviz.comparison.plan import Job, Lane, Plan, SuiteItem, parse_lane, plan_to_json
 from specviz.measure.run_makers import InProcessMaker, RunOrder
-from specviz.record.method_checks import joint_deviations
+from specviz.record.method_checks import DraftsPoint, joint_deviations
 from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
 from specviz.store import Library, NewRun
 from specviz.store.saving import summary_of
 from specviz.ui.theory.kept_ways import recorded_ways
+from specviz.ui.theory.rejections.measured import speed_sentence
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts, unexplained, words
 
@@ -50,16 +51,43 @@ def marks(figure: Any) -> dict[str, Any]:
 
 def test_what_is_recorded_lies_within_the_joint_band() -> None:
     points = recorded_ways().drafts.found
-    assert [each.num_drafts for each in points if not each.branching] == [1, 2, 4, 8]
+    of_five = [each for each in points if not each.branching and each.gamma == 5]
+    assert [each.num_drafts for each in of_five] == [1, 2, 4, 8]
     wide = joint_deviations(len(points))
     for each in points:
         assert min(each.accepted.variance, each.rejected.variance) > 50
         for count in (each.accepted, each.rejected):
             assert count.z is not None
             assert abs(count.z) < wide
-    taus = [each.tau_expected for each in points if not each.branching]
+    taus = [each.tau_expected for each in of_five]
     assert taus == sorted(taus)
     assert all(each.speedup is not None for each in points)
+
+
+def timed(*speedups: float, gamma: int = 3, num_drafts: int = 1) -> DraftsPoint:
+    point = recorded_ways().drafts.found[0]
+    return replace(
+        point, gamma=gamma, num_drafts=num_drafts, num_candidates=gamma * num_drafts,
+        speedups=speedups,
+    )  # fmt: skip
+
+
+ALONE = timed(2.0, 1.9, 2.1)
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (timed(2.4, 2.3, 2.5, num_drafts=2), "same γ: faster with γ 3 × M 2."),
+        (timed(0.8, 0.7, 0.9, num_drafts=4), "same γ: slower with γ 3 × M 4."),
+        (timed(2.9, 1.2, 2.2, num_drafts=2), "same γ: undecided with γ 3 × M 2."),
+        (timed(0.8, 0.7, 0.9, num_drafts=4), "Slower than the target alone: γ 3 × M 4."),
+        (timed(1.5, 1.4, 1.6, gamma=2, num_drafts=2), "2.00 times as fast as the target alone."),
+    ],
+)  # fmt: skip
+def test_where_several_drafts_pay_is_told(other: DraftsPoint, told: str) -> None:
+    assert told in speed_sentence([ALONE, other])
+    assert "not timed" in speed_sentence([timed()])
 
 
 def test_no_recorded_round_does_worse_as_a_block() -> None:
@@ -100,7 +128,11 @@ def test_the_drawn_figures_are_the_recorded_ones() -> None:
     assert shown["measured"]["y"] == [each.tau for each in points]
     band = shown["expected, joint 99 %"]
     assert band["y"] == [each.tau_expected for each in points]
-    half = joint_deviations(5) * math.sqrt(points[0].accepted.variance) / points[0].num_rounds
+    half = (
+        joint_deviations(len(points))
+        * math.sqrt(points[0].accepted.variance)
+        / points[0].num_rounds
+    )
     assert band["error_y"]["array"][0] == pytest.approx(half)
     reach = marks(charts(page("stops"))["speed_reach"])
     assert len(reach["fixed counts"]["y"]) == 12

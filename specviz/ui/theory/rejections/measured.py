@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from specviz.comparison.statistics import Values, ratio
 from specviz.record.method_checks import (
     Count,
     DraftsPoint,
@@ -15,7 +16,7 @@ from specviz.record.method_checks import (
     joint_deviations,
     rejections_over_drafts,
 )
-from specviz.record.numbers import RATIO, TOKENS
+from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
@@ -34,7 +35,7 @@ def show_measured_drafts() -> None:
     recorded = Ways(found=known.found, about=recorded_about(known.made))
     ways = choose_ways(_SECTION, _tell_apart, _points, recorded)
     points = ways.found
-    st.markdown(f"{_agreement_sentence(points)}  \n{_speed_sentence(points)}")
+    st.markdown(f"{_agreement_sentence(points)}  \n{speed_sentence(points)}")
     wide = joint_deviations(len(points), _LEVEL)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -127,28 +128,37 @@ def _deviation(count: Count) -> float:
     return abs(count.z or 0.0)
 
 
-def _speed_sentence(points: Sequence[DraftsPoint]) -> str:
+def speed_sentence(points: Sequence[DraftsPoint]) -> str:
     """Where more candidates stop paying: every one of them is a row that the target reads."""
-    timed = [(each, each.speedup) for each in points if each.speedup is not None]
-    one = next((speed for each, speed in timed if each.num_candidates == _least(points)), None)
-    if one is None or len(timed) < 2:
+    timed = {each.label: each.speedup for each in points if each.speedup is not None}
+    if not timed:
         return "These runs were not timed against the target alone."
-    told = ", ".join(f"{as_text(each.label)} {RATIO.shown(speed)}" for each, speed in timed)
-    paying = [each for each, speed in timed if speed > one]
-    most = max(paying, key=lambda each: each.num_candidates, default=None)
-    pays = (
-        f"More candidates than {_least(points)} a round paid nowhere here"
-        if most is None
-        else f"The most candidates a round that beat {_least(points)} were {most.num_candidates} "
-        f"({as_text(most.label)})"
-    )
-    slow = [each.label for each, speed in timed if speed < 1.0]
-    slower = f" Slower than the target alone: {as_text(', '.join(slow))}." if slow else ""
-    return f"Speed against the target alone: {told}. {pays}.{slower}"
+    fastest = max(timed, key=lambda label: timed[label])
+    told = f"Fastest was {as_text(fastest)}, {times(timed[fastest])} as fast as the target alone."
+    slow = [label for label, speed in timed.items() if speed < 1.0]
+    slower = f"Slower than the target alone: {as_text(', '.join(slow))}." if slow else ""
+    return f"{told} {_paying_words([each for each in points if each.speedups])} {slower}"
 
 
-def _least(points: Sequence[DraftsPoint]) -> int:
-    return min(each.num_candidates for each in points)
+def _paying_words(points: Sequence[DraftsPoint]) -> str:
+    """Several drafts beside one of the same γ, and a tree beside one of its depth, on the same
+    prompts: by Student's interval of 95 %."""
+    alone = {each.gamma: each for each in points if each.num_candidates == each.gamma}
+    found: dict[str, list[str]] = {"faster": [], "slower": [], "": []}
+    for each in points:
+        one = alone.get(each.gamma, each)
+        if one is not each and len(one.speedups) == len(each.speedups):
+            compared = ratio(_by_prompt(each), _by_prompt(one))
+            assert compared is not None
+            way = ("faster" if compared.value > 1.0 else "slower") if compared.differs else ""
+            found[way].append(each.label)
+    told = [f" {way} with {', '.join(found[way])}" for way in ("faster", "slower") if found[way]]
+    told += [f" undecided with {', '.join(found[''])}"] if found[""] else []
+    return as_text(f"Beside one draft of the same γ:{';'.join(told)}.") if told else ""
+
+
+def _by_prompt(point: DraftsPoint) -> Values:
+    return {(place, 0): speed for place, speed in enumerate(point.speedups)}
 
 
 def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
