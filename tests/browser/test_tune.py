@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import pytest
 
@@ -92,6 +92,33 @@ def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> 
         assert [each for each in cut_off(page) if "tune_map" not in each] == [], tab
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     assert serious_violations(page) == []
+
+
+def test_ways_of_a_link_are_ranked_and_opened(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    """Runs of the tree are made for it; a way that is none is left out with a word."""
+    ways = [("tune_ways", each) for each in ("rule=block", "branching=2x1", "rule=magic")]
+    link = urlencode([("tune_length", "32"), ("tune_tab", "Which draft?"), *ways])
+    page = open_page(f"{server.url}/tune?{link}", width=420, height=860)
+    at_rest(page)
+    page.get_by_text("rule=magic is left out.").wait_for(timeout=30_000)
+    ask(page)
+    table = page.locator(".st-key-tune_ranking")
+    table.get_by_text("measured in 6 short runs").wait_for(timeout=120_000)
+    table.get_by_text("a bound: as token by token").wait_for()
+    at_rest(page)
+    assert_readable(page)
+    assert cut_off(page) == []
+    page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
+    assert serious_violations(page) == []
+    if where := os.environ.get("SPECVIZ_SHOT"):
+        page.screenshot(path=where, full_page=True)
+    page.get_by_role("button", name="Compare the first 4").click()
+    page.wait_for_url("**/compare?**lane=**")
+    at_rest(page)
+    for words in ("branching=2x1", "rule=block"):
+        assert words in unquote(page.url)
 
 
 def test_words_of_a_text_are_drawn_as_text(server: Server, open_page: Callable[..., Any]) -> None:

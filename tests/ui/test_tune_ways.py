@@ -54,14 +54,13 @@ def test_ways_are_candidates_and_the_table_says_how_each_was_found(maker: Scorin
     assert all(each.gammas == RACED for each in maker.run_studies)
     assert all(each.config.temperature == 0.7 for each in maker.run_studies)
     rows: Any = app.table[0].value.set_index("candidate")
-    how = {str(name): str(text).replace("\\", "") for name, text in rows["how"].items()}
-    assert how["until cost"] == "measured in 2 short runs, tokens a round too"
-    assert how["2 drafts"].startswith("measured in 2 short runs; tokens a round as expected")
-    assert how["block"].startswith("a bound: as token by token along 1 text")
+    why = {str(name): str(text).replace("\\", "") for name, text in rows["why"].items()}
+    assert why["until cost"].startswith("measured in 2 short runs, tokens a round too. ")
+    assert why["2 drafts"].startswith("measured in 2 short runs; tokens a round as expected")
+    assert why["block"].startswith("a bound: as token by token along 1 text")
     assert rows["speedup"]["block"].startswith("at least ")
-    assert {how[name] for name in ("coupled", "suffix lookup", "prompt lookup")} == {
-        "expected along 1 text"
-    }
+    for name in ("coupled", "suffix lookup", "prompt lookup"):
+        assert why[name].startswith("expected along 1 text. ")
     assert rows.index[0] == "2 drafts"  # equally fast as the next, and asked for before it
     assert work.answer.ranked[0][1].speedup == pytest.approx((4.99 * 4.89) ** 0.5)
     assert "Use this draft, 2 drafts, with γ 1: " in told(app)

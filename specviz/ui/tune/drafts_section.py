@@ -34,9 +34,11 @@ def show_candidates(answer: Answer) -> None:
             "candidate": [as_text(each.label) for each, _ in rows],
             "best γ": [str(cell.gamma) for _, cell in rows],
             "speedup": [as_text(cell_words(cell)) for _, cell in rows],
-            "how": [as_text(how_found(each, cell)) for each, cell in rows],
             "memory": [as_text(memory_words(each)) for each, _ in rows],
-            "why": [as_text(reason(each, cell)) for each, cell in rows],
+            "why": [
+                f"{as_text(how_found(each, cell))}. {as_text(reason(each, cell).capitalize())}."
+                for each, cell in rows
+            ],
         }
     )
     with st.container(key="tune_ranking"):
