@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from os import getloadavg
 
 from specviz import ASSETS
 from specviz.measure.run_makers import InProcessMaker, RunOrder
@@ -33,6 +34,7 @@ from specviz.record.trace import Trace
 FILE = ASSETS / "recorded_ways.json"
 BODY = "90M"
 OF_A_KIND = 2  # prompts
+BUSY = 1.5  # processes that want to run, of which this is one
 STOP_REPEATS = 4  # runs that stop begin their rounds elsewhere, so that it takes more of them
 _PAIR = PairSpec(name="tinystories", threads=1)
 _USUAL = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
@@ -79,11 +81,12 @@ def recording(traces: Sequence[Trace]) -> Recording:
     here, config, body = first.environment, first.config, first.pair.target.body
     texts = sum(replace(each.config, seed=config.seed) == config for each in traces)
     size = f", target in a body of {BODY}" if body else ""
+    busy = ", other work beside it" if getloadavg()[1] > BUSY else ""
     depths = {each.config.depth for each in traces}
     gamma = f", γ {config.gamma}" if len(depths) == 1 else ""
     return Recording(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=f"{here.cpu}, one thread, {here.dtype}",
+        machine=f"{here.cpu}, one thread, {here.dtype}{busy}",
         runs=f"embedded pair{size}, temperature {config.temperature:g}{gamma}, "
         f"{texts} texts of {config.max_new_tokens} tokens a way",
     )
