@@ -42,6 +42,7 @@ class Page:
 _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
     Page("", "watch", "Watch", (_OURS,)),  # the first also opens at /
+    Page("", "learn", "Learn", (_OURS,)),
     Page("", "compare", "Compare"),
     Page("", "tune", "Tune", (_CHART,)),
     Page("", "lossless", "Lossless", (_CHART,)),

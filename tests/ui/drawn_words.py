@@ -63,6 +63,7 @@ _MADE_OF = {"fromkeys", "from_dict"}
 _CHOICES = {"pills", "segmented_control", "selectbox", "multiselect", "radio"}
 _NUMBER_BOXES = {"slider", "number_input"}
 _WRITERS = {"bare", "shown", "signed", "span", "between", "spread"}  # of a Quantity: numbers
+_OWN_FILES = {"text_of"}  # reads the lesson's own texts
 _ARITHMETIC = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 
 
@@ -171,7 +172,7 @@ class Reader:
     def _suspects_of_call(self, node: ast.Call, scope: Scope) -> Iterator[ast.expr]:
         name, function = called(node), node.func
         counts = isinstance(function, ast.Name) and name in _COUNTS
-        if name == ESCAPED or counts or _writes_a_number(node):
+        if name == ESCAPED or counts or name in _OWN_FILES or _writes_a_number(node):
             return
         given = [*node.args, *(each.value for each in node.keywords)]
         if isinstance(function, ast.Name) and name == "map" and self._escapes(node.args[0]):

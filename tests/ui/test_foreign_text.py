@@ -26,6 +26,8 @@ OWN = {
     "specviz.ui.theory.misleading.sentences: place.gpu.name": "of the GPUs that the theory knows",
     "specviz.ui.widgets.run_controls: forked.forks[-1].words": "a round and a place",
     "specviz.record.body_words: named.like": "of the table of named bodies",
+    "specviz.ui.learn.guess: game.told": "the lesson's own words, with numbers",
+    "specviz.ui.learn.guess: questions_of: trace.rounds": "a question, of which numbers are drawn",
     "pages.bias: example.source": "of the examples in the theory's code",
     "pages.bias: example.labels": "of the examples in the theory's code",
 }

@@ -81,9 +81,10 @@ def choose_run(*, has_chat: bool) -> Choices:
 
 def _tell_dropped(said: dict[str, str | None]) -> None:
     """What the link says and no box can say; told until a setting changes."""
-    known = {name: text for name, text in said.items() if text is not None}
-    for name, text in st.session_state.setdefault(_DROPPED, known).items():
-        st.warning(f"The link has {name}={as_text(text[:40])}, which is unknown and left out.")
+    known: dict[str, str | None] = st.session_state.setdefault(_DROPPED, said)
+    for name in ("rule", "num_drafts"):
+        if text := known.get(name):
+            st.warning(f"The link has {name}={as_text(text[:40])}, which is unknown and left out.")
 
 
 def _forked(config: RunConfig) -> RunConfig:

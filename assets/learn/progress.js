@@ -1,0 +1,26 @@
+// What is done of the lesson, kept in this browser from one visit to the next.
+
+const KEY = "specviz.learn";
+
+/** @returns {string[]} */
+function recalled() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((each) => typeof each === "string").slice(0, 100) : [];
+  } catch {
+    return []; // the browser keeps nothing, or something else
+  }
+}
+
+/** @param {{data: {done: string[]}, setStateValue: (name: string, value: unknown) => void}} given */
+export default function (given) {
+  const before = recalled();
+  const all = [...new Set([...before, ...given.data.done])].sort();
+  if (all.length > given.data.done.length) given.setStateValue("kept", all);
+  if (all.length === before.length) return;
+  try {
+    localStorage.setItem(KEY, JSON.stringify(all));
+  } catch {
+    // The lesson works without.
+  }
+}

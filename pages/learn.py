@@ -1,0 +1,21 @@
+"""Learn: a lesson that is done, not read; guesses; challenges that runs decide."""
+
+from specviz.errors import SpecvizError
+from specviz.ui.learn.lesson import show_lesson
+from specviz.ui.session.history import remember_tab
+from specviz.ui.session.presses import take_press
+from specviz.ui.shell import require_shell
+from specviz.ui.watch.stage import open_stage
+from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.plain_text import show_error
+
+require_shell()
+
+stage = open_stage()
+show_heading("Learn by doing", "Eight steps on real rounds, a guessing game, ten challenges.")
+try:
+    stage.begin_asked_run(pressed=take_press("run"))
+except SpecvizError as problem:
+    show_error(problem)
+remember_tab(stage.history)
+show_lesson(stage)

@@ -1,0 +1,119 @@
+"""Ten challenges in three levels, checked by runs. A new one is an entry, a check and a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, groupby, pairwise
+from statistics import mean
+
+import numpy as np
+
+from specviz.record.trace import Round
+from specviz.ui.learn.checks import Fits, Task, Told, Work, no, yes
+from specviz.ui.learn.steps import loses
+from specviz.ui.session.history import ShownRun
+
+_BIAS = 0.02  # that is no rounding
+_SAME = 32  # tokens
+
+
+def _warm(run: ShownRun) -> bool:
+    return run.trace.config.temperature >= 1.0
+
+
+def _has_no_draft(run: ShownRun) -> bool:
+    return not run.trace.config.draft_method.needs_draft
+
+
+def _whole(run: ShownRun) -> list[Round]:
+    return [entry for entry in run.trace.rounds if entry.whole]
+
+
+def _all_stand(work: Work) -> Told:
+    most = max((each.num_accepted for run in work.runs for each in _whole(run)), default=0)
+    return yes(most=most) if most >= 6 else no("few", most=most)
+
+
+def _fall(work: Work) -> Told:
+    longest = max((max(_falls(run), default=0) for run in work.runs), default=0)
+    return yes(longest=longest) if longest >= 3 else no("few", longest=longest)
+
+
+def _falls(run: ShownRun) -> Iterator[int]:
+    """How many rounds in a row begin with a token that falls."""
+    fell = ("rejected" in [each.verdict for each in e.candidates[:1]] for e in run.trace.rounds)
+    return (len(list(each)) for fallen, each in groupby(fell) if fallen)
+
+
+def _tau(work: Work, fits: Fits, least: float) -> Told:
+    best = max((run.figures.tau or 0.0 for run in work.runs if fits(run)), default=0.0)
+    return (yes if best >= least else _few if best else _none)(tau_tokens=best)
+
+
+def _few(**numbers: float) -> Told:
+    return no("few", **numbers)
+
+
+def _none(**_: float) -> Told:
+    return no("none")
+
+
+def _half_c(work: Work) -> Told:
+    known = [run.figures.c for run in work.runs if run.figures.c is not None]
+    if not any(later <= 0.55 * former for former, later in pairwise(known)):
+        return no("none")
+    return yes() if work.answer == "rises" else no("wrong" if work.answer else "say")
+
+
+def _depends(work: Work) -> Told:
+    run = work.newest(lambda run: not run.trace.config.exact)
+    tested = [c for e in run.trace.rounds for c in e.candidates if c.tested] if run else []
+    known = [each.bias for each in tested if each.bias is not None]
+    if not known:
+        return no("exact")
+    return (yes if mean(known) >= _BIAS else _few)(bias=round(mean(known), 3))
+
+
+def _tail(work: Work) -> Told:
+    found = sorted((run.trace.config.gamma, *_gaps_ms(run)) for run in work.runs if _whole(run))
+    for (low, mean_low, tail_low), (high, mean_high, tail_high) in combinations(found, 2):
+        if low < high and mean_high < mean_low and tail_high > tail_low:
+            return yes(low=low, high=high, before_ms=mean_low, mean_ms=mean_high,
+                       tail_before_ms=tail_low, tail_ms=tail_high)  # fmt: skip
+    return no("both" if len({gamma for gamma, *_ in found}) > 1 else "none")
+
+
+def _gaps_ms(run: ShownRun) -> tuple[float, float]:
+    """From token to token, the mean and the 99th percentile: a round's tokens come together."""
+    each = [[1000 * entry.times.decode, *[0.0] * (len(entry.emitted) - 1)] for entry in _whole(run)]
+    gaps = [gap for entry in each for gap in entry]
+    return mean(gaps), float(np.quantile(gaps, 0.99))
+
+
+def _same(work: Work, fits: Fits) -> Told:
+    """Two runs with different γ and otherwise alike, which wrote the same."""
+    told = no("none")
+    for one, other in combinations([run.trace for run in work.runs if fits(run)], 2):
+        alike = one.prompt == other.prompt and one.config.seed == other.config.seed
+        if not alike or one.config.gamma == other.config.gamma:
+            continue
+        count = min(len(one.token_ids), len(other.token_ids))
+        if count >= _SAME and one.token_ids[:count] == other.token_ids[:count]:
+            return yes(count=count, one=one.config.gamma, other=other.config.gamma)
+        told = no("parted")
+    return told
+
+
+CHALLENGES = (
+    Task(name="slower", level=1, check=loses),
+    Task(name="all_stand", level=1, check=_all_stand),
+    Task(name="fall", level=1, check=_fall),
+    Task(name="same_greedy", level=1, check=lambda w: _same(w, lambda r: r.trace.config.greedy)),
+    Task(name="tau", level=2, check=lambda work: _tau(work, _warm, 5.0)),
+    Task(name="half_c", level=2, check=_half_c, asks="choice"),
+    Task(name="no_draft", level=2,
+         check=lambda work: _tau(work, _has_no_draft, 2.0)),
+    Task(name="depends", level=3, check=_depends),
+    Task(name="tail", level=3, check=_tail),
+    Task(name="same_warm", level=3, check=lambda work: _same(work, _warm)),
+)  # fmt: skip

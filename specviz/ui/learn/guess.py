@@ -1,0 +1,145 @@
+"""A game: accept or reject, and how many of a round will stand? Scored by a proper rule.
+
+Somebody who says the odds g where they are r is expected to lose (g - r)^2 more of Brier's score
+than by saying r. So 100 (1 - (g - r)^2) is best for whoever says what he believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import mul
+
+import streamlit as st
+
+from specviz.record.pairs import PairSpec
+from specviz.record.token_text import emitted_tokens
+from specviz.record.trace import Round, RunConfig, Trace
+from specviz.ui.learn.checks import text_of
+from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.widgets.plain_text import as_text
+
+_PROMPT = "Once upon a time there was a fox who"
+_CONFIG = RunConfig(gamma=5, temperature=1.0, max_new_tokens=96, ignore_eos=True)
+_LEVELS = {0.05: "surely_not", 0.25: "rather_not", 0.5: "even", 0.75: "rather", 0.95: "surely"}
+_COUNTS = tuple(range(_CONFIG.gamma + 1))
+_SEEN = 24  # tokens of the text that are shown before a round
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``place`` is None where the question is how many will stand."""
+
+    entry: Round
+    place: int | None
+
+    @property
+    def truth(self) -> float:
+        """The odds, or how many stand in the mean."""
+        odds = [each.odds for each in self.entry.candidates]
+        return sum(accumulate(odds, mul)) if self.place is None else odds[self.place]
+
+    @property
+    def outcome(self) -> int:
+        accepted = self.entry.num_accepted
+        return accepted if self.place is None else int(self.place < accepted)
+
+    def score(self, guess: float) -> float:
+        most = len(self.entry.candidates) if self.place is None else 1
+        return 100.0 * (1.0 - ((guess - self.truth) / most) ** 2)
+
+    def is_right(self, guess: float) -> bool:
+        return round(guess) == self.outcome if self.place is None else (guess > 0.5) == self.outcome
+
+
+@dataclass(slots=True)
+class Game:
+    seed: int
+    answered: int = 0
+    score: float = 0.0
+    streak: int = 0
+    top_streak: int = 0
+    told: list[str] = field(default_factory=list[str])
+
+    def answer(self, question: Question, guess: float) -> None:
+        gained, right = question.score(guess), question.is_right(guess)
+        self.answered, self.score = self.answered + 1, self.score + gained
+        self.streak = self.streak + 1 if right else 0
+        self.top_streak = max(self.top_streak, self.streak)
+        which = "told_count" if question.place is None else f"told_{question.outcome}"
+        candidate = question.entry.candidates[question.place or 0]
+        words = text_of("page")[which]
+        self.told = [words.format(odds=f"{question.truth:.2f}", draw=f"{candidate.uniform:.2f}",
+                                  stood=question.outcome, score=f"{gained:.0f}")]  # fmt: skip
+
+
+def questions_of(trace: Trace) -> Iterator[Question]:
+    """Of each whole round how many stand, then of one token whose fate was open."""
+    for entry in (each for each in trace.rounds if each.whole):
+        yield Question(entry, None)
+        tested = [place for place, each in enumerate(entry.candidates) if each.tested]
+        open_ones = [place for place in tested if entry.candidates[place].odds < 1.0]
+        yield Question(entry, open_ones[0] if open_ones else tested[-1])
+
+
+def show_guess() -> int:
+    """Draw the game; the best streak."""
+    words = text_of("page")
+    seed = int(st.number_input(words["seed"], 0, 9999, 1, key="guess_seed", bind="query-params"))
+    game: Game = st.session_state.get("game") or Game(seed)
+    if game.seed != seed or not st.session_state.get("game_run"):
+        game = Game(seed)
+        st.session_state["game_run"] = the_worker().submit(
+            f"{this_tab().id} guess",
+            PairSpec(),
+            _PROMPT,
+            replace(_CONFIG, seed=seed),
+            baseline=False,
+        )
+    st.session_state["game"], run = game, st.session_state["game_run"]
+    if not run.finished or run.trace is None:
+        st.info(words["game_waits"])
+        st.button(words["look_again"], key="guess_again")
+        return game.top_streak
+    asked = list(questions_of(run.trace))
+    st.caption(words["rule"])
+    for told in game.told:
+        st.markdown(told)
+    st.markdown(words["standing"].format(score=f"{game.score / max(1, game.answered):.0f}",
+                asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
+    if game.answered >= len(asked):
+        st.success(words["game_over"])
+        return game.top_streak
+    _ask(game, asked[game.answered], run.trace)
+    return game.top_streak
+
+
+def _ask(game: Game, question: Question, trace: Trace) -> None:
+    words = text_of("page")
+    entry = question.entry
+    chips = [_marked(each.text) for each in entry.candidates]
+    before = "".join(_texts(trace)[: entry.context_length][-_SEEN:])
+    st.markdown(f"…{as_text(before)} " + " | ".join(map(as_text, chips)))
+    with st.form("guess", border=False):
+        if question.place is None:
+            guess = st.radio(words["how_many"], _COUNTS[: len(chips) + 1], horizontal=True)
+        else:
+            candidate = entry.candidates[question.place]
+            label = words["stands"].format(token=as_text(chips[question.place]),
+                                           draft=f"{100 * candidate.draft_prob:.0f}")  # fmt: skip
+            guess = st.radio(label, _LEVELS, format_func=lambda each: words[_LEVELS[each]],
+                             horizontal=True, index=2)  # fmt: skip
+        if st.form_submit_button(words["guess"], type="primary"):
+            game.answer(question, float(guess or 0.0))
+            st.rerun()
+
+
+def _texts(trace: Trace) -> list[str]:
+    """Of all tokens, the prompt's too."""
+    return [*trace.prompt.token_texts, *(token.text for _, token in emitted_tokens(trace.rounds))]
+
+
+def _marked(text: str) -> str:
+    """A token whose blanks can be seen."""
+    return text.replace(" ", "·").replace("\n", "⏎")

@@ -1,0 +1,162 @@
+"""The page Learn: the step that is open, its check, and what the browser keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from streamlit.components.v2 import component
+
+from specviz import ASSETS
+from specviz.theory.speed import speedup
+from specviz.ui.learn.challenges import CHALLENGES
+from specviz.ui.learn.checks import Task, Told, Work, text_of
+from specviz.ui.learn.first_tokens import FirstTokens, chart, first_tokens
+from specviz.ui.learn.guess import show_guess
+from specviz.ui.learn.steps import STEPS, costs_of
+from specviz.ui.session.history import ShownRun
+from specviz.ui.session.presses import press_button
+from specviz.ui.watch.run_player import show_run_player
+from specviz.ui.watch.stage import Stage
+from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.pair_panel import run_label
+from specviz.ui.widgets.plain_text import as_text
+
+_DONE, _DRAWS = "learn done", "learn draws"
+_SCRIPT = (ASSETS / "learn" / "progress.js").read_text("utf-8")
+_mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
+
+
+def show_lesson(stage: Stage) -> None:
+    """The part that is chosen: a step, the game, or a challenge; steps and challenges with the
+    player. A press of Run, or a changed setting, has begun its run before that is drawn."""
+    words, done = text_of("page"), _progress()
+    parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}
+    _begin_with("learn", list(parts))
+    part = st.segmented_control(
+        words["part"], list(parts), format_func=lambda each: words[each], key="learn",
+        required=True, label_visibility="collapsed",
+    )  # fmt: skip
+    st.query_params["learn"] = part = part or "steps"
+    if part == "guess":
+        st.session_state[_DONE] |= {"streak"} if show_guess() >= 5 else set()
+        return
+    tasks = {task.name: task for task in parts[part]}
+    _begin_with("step", list(tasks))
+    name = st.pills(
+        words["task"], list(tasks), key="step", required=True, label_visibility="collapsed",
+        format_func=lambda each: _title(tasks, each, part, done),
+    )  # fmt: skip
+    st.query_params["step"] = name = name or next(iter(tasks))
+    with st.container(border=True, key="learn_task"):
+        _show_task(stage, tasks[name], part)
+    history, worker = stage.history, stage.worker
+    show_run_player(worker, worker.status(), history, stage.choices.of_a_run, "never")
+
+
+def _progress() -> set[str]:
+    """The names of what is done, in this tab or in a visit before, which the browser keeps."""
+    done: set[str] = st.session_state.setdefault(_DONE, set())
+    kept = _mount(key="progress", data={"done": sorted(done)}, on_kept_change=lambda: None).kept
+    done.update(each for each in kept or [] if isinstance(each, str))
+    return done
+
+
+def _begin_with(key: str, options: list[str]) -> None:
+    """What the link says, or the first."""
+    if st.session_state.get(key) not in options:
+        wanted = st.query_params.get(key)
+        st.session_state[key] = wanted if wanted in options else options[0]
+
+
+def _title(tasks: dict[str, Task], name: str, folder: str, done: set[str]) -> str:
+    mark = "✓ " if name in done else ""
+    number = list(tasks).index(name) + 1
+    return f"{mark}{number}. {text_of(f'{folder}/{name}')['title']}"
+
+
+def _show_task(stage: Stage, task: Task, folder: str) -> None:
+    """What to do, what is asked, and whether the runs show that it is done."""
+    text, words = text_of(f"{folder}/{task.name}"), text_of("page")
+    level = f"{words['level']} {task.level}: " if task.level else ""
+    st.markdown(f"### {level}{text['title']}")
+    if "why" in text:
+        st.markdown(text["why"])
+    st.markdown(f"**{words['do']}** {text['do']}")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        status = stage.worker.status()
+        press_button(run_label(status, stage.shown), key="run", type="primary")
+        if task.link:
+            st.button(words["set"], key="learn_set", on_click=_set_controls, args=(task.link,))
+    runs = [run for run in stage.history.shown_runs() if not run.growing]
+    answer, draws = _ask(task, text, runs)
+    told = task.check(Work(runs=runs, answer=answer, draws=draws))
+    if told.done and task.name not in st.session_state[_DONE]:
+        st.session_state[_DONE].add(task.name)
+        st.rerun()  # the list above says so, and the browser keeps it
+    (st.success if told.done else st.info)(_said(text, told))
+    with st.expander(words["hint"], key=f"hint_{task.name}"):
+        st.markdown(text["hint"])
+
+
+def _set_controls(link: dict[str, str]) -> None:
+    for name, value in link.items():
+        st.session_state[name] = float(value) if "." in value else int(value)
+
+
+def _said(text: dict[str, Any], told: Told) -> str:
+    safe = {name: as_text(each) for name, each in told.numbers.items()}
+    return text["said"][told.name].format(**safe)
+
+
+def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[object, int]:
+    key, draws = f"answer_{task.name}", 0
+    if task.asks == "number":
+        return st.number_input(text["asks"], 0.0, 100.0, None, step=None, key=key), 0
+    if task.asks == "costs":
+        return _costs(text, Work(runs=runs), key), 0
+    if task.asks == "draws":
+        draws = _draw_first_tokens(runs)
+    if task.asks in ("choice", "draws"):
+        choices: dict[str, str] = text["choices"]
+        return st.radio(
+            text["asks"], choices, index=None, format_func=lambda each: choices[each], key=key
+        ), draws
+    return None, 0
+
+
+def _costs(text: dict[str, Any], work: Work, key: str) -> float | None:
+    found = costs_of(work)
+    if found is None:
+        return None
+    alpha, gamma, v = found
+    c = st.slider(text["asks"], 0.0, 1.0, 0.1, 0.01, key=key)
+    st.caption(text["formula"].format(alpha=f"{alpha:.2f}", gamma=gamma, v=f"{v:.2f}",
+               speed=f"{speedup(alpha, gamma, c, v):.2f}"))  # fmt: skip
+    return c
+
+
+def _draw_first_tokens(runs: Sequence[ShownRun]) -> int:
+    words = text_of("page")
+    found: FirstTokens | None = st.session_state.get(_DRAWS)
+    if runs and (found is None or found.run != runs[-1].id):
+        found = st.session_state[_DRAWS] = first_tokens(runs[-1].id, runs[-1].trace)
+    if found is None:
+        st.caption(words["no_run"])
+        return 0
+    going = st.toggle(words["draw"], key="learn_drawing")
+
+    @st.fragment(run_every=0.5 if going and found.draws < 20_000 else None)
+    def grow() -> None:
+        before = found.draws
+        if going:
+            found.draw(np.random.default_rng([7, found.draws]))
+        note = words["draws"].format(count=f"{found.draws:,}")
+        show_chart(chart(found), note, "simulated", key="first_tokens")
+        if before < 2_000 <= found.draws or found.draws >= 20_000 > before:
+            st.rerun()
+
+    grow()
+    return found.draws

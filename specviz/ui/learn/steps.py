@@ -1,0 +1,140 @@
+"""The eight steps of the lesson: what each asks for, and how the runs show that it was done.
+
+A new step is one entry in ``STEPS``, its check, and its file of texts.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from specviz.theory.speed import speedup
+from specviz.ui.learn.checks import Task, Told, Work, no, yes
+from specviz.ui.session.history import ShownRun
+
+ENOUGH_DRAWS = 2_000
+_ALIKE = 3.0  # times the parameters: bodies that differ by less do not show what a body costs
+_NEAR = 0.02
+
+
+def _memory(work: Work) -> Told:
+    alone = {run.trace.pair.target.parameters: _alone_ms(run) for run in work.runs}
+    timed = {size: ms for size, ms in alone.items() if ms is not None}
+    if len(timed) < 2 or max(timed) < _ALIKE * min(timed):
+        return no(("none", "one", "alike")[min(len(timed), 2)])
+    small, large = min(timed), max(timed)
+    fast, slow = timed[small], timed[large]
+    return yes(
+        small_size=float(small), large_size=float(large), fast_ms=fast, slow_ms=slow,
+        bigger_times=large / small, slower_times=slow / fast,
+    )  # fmt: skip
+
+
+def _alone_ms(run: ShownRun) -> float | None:
+    """Of a token of the target alone."""
+    rate = run.figures.baseline_tokens_per_second
+    return 1000 / rate if rate else None
+
+
+def _drafting(work: Work) -> Told:
+    run = work.newest(lambda run: run.trace.config.gamma == 3 and len(run.trace.rounds) > 1)
+    if run is None or work.answer is None:
+        return no("count" if run else "none")
+    second = run.trace.rounds[1]
+    if work.answer != second.num_accepted:
+        return no("wrong", answer=f"{work.answer:g}")
+    return yes(drafted=second.num_drafted, stood=second.num_accepted, got=len(second.emitted))
+
+
+def by_gamma(work: Work) -> dict[int, ShownRun]:
+    """The newest of each γ, of chains of the draft model."""
+    configs = [(run.trace.config, run) for run in work.runs]
+    chains = [
+        each for each in configs if each[0].formulas_hold and each[0].draft_method.needs_draft
+    ]
+    return {config.gamma: run for config, run in chains}
+
+
+def _one_pass(work: Work) -> Told:
+    runs = by_gamma(work)
+    most = max(runs, default=0)
+    if 1 not in runs or most < 8:
+        return no("long" if 1 in runs else "short" if most >= 8 else "none")
+    short, long = (_verify_ms(runs[gamma]) for gamma in (1, most))
+    if runs[1].trace.pair != runs[most].trace.pair:
+        return no("bodies")
+    return yes(
+        short_ms=short, long_ms=long, count=most + 1, more_times=(most + 1) / 2,
+        ratio_times=long / short,
+    )  # fmt: skip
+
+
+def _verify_ms(run: ShownRun) -> float:
+    return 1000 * median(entry.times.verify for entry in run.trace.rounds)
+
+
+def _rejection(work: Work) -> Told:
+    run = work.newest(lambda run: run.trace.config.by_odds and not run.trace.config.greedy)
+    candidates = [each for entry in run.trace.rounds for each in entry.candidates] if run else []
+    fell = next((each for each in candidates if each.verdict == "rejected"), None)
+    if fell is None or work.answer is None:
+        return no("odds" if fell else "none")
+    if abs(work.answer - fell.odds) > _NEAR:
+        return no("wrong", answer=f"{work.answer:g}")
+    return yes(odds=f"{fell.odds:.2f}", draw=f"{fell.uniform:.2f}")
+
+
+def _residual(work: Work) -> Told:
+    if work.draws < ENOUGH_DRAWS or not work.answer:
+        few = work.draws < ENOUGH_DRAWS
+        return no("draw" if few else "choose", draws=f"{work.draws:,}", enough=f"{ENOUGH_DRAWS:,}")
+    return yes() if work.answer == "leftover" else no("wrong")
+
+
+def _gamma(work: Work) -> Told:
+    rated = {gamma: run.figures.tokens_per_second for gamma, run in by_gamma(work).items()}
+    rates = {gamma: rate for gamma, rate in rated.items() if rate is not None}
+    if len(rates) < 3 or work.answer is None:
+        return no("which" if len(rates) >= 3 else "few", count=len(rates))
+    if rates.get(int(work.answer), 0.0) < 0.95 * max(rates.values()):  # as good, within the noise
+        return no("wrong", answer=f"{work.answer:g}")
+    low, high = (by_gamma(work)[end(rates)].figures.tau for end in (min, max))
+    return yes(low=min(rates), high=max(rates), low_tokens=low, high_tokens=high)
+
+
+def costs_of(work: Work) -> tuple[float, int, float] | None:
+    """α, γ and v of the newest run that has them."""
+    run = work.newest(lambda run: run.figures.alpha_expected and run.figures.v)
+    if run is None or run.figures.alpha_expected is None or run.figures.v is None:
+        return None
+    return run.figures.alpha_expected, run.trace.config.gamma, run.figures.v
+
+
+def _costs(work: Work) -> Told:
+    found = costs_of(work)
+    if found is None or work.answer is None:
+        return no("none")
+    gained = speedup(*found[:2], work.answer, found[2])
+    if abs(gained - 1.0) > _NEAR:
+        return no("faster" if gained > 1.0 else "slower", gained_times=gained)
+    return yes(c_cost=float(work.answer), gamma=found[1])
+
+
+def loses(work: Work) -> Told:
+    """Slower than the target alone, beyond doubt where the timing tells."""
+    highs = {run.id: run.figures.speedup_high or run.figures.speedup_observed for run in work.runs}
+    run = work.newest(lambda run: (highs[run.id] or 1.0) < 1.0)
+    if run is None:
+        return no("faster" if any(highs.values()) else "none")
+    return yes(speed_times=run.figures.speedup_observed)
+
+
+STEPS = (
+    Task(name="memory", check=_memory, link={"gamma": "5"}),
+    Task(name="drafting", check=_drafting, asks="number", link={"gamma": "3"}),
+    Task(name="one_pass", check=_one_pass, link={"gamma": "1"}),
+    Task(name="rejection", check=_rejection, asks="number", link={"gamma": "5"}),
+    Task(name="residual", check=_residual, asks="draws", link={"temperature": "1.0"}),
+    Task(name="gamma", check=_gamma, asks="number", link={"gamma": "2"}),
+    Task(name="costs", check=_costs, asks="costs", link={"gamma": "5"}),
+    Task(name="loses", check=loses, link={"temperature": "1.5"}),
+)

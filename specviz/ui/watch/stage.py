@@ -1,0 +1,85 @@
+"""What Watch and the lesson share: the pair, the controls beside it, the run that they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from specviz.record.pairs import PairSpec
+from specviz.ui.session.history import History, session_history
+from specviz.ui.session.presses import take_press
+from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.watch.first_body import FirstBody, session_first_body
+from specviz.ui.watch.own_run import leave_own_run
+from specviz.ui.watch.time_again import TIME_AGAIN, time_again
+from specviz.ui.widgets.body_boxes import show_body_boxes
+from specviz.ui.widgets.pair_boxes import shown_pair
+from specviz.ui.widgets.pair_panel import (
+    active_spec,
+    asked_by_run,
+    has_chat,
+    run_label,
+    show_pair_panel,
+)
+from specviz.ui.widgets.run_controls import (
+    Choices,
+    choose_run,
+    refuse_empty,
+    restart_is_asked,
+    restart_is_settled,
+)
+from specviz.worker.parent.client import Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    worker: Worker
+    tab: str
+    history: History
+    first_body: FirstBody
+    choices: Choices
+    shown: PairSpec | None
+
+    @property
+    def is_ready(self) -> bool:
+        return run_label(self.worker.status(), self.shown) == "Run"
+
+    def begin_asked_run(self, *, pressed: bool) -> bool:
+        """Begin the run that a press or a changed setting asks for, if any. Raises SpecvizError."""
+        history, worker, run = self.history, self.worker, self.history.current
+        restarts = restart_is_asked() and self.is_ready
+        restart_is_settled()
+        if pressed or restarts:
+            refuse_empty(self.choices.prompt)
+            leave_own_run(history)
+            spec, choices = asked_by_run(self.shown), self.choices
+            made = self.first_body.submit(worker, self.tab, spec, choices.prompt, choices.config)
+            history.begin(made)
+        elif take_press(TIME_AGAIN) and run is not None:
+            leave_own_run(history)
+            history.begin(time_again(worker, self.tab, run))
+        else:
+            return False
+        return True
+
+
+def open_stage() -> Stage:
+    """Wake the pair, and draw the controls in the sidebar."""
+    history = session_history()
+    worker, tab = the_worker(), this_tab()
+    if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
+        worker.prepare(active_spec(worker.status()))
+    st.session_state["woken"] = True
+    first_body = session_first_body()
+    first_body.settle(worker, worker.status())
+    status, shown = worker.status(), shown_pair()  # for the controls
+    with st.sidebar:
+        choices = choose_run(has_chat=shown is not None and has_chat(status, shown))
+        show_body_boxes(worker, status)
+        with st.expander("The pair", key="pair_panel", bind="query-params"):
+            show_pair_panel(worker, status)
+    return Stage(
+        worker=worker, tab=tab.id, history=history, first_body=first_body, choices=choices,
+        shown=shown_pair(),  # the boxes of the pair are drawn by now
+    )  # fmt: skip

@@ -1,0 +1,296 @@
+"""The lesson's checks: each step and challenge is done once by runs, and once not, and says why."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import numpy as np
+import pytest
+
+from specviz import ASSETS
+from specviz.ui.learn.challenges import CHALLENGES
+from specviz.ui.learn.checks import Told, Work, text_of
+from specviz.ui.learn.first_tokens import first_tokens
+from specviz.ui.learn.guess import Game, Question, questions_of
+from specviz.ui.learn.steps import STEPS
+from specviz.ui.session.history import ShownRun
+from tests.traces import make_costs
+from tests.ui.lesson_runs import preset, real, written
+from tests.ui.paging import page_of, sound
+
+TASKS = {f"{folder}/{task.name}": task for folder, tasks in
+         (("steps", STEPS), ("challenges", CHALLENGES)) for task in tasks}  # fmt: skip
+
+
+def said(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> Told:
+    told = TASKS[name].check(Work(runs=runs, answer=answer, draws=draws))
+    text_of(name)["said"][told.name].format(**told.numbers)  # there are such words
+    return told
+
+
+def is_done(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> bool:
+    return said(name, *runs, answer=answer, draws=draws).done
+
+
+def misses(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> str:
+    told = said(name, *runs, answer=answer, draws=draws)
+    assert not told.done
+    return told.name
+
+
+def slow() -> ShownRun:
+    return written(round_seconds=0.1, alone=0.010)
+
+
+def quick() -> ShownRun:
+    return written(round_seconds=0.020, alone=0.010)
+
+
+# Steps
+
+
+def test_memory() -> None:
+    small, large = written(parameters=6_000_000, alone=0.001), written(parameters=90_000_000)
+    told = said("steps/memory", small, large)
+    assert told.done
+    assert told.numbers["bigger_times"] == "15.00×"
+    assert told.numbers["slower_times"] == "10.00×"
+    assert misses("steps/memory") == "none"
+    assert misses("steps/memory", small) == "one"
+    assert misses("steps/memory", small, written(parameters=7_000_000)) == "alike"
+
+
+def test_drafting() -> None:
+    run = real(gamma=3)
+    stood = run.trace.rounds[1].num_accepted
+    assert is_done("steps/drafting", run, answer=float(stood))
+    assert misses("steps/drafting", run, answer=float(stood + 1)) == "wrong"
+    assert misses("steps/drafting", run) == "count"
+    assert misses("steps/drafting", real(gamma=5)) == "none"
+
+
+def test_one_pass() -> None:
+    short, long = written(["a"] * 4, gamma=1, verify=0.002), written(["a" * 8] * 4, gamma=8)
+    told = said("steps/one_pass", short, long)
+    assert told.done
+    assert told.numbers["ratio_times"] == "2.00×"
+    assert told.numbers["more_times"] == "4.50×"
+    assert misses("steps/one_pass", short) == "long"
+    assert misses("steps/one_pass", long) == "short"
+    assert misses("steps/one_pass", short, written(["a" * 8], gamma=8, parameters=9)) == "bodies"
+
+
+def test_rejection() -> None:
+    run = real(temperature=1.0)
+    fell = next(c for e in run.trace.rounds for c in e.candidates if c.verdict == "rejected")
+    assert is_done("steps/rejection", run, answer=round(fell.odds, 2))
+    assert misses("steps/rejection", run, answer=fell.odds + 0.05) == "wrong"
+    assert misses("steps/rejection", run) == "odds"
+    assert misses("steps/rejection", real(temperature=0.0), answer=0.5) == "none"
+
+
+def test_residual() -> None:
+    assert misses("steps/residual", draws=500, answer="leftover") == "draw"
+    assert misses("steps/residual", draws=2_000) == "choose"
+    assert misses("steps/residual", draws=2_000, answer="target") == "wrong"
+    assert is_done("steps/residual", draws=2_000, answer="leftover")
+
+
+def test_the_leftover_closes_on_the_law_and_the_target_does_not() -> None:
+    """The law of the broken rule is known: it is off by what the draft says too often."""
+    found = first_tokens("run", real(temperature=1.0).trace)
+    assert found is not None
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        found.draw(rng)
+    accepted = np.minimum(found.draft, found.target)
+    broken = accepted + (1.0 - accepted.sum()) * found.target
+    noise = 5.0 / np.sqrt(found.draws)
+    assert np.abs(found.right / found.draws - found.target).max() < noise
+    assert np.abs(found.broken / found.draws - broken).max() < noise
+    assert np.abs(broken - found.target).max() > 2 * noise
+
+
+def test_gamma() -> None:
+    runs = [written(["a" * g] * 4, gamma=g, round_seconds=s) for g, s in
+            ((1, 0.02), (4, 0.03), (9, 0.09))]  # fmt: skip
+    assert is_done("steps/gamma", *runs, answer=4.0)
+    assert misses("steps/gamma", *runs, answer=9.0) == "wrong"
+    assert misses("steps/gamma", *runs) == "which"
+    assert misses("steps/gamma", *runs[:2], answer=4.0) == "few"
+
+
+def test_costs() -> None:
+    run = written(["aaaaa", "ard", "aaaaa", "rdddd"], costs=make_costs())
+    assert misses("steps/costs", run, answer=0.0) == "faster"
+    assert misses("steps/costs", run, answer=1.0) == "slower"
+    assert misses("steps/costs", answer=0.5) == "none"
+    tries = [said("steps/costs", run, answer=c / 1000).done for c in range(1000)]
+    assert 0 < sum(tries) < 50
+
+
+def test_loses() -> None:
+    assert is_done("steps/loses", slow())
+    assert misses("steps/loses", quick()) == "faster"
+    assert misses("steps/loses") == "none"
+
+
+# Challenges: solved once, and once wrongly
+
+
+def test_slower() -> None:
+    assert is_done("challenges/slower", slow())
+    assert misses("challenges/slower", quick()) == "faster"
+
+
+def test_six_of_six() -> None:
+    assert is_done("challenges/all_stand", real(gamma=8, temperature=0.0, max_new_tokens=96))
+    assert misses("challenges/all_stand", real(gamma=5)) == "few"
+
+
+def test_three_falls() -> None:
+    assert is_done("challenges/fall", real(gamma=2, temperature=2.0, max_new_tokens=96))
+    assert misses("challenges/fall", real(temperature=0.0)) == "few"
+
+
+def test_the_same_words_at_temperature_0() -> None:
+    two, five = (real(gamma=gamma, temperature=0.0) for gamma in (2, 5))
+    assert is_done("challenges/same_greedy", two, five)
+    assert misses("challenges/same_greedy", two, real(gamma=2)) == "none"
+    short = real(gamma=5, temperature=0.0, max_new_tokens=16)
+    assert misses("challenges/same_greedy", two, short) == "parted"
+
+
+def test_five_a_round() -> None:
+    sure = real(preset("Can I play"), gamma=16, temperature=1.0, top_k=1, max_new_tokens=128)
+    assert is_done("challenges/tau", sure)
+    assert misses("challenges/tau", real(temperature=1.0)) == "few"
+    assert misses("challenges/tau", real(gamma=5, temperature=0.0)) == "none"
+
+
+def test_half_of_c() -> None:
+    dear, cheap = written(costs=make_costs(draft=0.004)), written(costs=make_costs(draft=0.001))
+    assert is_done("challenges/half_c", dear, cheap, answer="rises")
+    assert misses("challenges/half_c", dear, cheap, answer="falls") == "wrong"
+    assert misses("challenges/half_c", dear, cheap) == "say"
+    assert misses("challenges/half_c", cheap, dear, answer="rises") == "none"
+
+
+def test_without_a_draft_model() -> None:
+    lookup = real(preset("On Monday"), drafter="prompt-lookup", gamma=8, temperature=0.0,
+                  max_new_tokens=96)  # fmt: skip
+    assert is_done("challenges/no_draft", lookup)
+    assert misses("challenges/no_draft", real(gamma=5)) == "none"
+    poor = real(drafter="prompt-lookup", temperature=1.5)
+    assert misses("challenges/no_draft", poor) == "few"
+
+
+def test_the_draft_leaves_its_mark() -> None:
+    assert is_done("challenges/depends", real(rule="over-accept", epsilon=0.4, temperature=1.0))
+    assert misses("challenges/depends", real(rule="over-accept", epsilon=0.001)) == "few"
+    assert misses("challenges/depends", real(rule="block", temperature=1.0)) == "exact"
+
+
+def test_better_in_the_mean_and_worse_at_the_tail() -> None:
+    one = written(["a"] * 6, gamma=1, round_seconds=0.02)
+    five = written(["aaaaa"] * 6, gamma=5, round_seconds=0.04)
+    assert is_done("challenges/tail", one, five)
+    better = written(["aaaaa"] * 6, gamma=5, round_seconds=0.015)
+    assert misses("challenges/tail", one, better) == "both"
+    assert misses("challenges/tail", one) == "none"
+
+
+def test_the_same_words_though_they_are_drawn() -> None:
+    two, five = (real(gamma=g, temperature=1.0, rule="coupled") for g in (2, 5))
+    assert is_done("challenges/same_warm", two, five)
+    others = (real(gamma=gamma, temperature=1.0) for gamma in (2, 5))
+    assert misses("challenges/same_warm", *others) == "parted"
+    assert misses("challenges/same_warm", two) == "none"
+
+
+# Guesses
+
+
+def test_nobody_scores_better_than_by_the_true_odds() -> None:
+    for question in questions_of(real(temperature=1.0).trace):
+        most = len(question.entry.candidates) if question.place is None else 1
+        scores = [question.score(most * g / 100) for g in range(101)]
+        assert question.score(question.truth) == pytest.approx(100.0)
+        assert max(scores) <= 100.0
+        assert abs(most * scores.index(max(scores)) / 100 - question.truth) <= most / 200 + 1e-9
+
+
+def test_a_score_against_the_odds_is_brier_s_in_the_mean() -> None:
+    """What is lost by saying g where the odds are r, over both outcomes."""
+    question = next(q for q in questions_of(real(temperature=1.0).trace) if q.place is not None)
+    r = question.truth
+
+    def brier(g: float) -> float:
+        return r * (1 - g) ** 2 + (1 - r) * g**2
+
+    for g in (0.05, 0.5, 0.95):
+        assert 100 * (1 - (brier(g) - brier(r))) == pytest.approx(question.score(g))
+
+
+def test_a_streak_ends_with_a_wrong_guess() -> None:
+    game = Game(1)
+    asked = [each for each in questions_of(real(temperature=1.0).trace) if each.place is not None]
+    for question in asked[:3]:
+        game.answer(question, 0.95 if question.outcome else 0.05)
+    assert (game.streak, game.top_streak, game.answered) == (3, 3, 3)
+    game.answer(asked[3], 0.05 if asked[3].outcome else 0.95)
+    assert (game.streak, game.top_streak) == (0, 3)
+
+
+def test_the_expected_count_is_that_of_the_odds() -> None:
+    question = next(iter(questions_of(written(["ar"]).trace)))
+    one, other = (each.odds for each in question.entry.candidates)
+    assert Question(question.entry, None).truth == pytest.approx(one + one * other)
+
+
+# Texts
+
+
+def test_every_step_has_a_file_and_every_file_a_step() -> None:
+    files = {f"{each.parent.name}/{each.stem}" for each in (ASSETS / "learn/en").glob("*/*.toml")}
+    assert files == set(TASKS)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_text_has_what_its_task_needs(name: str) -> None:
+    task, text = TASKS[name], text_of(name)
+    assert {"title", "do", "hint", "said"} <= set(text)
+    assert "done" in text["said"]
+    assert bool(task.asks) == ("asks" in text)
+    assert (task.asks in ("choice", "draws")) == ("choices" in text)
+    assert not name.startswith("steps") or len(text["why"].split()) < 130
+    for words in text["said"].values():
+        fields = [field for _, field, _, _ in string.Formatter().parse(words) if field]
+        assert all(re.fullmatch(r"[a-z_]+", field) for field in fields)
+
+
+# The page
+
+
+def test_a_link_opens_its_step() -> None:
+    app = page_of("learn", learn="challenges", step="tail")
+    assert any("Better in the mean" in each.value for each in app.markdown)
+    assert app.query_params["step"] == "tail"
+
+
+def test_an_unknown_step_opens_the_first() -> None:
+    app = page_of("learn", learn="nonsense", step="nothing")
+    assert any(text_of("steps/memory")["title"] in each.value for each in app.markdown)
+
+
+def test_a_step_sets_its_controls() -> None:
+    app = page_of("learn", step="drafting")
+    sound(app.button(key="learn_set").click().run())
+    assert app.slider(key="gamma").value == 3
+
+
+def test_units_are_those_of_the_catalogue() -> None:
+    told = said("steps/memory", written(parameters=6_000_000, alone=0.001),
+                written(parameters=90_000_000))  # fmt: skip
+    assert told.numbers["fast_ms"].endswith("ms")
