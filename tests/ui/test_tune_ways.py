@@ -64,6 +64,7 @@ def test_ways_are_candidates_and_the_table_says_how_each_was_found(maker: Scorin
     assert rows.index[0] == "2 drafts"  # equally fast as the next, and asked for before it
     assert work.answer.ranked[0][1].speedup == pytest.approx((4.99 * 4.89) ** 0.5)
     assert "Use this draft, 2 drafts, with γ 1: " in told(app)
+    assert "2 short runs, each timed against the target alone" in told(app)
     names = [each["name"] for each in charts(app)["tune_candidates"]["data"]]
     assert set(names) == set(rows.index)
 
@@ -148,3 +149,21 @@ def test_engines_are_told_what_they_can_run(maker: ScoringMaker) -> None:
     assert work.answer.best_plain[0].label in ("draft model · lossless", "prompt lookup")
     assert "2 drafts is ranked first, which these engines do not run" in told(app)
     assert app.code
+
+
+def test_every_candidate_has_its_map(maker: ScoringMaker) -> None:
+    """Of runs at one temperature, or of tokens alone where there are no runs."""
+    app, _ = asked([*WAYS, "branching=2x1"], tab="Every γ")
+    for name, words in {
+        "2 drafts": "Speedup in short runs",
+        "until cost": "Speedup in short runs",
+        "tree 2x1": "Speedup in short runs",
+        "suffix lookup": "Expected speedup.",
+        "block": "What the speedup is at least",
+    }.items():
+        sound(app.segmented_control(key="tune_candidate").set_value(name).run())
+        assert "tune_map" in charts(app)
+        assert words in told(app)
+    app, _ = asked(["branching=2x1"], tab="Every γ", tune_given="true")
+    sound(app.segmented_control(key="tune_candidate").set_value("tree 2x1").run())
+    assert "tune_map" in charts(app)

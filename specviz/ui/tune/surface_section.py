@@ -52,6 +52,11 @@ def _costs_warning(answer: Answer) -> str:
 def _basis(answer: Answer, *, given: bool) -> str:
     if not answer.candidates or not answer.candidates[0].texts:
         return ""
+    if answer.best is not None and answer.best[1].basis == "measured":
+        return (
+            f":green-badge[measured] {answer.best[1].num_runs} short runs, each timed against the "
+            "target alone along its own words. 95 % interval over the runs."
+        )
     texts = answer.candidates[0].texts
     count = len([each for each in texts if each.law.temperature == answer.temperature])
     own = bool(texts) and texts[0].own
@@ -83,8 +88,8 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
     with left, st.container(key="tune_map_box"):
         show_chart(
             surface_map(candidate.surface, runs, ink=_ink()),
-            "Expected speedup. Green is faster than the target alone, orange slower; press a cell "
-            "to choose it, with Shift further ones.",
+            f"{_what(candidate)} Green is faster than the target alone, orange slower; press a "
+            "cell to choose it, with Shift further ones.",
             *marks, key=_MAP, on_select="rerun", selection_mode="points",
             alt="Map of the expected speedup over γ and temperature",
         )  # fmt: skip
@@ -96,6 +101,15 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
             alt="Expected speedup over γ at the temperature asked about",
         )  # fmt: skip
     _show_chosen(answer, candidate, chosen, given=given)
+
+
+def _what(candidate: Candidate) -> str:
+    """What the numbers of its map are."""
+    if candidate.runs:
+        return "Speedup in short runs, at the temperature asked about."
+    if candidate.form == "at least":
+        return "What the speedup is at least: a bound, as token by token."
+    return "Expected speedup."
 
 
 def _ink() -> str:
