@@ -11,7 +11,7 @@ import pytest
 from specviz import ASSETS
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Told, Work, text_of
-from specviz.ui.learn.first_tokens import first_tokens
+from specviz.ui.learn.drawn_tokens import drawn_tokens
 from specviz.ui.learn.guess import Game, Question, questions_of
 from specviz.ui.learn.steps import STEPS
 from specviz.ui.session.history import ShownRun
@@ -99,7 +99,7 @@ def test_residual() -> None:
 
 def test_the_leftover_closes_on_the_law_and_the_target_does_not() -> None:
     """The law of the broken rule is known: it is off by what the draft says too often."""
-    found = first_tokens("run", real(temperature=1.0).trace)
+    found = drawn_tokens("run", real(temperature=1.0).trace)
     assert found is not None
     rng = np.random.default_rng(1)
     for _ in range(200):

@@ -19,7 +19,7 @@ Fits = Callable[[ShownRun], object]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What a person did: the runs of this tab that are over, the newest last; what was typed or
-    chosen; and how many first tokens were drawn in the simulation."""
+    chosen; and how many tokens were drawn in the simulation."""
 
     runs: Sequence[ShownRun]
     answer: Any = None

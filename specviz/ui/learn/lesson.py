@@ -13,7 +13,7 @@ from specviz import ASSETS
 from specviz.theory.speed import speedup
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Task, Told, Work, text_of
-from specviz.ui.learn.first_tokens import FirstTokens, chart, first_tokens
+from specviz.ui.learn.drawn_tokens import DrawnTokens, chart, drawn_tokens
 from specviz.ui.learn.guess import show_guess
 from specviz.ui.learn.steps import STEPS, costs_of
 from specviz.ui.session.history import ShownRun
@@ -53,6 +53,10 @@ def show_lesson(stage: Stage) -> None:
     with st.container(border=True, key="learn_task"):
         _show_task(stage, tasks[name], part)
     history, worker = stage.history, stage.worker
+    with st.container(horizontal=True):
+        for label, name in (("notes", "teaching.md"), ("handout", "handout.html")):
+            file = (ASSETS / "docs" / name).read_text("utf-8")
+            st.download_button(words[label], file, name, type="tertiary", on_click="ignore")
     show_run_player(worker, worker.status(), history, stage.choices.of_a_run, "never")
 
 
@@ -90,7 +94,10 @@ def _show_task(stage: Stage, task: Task, folder: str) -> None:
         press_button(run_label(status, stage.shown), key="run", type="primary")
         if task.link:
             st.button(words["set"], key="learn_set", on_click=_set_controls, args=(task.link,))
-    runs = [run for run in stage.history.shown_runs() if not run.growing]
+    made = stage.history.shown_runs()
+    runs = [run for run in made if not run.growing]
+    if len(runs) < len(made):
+        st.caption(words["waits"])
     answer, draws = _ask(task, text, runs)
     told = task.check(Work(runs=runs, answer=answer, draws=draws))
     if told.done and task.name not in st.session_state[_DONE]:
@@ -118,7 +125,7 @@ def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[ob
     if task.asks == "costs":
         return _costs(text, Work(runs=runs), key), 0
     if task.asks == "draws":
-        draws = _draw_first_tokens(runs)
+        draws = _draw_drawn_tokens(runs)
     if task.asks in ("choice", "draws"):
         choices: dict[str, str] = text["choices"]
         return st.radio(
@@ -138,11 +145,11 @@ def _costs(text: dict[str, Any], work: Work, key: str) -> float | None:
     return c
 
 
-def _draw_first_tokens(runs: Sequence[ShownRun]) -> int:
+def _draw_drawn_tokens(runs: Sequence[ShownRun]) -> int:
     words = text_of("page")
-    found: FirstTokens | None = st.session_state.get(_DRAWS)
+    found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if runs and (found is None or found.run != runs[-1].id):
-        found = st.session_state[_DRAWS] = first_tokens(runs[-1].id, runs[-1].trace)
+        found = st.session_state[_DRAWS] = drawn_tokens(runs[-1].id, runs[-1].trace)
     if found is None:
         st.caption(words["no_run"])
         return 0
@@ -154,7 +161,7 @@ def _draw_first_tokens(runs: Sequence[ShownRun]) -> int:
         if going:
             found.draw(np.random.default_rng([7, found.draws]))
         note = words["draws"].format(count=f"{found.draws:,}")
-        show_chart(chart(found), note, "simulated", key="first_tokens")
+        show_chart(chart(found), note, "simulated", key="drawn_tokens")
         if before < 2_000 <= found.draws or found.draws >= 20_000 > before:
             st.rerun()
 
