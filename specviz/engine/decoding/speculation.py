@@ -80,6 +80,7 @@ class Speculation(Iterator[Round]):
         self._finish: Finish = "stopped"
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
         self._capacity += config.most_candidates - config.depth  # nodes beside the path
+        self._shape, self._measured = config.shape, config.until.stopping.measured
         self._history = list(prompt_ids)
         self._told = len(prompt_ids)  # tokens of the history that were handed out
         self._endings = Endings(pair, config, len(prompt_ids))
@@ -183,9 +184,9 @@ class Speculation(Iterator[Round]):
         assert self._target.length == before - 1
         self._clock.start()
         room = self._limit - before
-        depth = min(self.config.depth, room)
+        depth = min(len(self._shape), room)
         # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
-        uniforms = self._uniforms.of_round(self._index, num_nodes(self.config.shape[:depth]))
+        uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = _overrule(uniforms, forks)
         tree, verdicts, records = self._draft_and_verify(depth, uniforms, forks)
@@ -196,7 +197,7 @@ class Speculation(Iterator[Round]):
             self._stopper.learn(self._index, len(verdicts.path), len(output.emitted))
         table = self.pair.token_table
         candidates = candidates_of(tree, verdicts, output, uniforms, overruled, table)
-        if not self.config.until.stopping.measured:
+        if not self._measured:
             candidates = tuple(each for each in candidates if each.tested)
         extra = extra_of(tree, verdicts, output, uniforms, table)
         self._clock.mark()
@@ -208,7 +209,7 @@ class Speculation(Iterator[Round]):
             candidates=candidates,
             extra=extra,
             emitted=output.emitted,
-            cut=_cut(output, self.config.depth, room, self._endings.limit_reason),
+            cut=_cut(output, len(self._shape), room, self._endings.limit_reason),
             draft_catch_up=tree.catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
