@@ -46,10 +46,11 @@ def cell_words(cell: Cell) -> str:
 def how_found(candidate: Candidate, cell: Cell) -> str:
     """How its numbers came about."""
     texts = _counted(cell.num_texts, "text")
+    costs = "" if candidate.config.rule == "lossless" else ", at the step costs of token by token"
     if cell.basis == "expected":
-        return f"expected along {texts}"
+        return f"expected along {texts}{costs}"
     if cell.basis == "at least":
-        return f"a bound: as token by token along {texts}; in the mean never fewer stand"
+        return f"a bound: as token by token along {texts}{costs}; in the mean never fewer stand"
     runs = f"measured in {_counted(cell.num_runs, 'short run')}"
     if candidate.form == "exact":
         return f"{runs}; tokens a round as expected along {texts}"

@@ -59,7 +59,8 @@ def test_ways_are_candidates_and_the_table_says_how_each_was_found(maker: Scorin
     assert why["2 drafts"].startswith("measured in 2 short runs; tokens a round as expected")
     assert why["block"].startswith("a bound: as token by token along 1 text")
     assert rows["speedup"]["block"].startswith("at least ")
-    for name in ("coupled", "suffix lookup", "prompt lookup"):
+    assert why["coupled"].startswith("expected along 1 text, at the step costs of token by token.")
+    for name in ("suffix lookup", "prompt lookup"):
         assert why[name].startswith("expected along 1 text. ")
     assert rows.index[0] == "2 drafts"  # equally fast as the next, and asked for before it
     assert work.answer.ranked[0][1].speedup == pytest.approx((4.99 * 4.89) ** 0.5)
