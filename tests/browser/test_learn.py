@@ -1,0 +1,186 @@
+"""The lesson in a browser: from the keyboard, on a phone, in both themes, and kept by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.reading import figure, next_frame
+from tests.browser.test_access import serious_violations
+from tests.browser.test_theory_pages import STREAMLIT_S_OWN
+
+TASK = ".st-key-learn_task"
+ANSWER = f"{TASK} [data-testid=stAlert]"
+RUN = ".st-key-run button"
+SHORT = "length=24&target_body=none"
+
+
+def opened(server: Server, open_page: Callable[..., Any], link: str, **how: Any) -> Any:
+    page = open_page(f"{server.url}/learn?{link}", **how)
+    page.wait_for_selector(ANSWER)
+    return page
+
+
+def go_to(page: Any, server: Server, link: str) -> None:
+    """The same tab, so that its runs are there."""
+    tab = re.search(r"tab=\w+", page.url)
+    page.goto(f"{server.url}/learn?{link}{'&' + tab[0] if tab else ''}")
+    page.wait_for_selector(ANSWER)
+
+
+def expect_sound(page: Any) -> None:
+    """On a phone: nothing wider than the page, and axe-core finds nothing serious."""
+    page.wait_for_timeout(600)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate("own => document.querySelectorAll(own).forEach(e => e.remove())", STREAMLIT_S_OWN)
+    assert serious_violations(page) == []
+
+
+def press(page: Any, selector: str) -> None:
+    """From the keyboard."""
+    page.wait_for_selector(f"{selector}:enabled")
+    page.locator(selector).first.focus()
+    page.keyboard.press("Enter")
+
+
+def said(page: Any, words: str) -> None:
+    """The check answers with these words."""
+    page.wait_for_function(
+        """([answer, words]) => document.querySelector(answer)?.innerText.includes(words)""",
+        arg=[ANSWER, words], timeout=90_000,
+    )  # fmt: skip
+
+
+def row(index: int) -> str:
+    return f'[data-testid="round"][data-index="{index}"]'
+
+
+def to_the_end(page: Any) -> None:
+    page.locator('[data-testid="seek"]').focus()
+    page.keyboard.press("End")
+    next_frame(page)
+
+
+def answer(page: Any, text: str) -> None:
+    box = page.locator(f"{TASK} [data-testid=stNumberInputField]")
+    box.focus()
+    box.press("Control+a")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_a_step_is_done_from_the_keyboard_on_a_phone_and_kept(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = opened(server, open_page, f"step=drafting&gamma=3&{SHORT}", width=420, height=900)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    said(page, "There is no run with γ = 3 yet")
+    press(page, RUN)
+    wait_for_state(page, "done")
+    said(page, "How many tokens of round 2 were accepted?")
+    to_the_end(page)
+    stood = page.locator(f"{row(1)} [data-state=accepted]").count()
+    answer(page, str(stood + 1))
+    said(page, "is not what happened in round 2")
+    answer(page, str(stood))
+    said(page, "Right. Of 3 guesses")
+    page.wait_for_function("localStorage.getItem('specviz.learn')?.includes('drafting')")
+    page.goto(f"{server.url}/learn")
+    page.wait_for_selector(ANSWER)
+    page.wait_for_selector('button:has-text("✓ 2.")')
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    server: Server, open_page: Callable[..., Any], scheme: str
+) -> None:
+    for link in ("learn=steps", "learn=challenges&step=half_c"):
+        page = opened(server, open_page, link, scheme=scheme)
+        wait_for_pair(page)  # at rest: Streamlit pales what it is about to draw anew
+        page.set_viewport_size({"width": 420, "height": 900})
+        expect_sound(page)
+
+
+def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/learn?learn=guess&guess_seed=5", width=420, height=900)
+    submit = '[data-testid="stFormSubmitButton"] button'
+    for _ in range(40):
+        if page.locator(submit).count():
+            break
+        again = page.locator(".st-key-guess_again button")
+        if again.count():
+            again.first.press("Enter")
+        page.wait_for_timeout(500)
+    page.locator("input[type=radio]").first.focus()
+    page.keyboard.press("ArrowRight")
+    press(page, submit)
+    page.wait_for_selector("text=1 answered")
+    expect_sound(page)
+
+
+@pytest.mark.thorough  # each check alone is tried on the page without a browser
+def test_the_lesson_from_the_first_step_to_the_last(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = opened(server, open_page, f"step=memory&gamma=5&{SHORT}", width=420, height=900)
+    rates: dict[int, float] = {}
+
+    def run(step: str, link: str, words: str) -> None:
+        go_to(page, server, f"step={step}&length=24&{link}")
+        press(page, RUN)
+        said(page, words)
+
+    def rate_of(gamma: int, words: str) -> None:
+        run("gamma", f"target_body=none&gamma={gamma}", words)
+        rates[gamma] = figure(page, "tokens-per-second") or 0.0
+
+    press(page, RUN)
+    said(page, "One size is timed")
+    run("memory", "target_body=30M", "decoding waits for memory")
+    run("drafting", "target_body=none&gamma=3", "How many tokens of round 2")
+    to_the_end(page)
+    answer(page, str(page.locator(f"{row(1)} [data-state=accepted]").count()))
+    said(page, "Right. Of 3 guesses")
+    run("one_pass", "target_body=none&gamma=1", "Now one with γ of 8 or more")
+    run("one_pass", "target_body=none&gamma=8", "A check of 2 places took")
+    run("rejection", "target_body=none&gamma=5&temperature=1", "What were the odds")
+    to_the_end(page)
+    page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")
+    page.locator('[data-testid="round"] [data-state=rejected]').first.click()
+    odds = re.search(r"\.\d+", page.inner_text('[data-testid="verdict-card"] .vd-edge'))
+    assert odds is not None
+    page.keyboard.press("Escape")
+    answer(page, f"0{odds[0]}")
+    said(page, "So it was rejected")
+    go_to(page, server, "step=residual")
+    page.locator(f"{TASK} [data-testid=stCheckbox] input").focus()
+    page.keyboard.press("Space")
+    said(page, "Which rule closes")
+    page.locator(f"{TASK} input[type=radio]").first.focus()
+    page.keyboard.press("Space")
+    said(page, "speculative decoding loses nothing")
+    rate_of(2, "values of γ are run so far")
+    rate_of(12, "With which γ were there")
+    rate_of(4, "With which γ were there")
+    for gamma in (1, 3, 5, 8, *rates):  # the others were run in the steps before
+        answer(page, str(gamma))
+        page.wait_for_timeout(1_500)
+        if "Right." in page.inner_text(ANSWER):
+            break
+    said(page, "is not the same as faster")
+    go_to(page, server, "step=costs")
+    page.locator(f"{TASK} [role=slider]").focus()
+    page.keyboard.press("Home")
+    for _ in range(100):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(400)
+        if "That is it" in page.inner_text(ANSWER):
+            break
+    said(page, "all the gain is used up")
+    run("loses", "target_body=none&gamma=16&temperature=2", "what you tell whoever asks")
+    kept = page.evaluate("JSON.parse(localStorage.getItem('specviz.learn'))")
+    assert len(kept) >= 8
