@@ -150,7 +150,10 @@ def test_the_lesson_from_the_first_step_to_the_last(
     run("rejection", "target_body=none&gamma=5&temperature=1", "What were the odds")
     to_the_end(page)
     page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")
+    page.wait_for_selector(row(0))
+    next_frame(page)
     page.locator('[data-testid="round"] [data-state=rejected]').first.click()
+    next_frame(page)
     odds = re.search(r"\.\d+", page.inner_text('[data-testid="verdict-card"] .vd-edge'))
     assert odds is not None
     page.keyboard.press("Escape")

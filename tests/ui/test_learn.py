@@ -104,12 +104,12 @@ def test_the_leftover_closes_on_the_law_and_the_target_does_not() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         found.draw(rng)
-    accepted = np.minimum(found.draft, found.target)
-    broken = accepted + (1.0 - accepted.sum()) * found.target
-    noise = 5.0 / np.sqrt(found.draws)
-    assert np.abs(found.right / found.draws - found.target).max() < noise
-    assert np.abs(found.broken / found.draws - broken).max() < noise
-    assert np.abs(broken - found.target).max() > 2 * noise
+    accepted, target = found.laws.min(0), found.laws[1]
+    broken = accepted + (1.0 - accepted.sum()) * target
+    shares, noise = found.counts / found.draws, 5.0 / np.sqrt(found.draws)
+    assert np.abs(shares[0] - target).max() < noise
+    assert np.abs(shares[1] - broken).max() < noise
+    assert np.abs(broken - target).max() > 2 * noise
 
 
 def test_gamma() -> None:
@@ -234,7 +234,7 @@ def test_a_score_against_the_odds_is_brier_s_in_the_mean() -> None:
 
 
 def test_a_streak_ends_with_a_wrong_guess() -> None:
-    game = Game(1)
+    game = Game(1, None)
     asked = [each for each in questions_of(real(temperature=1.0).trace) if each.place is not None]
     for question in asked[:3]:
         game.answer(question, 0.95 if question.outcome else 0.05)

@@ -12,71 +12,64 @@ from specviz.record.trace import Insight, Trace
 from specviz.ui.learn.checks import text_of
 from specviz.ui.widgets.chart_style import COLOURS, figure
 
-Floats = NDArray[np.float64]
 BATCH = 500
 _DRAWN = 8  # tokens that have a bar of their own
 
 
 @dataclass(slots=True)
 class DrawnTokens:
-    """Of the laws at a place, as far as they are listed, made to add up to one."""
+    """At a place of a run. ``laws``: of draft and target, as far as they are listed, made to add up
+    to one; ``counts``: how often each token came, by the right rule and by the broken one."""
 
     run: str
     texts: list[str]
-    draft: Floats
-    target: Floats
-    right: Floats  # how often each token came
-    broken: Floats
+    laws: NDArray[np.float64]
+    counts: NDArray[np.float64]
 
     @property
     def draws(self) -> int:
-        return int(self.right.sum())
+        return int(self.counts[0].sum())
 
     @property
     def broken_bias(self) -> float:
         """How far the law of the broken rule is from the target's (total variation)."""
-        both = np.minimum(self.draft, self.target)
-        return float(np.abs(both - both.sum() * self.target).sum()) / 2
+        both = self.laws.min(0)
+        return float(np.abs(both - both.sum() * self.laws[1]).sum()) / 2
 
     def draw(self, rng: np.random.Generator) -> None:
-        tokens = rng.choice(len(self.draft), BATCH, p=self.draft)
-        fell = rng.random(BATCH) * self.draft[tokens] >= self.target[tokens]
-        left = np.maximum(self.target - self.draft, 0.0)
-        laws = (left / left.sum() if left.any() else self.target, self.target)
-        right, broken = (
-            np.bincount(
-                np.where(fell, rng.choice(len(law), BATCH, p=law), tokens), minlength=len(law)
-            )
-            for law in laws
-        )
-        self.right, self.broken = self.right + right, self.broken + broken
+        (draft, target), size = self.laws, len(self.texts)
+        tokens = rng.choice(size, BATCH, p=draft)
+        fell = rng.random(BATCH) * draft[tokens] >= target[tokens]
+        left = np.maximum(target - draft, 0.0)
+        for row, law in enumerate((left / left.sum() if left.any() else target, target)):
+            said = np.where(fell, rng.choice(size, BATCH, p=law), tokens)
+            self.counts[row] += np.bincount(said, minlength=size)
 
 
 def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
     """At the place where the broken rule is off the most. None where the run has no record."""
     insights = [each.insight for entry in trace.rounds for each in entry.candidates if each.insight]
-    places = [_at(run, each) for each in insights]
-    return max(places, key=lambda each: each.broken_bias, default=None)
+    return max((_at(run, each) for each in insights), key=lambda p: p.broken_bias, default=None)
 
 
 def _at(run: str, insight: Insight) -> DrawnTokens:
     tops = (insight.draft_top, insight.target_top)
     texts = {i: text for top in tops for i, text in zip(top.token_ids, top.texts, strict=True)}
-    laws = [dict(zip(top.token_ids, top.probs, strict=True)) for top in tops]
-    order = sorted(texts, key=lambda each: -laws[1].get(each, 0.0))
-    draft, target = (np.array([law.get(each, 0.0) for each in order]) for law in laws)
-    zeros = np.zeros(len(order))
-    return DrawnTokens(run, [texts[each] for each in order], draft / draft.sum(),
-                       target / target.sum(), zeros, zeros.copy())  # fmt: skip
+    listed = [dict(zip(top.token_ids, top.probs, strict=True)) for top in tops]
+    order = sorted(texts, key=lambda each: -listed[1].get(each, 0.0))
+    laws = np.array([[law.get(each, 0.0) for each in order] for law in listed])
+    laws /= laws.sum(1, keepdims=True)
+    return DrawnTokens(run, [texts[each] for each in order], laws, np.zeros(laws.shape))
 
 
 def chart(tokens: DrawnTokens) -> go.Figure:
-    words, names = text_of("page"), [f"{text}\u2060" for text in tokens.texts[:_DRAWN]]
+    words = text_of("page")
+    names = [text.replace("<", "‹").replace(" ", "·") for text in tokens.texts[:_DRAWN]]
     drawn = figure(x_title="", y_title=words["share"], height=300)
-    for key, values, colour in (
-        ("law", tokens.target, COLOURS.exact),
-        ("leftover_rule", tokens.right / max(1, tokens.draws), COLOURS.accepted),
-        ("target_rule", tokens.broken / max(1, tokens.draws), COLOURS.rejected),
+    shares = np.vstack((tokens.laws[1], tokens.counts / max(1, tokens.draws)))
+    colours = (COLOURS.exact, COLOURS.accepted, COLOURS.rejected)
+    for key, row, colour in zip(
+        ("law", "leftover_rule", "target_rule"), shares, colours, strict=True
     ):
-        drawn.add_bar(x=names, y=values[:_DRAWN], name=words[key], marker_color=colour)
+        drawn.add_bar(x=names, y=row[:_DRAWN], name=words[key], marker_color=colour)
     return drawn

@@ -7,7 +7,7 @@ than by saying r. So 100 (1 - (g - r)^2) is best for whoever says what he believ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 
@@ -19,6 +19,7 @@ from specviz.record.trace import Round, RunConfig, Trace
 from specviz.ui.learn.checks import text_of
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.widgets.plain_text import as_text
+from specviz.worker.parent.client import Run
 
 _PROMPT = "Once upon a time there was a fox who"
 _CONFIG = RunConfig(gamma=5, temperature=1.0, max_new_tokens=96, ignore_eos=True)
@@ -56,11 +57,12 @@ class Question:
 @dataclass(slots=True)
 class Game:
     seed: int
+    run: Run | None
     answered: int = 0
     score: float = 0.0
     streak: int = 0
     top_streak: int = 0
-    told: list[str] = field(default_factory=list[str])
+    told: str = ""
 
     def answer(self, question: Question, guess: float) -> None:
         gained, right = question.score(guess), question.is_right(guess)
@@ -68,10 +70,11 @@ class Game:
         self.streak = self.streak + 1 if right else 0
         self.top_streak = max(self.top_streak, self.streak)
         which = "told_count" if question.place is None else f"told_{question.outcome}"
-        candidate = question.entry.candidates[question.place or 0]
-        words = text_of("page")[which]
-        self.told = [words.format(odds=f"{question.truth:.2f}", draw=f"{candidate.uniform:.2f}",
-                                  stood=question.outcome, score=f"{gained:.0f}")]  # fmt: skip
+        draw = question.entry.candidates[question.place or 0].uniform
+        self.told = text_of("page")[which].format(
+            odds=f"{question.truth:.2f}", draw=f"{draw:.2f}", stood=question.outcome,
+            score=f"{gained:.0f}",
+        )  # fmt: skip
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
@@ -87,31 +90,24 @@ def show_guess() -> int:
     """Draw the game; the best streak."""
     words = text_of("page")
     seed = int(st.number_input(words["seed"], 0, 9999, 1, key="guess_seed", bind="query-params"))
-    game: Game = st.session_state.get("game") or Game(seed)
-    if game.seed != seed or not st.session_state.get("game_run"):
-        game = Game(seed)
-        st.session_state["game_run"] = the_worker().submit(
-            f"{this_tab().id} guess",
-            PairSpec(),
-            _PROMPT,
-            replace(_CONFIG, seed=seed),
-            baseline=False,
-        )
-    st.session_state["game"], run = game, st.session_state["game_run"]
-    if not run.finished or run.trace is None:
+    game: Game | None = st.session_state.get("game")
+    if game is None or game.seed != seed:
+        session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)
+        run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False)
+        game = st.session_state["game"] = Game(seed, run)
+    if game.run is None or not game.run.finished or game.run.trace is None:
         st.info(words["game_waits"])
         st.button(words["look_again"], key="guess_again")
         return game.top_streak
-    asked = list(questions_of(run.trace))
+    asked = list(questions_of(game.run.trace))
     st.caption(words["rule"])
-    for told in game.told:
-        st.markdown(told)
+    st.markdown(game.told)
     st.markdown(words["standing"].format(score=f"{game.score / max(1, game.answered):.0f}",
                 asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
-    if game.answered >= len(asked):
+    if game.answered < len(asked):
+        _ask(game, asked[game.answered], game.run.trace)
+    else:
         st.success(words["game_over"])
-        return game.top_streak
-    _ask(game, asked[game.answered], run.trace)
     return game.top_streak
 
 
@@ -119,7 +115,8 @@ def _ask(game: Game, question: Question, trace: Trace) -> None:
     words = text_of("page")
     entry = question.entry
     chips = [_marked(each.text) for each in entry.candidates]
-    before = "".join(_texts(trace)[: entry.context_length][-_SEEN:])
+    own = [token.text for _, token in emitted_tokens(trace.rounds)]
+    before = "".join([*trace.prompt.token_texts, *own][: entry.context_length][-_SEEN:])
     st.markdown(f"…{as_text(before)} " + " | ".join(map(as_text, chips)))
     with st.form("guess", border=False):
         if question.place is None:
@@ -133,11 +130,6 @@ def _ask(game: Game, question: Question, trace: Trace) -> None:
         if st.form_submit_button(words["guess"], type="primary"):
             game.answer(question, float(guess or 0.0))
             st.rerun()
-
-
-def _texts(trace: Trace) -> list[str]:
-    """Of all tokens, the prompt's too."""
-    return [*trace.prompt.token_texts, *(token.text for _, token in emitted_tokens(trace.rounds))]
 
 
 def _marked(text: str) -> str:

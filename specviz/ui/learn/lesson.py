@@ -12,7 +12,7 @@ from streamlit.components.v2 import component
 from specviz import ASSETS
 from specviz.theory.speed import speedup
 from specviz.ui.learn.challenges import CHALLENGES
-from specviz.ui.learn.checks import Task, Told, Work, text_of
+from specviz.ui.learn.checks import Task, Work, text_of
 from specviz.ui.learn.drawn_tokens import DrawnTokens, chart, drawn_tokens
 from specviz.ui.learn.guess import show_guess
 from specviz.ui.learn.steps import STEPS, costs_of
@@ -103,7 +103,8 @@ def _show_task(stage: Stage, task: Task, folder: str) -> None:
     if told.done and task.name not in st.session_state[_DONE]:
         st.session_state[_DONE].add(task.name)
         st.rerun()  # the list above says so, and the browser keeps it
-    (st.success if told.done else st.info)(_said(text, told))
+    numbers = {name: as_text(each) for name, each in told.numbers.items()}
+    (st.success if told.done else st.info)(text["said"][told.name].format(**numbers))
     with st.expander(words["hint"], key=f"hint_{task.name}"):
         st.markdown(text["hint"])
 
@@ -113,39 +114,27 @@ def _set_controls(link: dict[str, str]) -> None:
         st.session_state[name] = float(value) if "." in value else int(value)
 
 
-def _said(text: dict[str, Any], told: Told) -> str:
-    safe = {name: as_text(each) for name, each in told.numbers.items()}
-    return text["said"][told.name].format(**safe)
-
-
 def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[object, int]:
-    key, draws = f"answer_{task.name}", 0
+    """What is typed or chosen, and how many tokens are drawn."""
+    key, costs = f"answer_{task.name}", costs_of(Work(runs=runs))
+    draws = _draw_tokens(runs) if task.asks == "draws" else 0
     if task.asks == "number":
         return st.number_input(text["asks"], 0.0, 100.0, None, step=None, key=key), 0
-    if task.asks == "costs":
-        return _costs(text, Work(runs=runs), key), 0
-    if task.asks == "draws":
-        draws = _draw_drawn_tokens(runs)
-    if task.asks in ("choice", "draws"):
-        choices: dict[str, str] = text["choices"]
-        return st.radio(
-            text["asks"], choices, index=None, format_func=lambda each: choices[each], key=key
-        ), draws
-    return None, 0
+    if task.asks == "costs" and costs is not None:
+        c = st.slider(text["asks"], 0.0, 1.0, 0.1, 0.01, key=key)
+        alpha, gamma, v = costs
+        st.caption(text["formula"].format(alpha=f"{alpha:.2f}", gamma=gamma, v=f"{v:.2f}",
+                   speed=f"{speedup(alpha, gamma, c, v):.2f}"))  # fmt: skip
+        return c, 0
+    if "choices" not in text:
+        return None, 0
+    names: dict[str, str] = text["choices"]
+    return st.radio(
+        text["asks"], names, index=None, format_func=lambda each: names[each], key=key
+    ), draws
 
 
-def _costs(text: dict[str, Any], work: Work, key: str) -> float | None:
-    found = costs_of(work)
-    if found is None:
-        return None
-    alpha, gamma, v = found
-    c = st.slider(text["asks"], 0.0, 1.0, 0.1, 0.01, key=key)
-    st.caption(text["formula"].format(alpha=f"{alpha:.2f}", gamma=gamma, v=f"{v:.2f}",
-               speed=f"{speedup(alpha, gamma, c, v):.2f}"))  # fmt: skip
-    return c
-
-
-def _draw_drawn_tokens(runs: Sequence[ShownRun]) -> int:
+def _draw_tokens(runs: Sequence[ShownRun]) -> int:
     words = text_of("page")
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if runs and (found is None or found.run != runs[-1].id):
