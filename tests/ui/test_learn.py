@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import string
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from specviz import ASSETS
+from specviz.ui.learn import checks
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Told, Work, text_of
 from specviz.ui.learn.drawn_tokens import drawn_tokens
@@ -268,6 +272,23 @@ def test_a_text_has_what_its_task_needs(name: str) -> None:
     for words in text["said"].values():
         fields = [field for _, field, _, _ in string.Formatter().parse(words) if field]
         assert all(re.fullmatch(r"[a-z_]+", field) for field in fields)
+
+
+def test_a_folder_is_a_translation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shutil.copytree(ASSETS / "learn", tmp_path / "learn")
+    shutil.copytree(tmp_path / "learn" / "en", tmp_path / "learn" / "de")
+    page = tmp_path / "learn" / "de" / "page.toml"
+    page.write_text(page.read_text("utf-8").replace('"Guess"', '"Raten"'), "utf-8")
+    monkeypatch.setattr(checks, "_FOLDER", tmp_path / "learn")
+    words = []
+    for locale in ("de-AT", "en-GB", "fr-FR"):
+        checks._languages.cache_clear()
+        checks._read.cache_clear()
+        monkeypatch.setattr(checks.st, "context", SimpleNamespace(locale=locale))
+        words.append(text_of("page")["guess"])
+    checks._languages.cache_clear()
+    checks._read.cache_clear()
+    assert words == ["Raten", "Guess", "Guess"]
 
 
 # The page

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import streamlit as st
+
 from specviz import ASSETS
 from specviz.record.numbers import COST, COUNT, MILLISECONDS, RATIO, TOKENS
 from specviz.ui.session.history import ShownRun
 
+_FOLDER = ASSETS / "learn"
 UNITS = {"ms": MILLISECONDS, "times": RATIO, "size": COUNT, "tokens": TOKENS, "cost": COST}
 Fits = Callable[[ShownRun], object]
 
@@ -64,7 +67,17 @@ def _shown(name: str, value: object) -> str:
     return unit.shown(value) if unit and isinstance(value, float) else f"{value}"
 
 
+def text_of(name: str) -> dict[str, Any]:
+    """Of a step or challenge, or of the page, in the language of the browser if it has a folder."""
+    language = (st.context.locale or "en").split("-")[0]
+    return _read(name, language if language in _languages() else "en")
+
+
 @cache
-def text_of(name: str, language: str = "en") -> dict[str, Any]:
-    """Of a step or challenge, or of the page."""
-    return tomllib.loads((ASSETS / "learn" / language / f"{name}.toml").read_text("utf-8"))
+def _languages() -> set[str]:
+    return {each.name for each in _FOLDER.iterdir() if each.is_dir()}
+
+
+@cache
+def _read(name: str, language: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / language / f"{name}.toml").read_text("utf-8"))
