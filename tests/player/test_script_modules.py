@@ -205,6 +205,7 @@ def test_each_script_holds_each_file_once() -> None:
 
 def test_no_script_lies_idle() -> None:
     starts = ("component", "replay", "first_stage")
-    entries = (*(f"player/{name}.js" for name in starts), "bars/bars.js", ODDS_TEXT, COUNTERS)
+    players = tuple(f"player/{name}.js" for name in starts)
+    entries = (*players, "bars/bars.js", "learn/progress.js", ODDS_TEXT, COUNTERS)
     used = {path for entry in entries for path in read_modules(ASSETS, entry)}
     assert used == {path.relative_to(ASSETS).as_posix() for path in ASSETS.rglob("*.js")}

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from specviz import ASSETS
+from specviz.player.script_modules import component_script
 from specviz.theory.speed import speedup
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Task, Work, text_of
@@ -25,7 +26,7 @@ from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import as_text
 
 _DONE, _DRAWS = "learn done", "learn draws"
-_SCRIPT = (ASSETS / "learn" / "progress.js").read_text("utf-8")
+_SCRIPT = component_script(ASSETS, "learn/progress.js")
 _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 
 
