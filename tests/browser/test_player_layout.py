@@ -86,6 +86,6 @@ def test_on_a_projector_the_rows_of_the_three_columns_are_level(
     seek(page, 60)
     page.keyboard.press("p")
     next_frame(page)
-    (heads, lists) = boxes(page, ".vd-column h4", ".vd-column ol")
+    (heads, lists) = boxes(page, ".vd-columns h4", ".vd-columns ol")
     assert len(heads) == len(lists) == 3
     assert len({round(each["top"]) for each in lists}) == 1

@@ -88,6 +88,7 @@ def wait_for_stop(page: Any) -> int:
 
 def told(page: Any) -> str:
     page.wait_for_selector(TOLD)
+    next_frame(page)  # what was told before may stand there until then
     return str(page.inner_text(f"{TOLD} span"))
 
 

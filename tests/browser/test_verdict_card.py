@@ -169,12 +169,12 @@ def test_the_bars_are_the_traces(page: Any, trace: Trace) -> None:
     insight = entry.candidates[struck(entry)].insight
     choose(page, trace, entry.index, struck(entry))
     listed = page.eval_on_selector_all(
-        f"{CARD} .vd-column",
+        f"{CARD} .vd-columns .vd-column",
         "all => all.map(c => [...c.querySelectorAll('li:not(.vd-empty)')]"
         ".map(row => row.firstChild.textContent))",
     )
     assert insight is not None
-    heads = page.locator(f"{CARD} .vd-column h4").all_inner_texts()
+    heads = page.locator(f"{CARD} .vd-columns .vd-column h4").all_inner_texts()
     assert heads[2].startswith("left over (residual)")
     assert "(target − draft)₊ is " in heads[2].replace("\u00a0", " ")
     assert heads[2].replace("\u00a0", " ").endswith("rescaled to 100 %")
