@@ -78,12 +78,11 @@ class Game:
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Of each whole round how many stand, then of one token whose fate was open."""
-    for entry in (each for each in trace.rounds if each.whole):
-        yield Question(entry, None)
+    """Of one whole round how many stand, of the next whether a token whose fate was open does."""
+    for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]
         open_ones = [place for place in tested if entry.candidates[place].odds < 1.0]
-        yield Question(entry, open_ones[0] if open_ones else tested[-1])
+        yield Question(entry, (open_ones or tested)[0] if number % 2 else None)
 
 
 def show_guess() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from streamlit.components.v2 import component
 
 from specviz import ASSETS
 from specviz.player.script_modules import component_script
-from specviz.theory.speed import speedup
+from specviz.record.bodies import NO_BODY
+from specviz.theory.speed import expected_tokens, speedup
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Task, Work, text_of
 from specviz.ui.learn.drawn_tokens import DrawnTokens, chart, drawn_tokens
@@ -22,6 +24,7 @@ from specviz.ui.session.presses import press_button
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.stage import Stage
 from specviz.ui.widgets.page_parts import show_chart
+from specviz.ui.widgets.pair_boxes import TARGET_BODY, put_bodies
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import as_text
 
@@ -94,25 +97,39 @@ def _show_task(stage: Stage, task: Task, folder: str) -> None:
         status = stage.worker.status()
         press_button(run_label(status, stage.shown), key="run", type="primary")
         if task.link:
-            st.button(words["set"], key="learn_set", on_click=_set_controls, args=(task.link,))
+            named = ", ".join(f"{words[name]} {value}" for name, value in task.link.items())
+            label = f"{words['set']} {as_text(named)}"
+            st.button(label, key="learn_set", on_click=_set_controls, args=(task.link,))
     made = stage.history.shown_runs()
     runs = [run for run in made if not run.growing]
-    if len(runs) < len(made):
-        st.caption(words["waits"])
     answer, draws = _ask(task, text, runs)
     told = task.check(Work(runs=runs, answer=answer, draws=draws))
     if told.done and task.name not in st.session_state[_DONE]:
         st.session_state[_DONE].add(task.name)
         st.rerun()  # the list above says so, and the browser keeps it
     numbers = {name: as_text(each) for name, each in told.numbers.items()}
-    (st.success if told.done else st.info)(text["said"][told.name].format(**numbers))
+    if len(runs) < len(made) and not told.done:
+        st.info(words["waits"])
+    else:
+        (st.success if told.done else st.info)(text["said"][told.name].format(**numbers))
+    following = [after.name for task_, after in pairwise((*STEPS, *CHALLENGES)) if task_ is task]
+    if told.done and following:
+        st.button(words["next"], key="learn_next", on_click=_go_to, args=(following[0],))
     with st.expander(words["hint"], key=f"hint_{task.name}"):
         st.markdown(text["hint"])
 
 
 def _set_controls(link: dict[str, str]) -> None:
     for name, value in link.items():
-        st.session_state[name] = float(value) if "." in value else int(value)
+        if name == TARGET_BODY:
+            put_bodies(value, NO_BODY)
+        else:
+            st.session_state[name] = float(value) if "." in value else int(value)
+
+
+def _go_to(name: str) -> None:
+    st.session_state["learn"] = "challenges" if name in {e.name for e in CHALLENGES} else "steps"
+    st.session_state["step"] = name
 
 
 def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[object, int]:
@@ -124,8 +141,11 @@ def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[ob
     if task.asks == "costs" and costs is not None:
         c = st.slider(text["asks"], 0.0, 1.0, 0.1, 0.01, key=key)
         alpha, gamma, v = costs
-        st.caption(text["formula"].format(alpha=f"{alpha:.2f}", gamma=gamma, v=f"{v:.2f}",
-                   speed=f"{speedup(alpha, gamma, c, v):.2f}"))  # fmt: skip
+        st.caption(text["formula"].format(
+            alpha=f"{alpha:.2f}", gamma=gamma, v=f"{v:.2f}", c=f"{c:.2f}",
+            tau=f"{expected_tokens(alpha, gamma):.2f}",
+            speed=f"{speedup(alpha, gamma, c, v):.2f}",
+        ))  # fmt: skip
         return c, 0
     if "choices" not in text:
         return None, 0

@@ -76,14 +76,17 @@ def _rejection(work: Work) -> Told:
     run = work.newest(lambda run: run.trace.config.by_odds and not run.trace.config.greedy)
     candidates = [each for entry in run.trace.rounds for each in entry.candidates] if run else []
     fell = next((each for each in candidates if each.verdict == "rejected"), None)
-    if fell is None or work.answer is None:
-        return no("odds" if fell else "none")
-    if abs(work.answer - fell.odds) > _NEAR:
-        return no("wrong", answer=f"{work.answer:g}")
+    if run is None or fell is None:
+        return no("none")
+    place = next(e.index for e in run.trace.rounds if fell in e.candidates) + 1
+    if work.answer is None or abs(work.answer - fell.odds) > _NEAR:
+        return no("wrong" if work.answer is not None else "odds", answer=work.answer, round=place)
     return yes(odds=f"{fell.odds:.2f}", draw=f"{fell.uniform:.2f}")
 
 
 def _residual(work: Work) -> Told:
+    if not (work.runs or work.draws):
+        return no("run")
     if work.draws < ENOUGH_DRAWS or not work.answer:
         few = work.draws < ENOUGH_DRAWS
         return no("draw" if few else "choose", draws=f"{work.draws:,}", enough=f"{ENOUGH_DRAWS:,}")
@@ -98,7 +101,8 @@ def _gamma(work: Work) -> Told:
     if rates.get(int(work.answer), 0.0) < 0.95 * max(rates.values()):  # as good, within the noise
         return no("wrong", answer=f"{work.answer:g}")
     low, high = (by_gamma(work)[end(rates)].figures.tau for end in (min, max))
-    return yes(low=min(rates), high=max(rates), low_tokens=low, high_tokens=high)
+    best = f"{work.answer:g}"
+    return yes(best=best, low=min(rates), high=max(rates), low_tokens=low, high_tokens=high)
 
 
 def costs_of(work: Work) -> tuple[float, int, float] | None:
@@ -131,7 +135,7 @@ def loses(work: Work) -> Told:
 STEPS = (
     Task(name="memory", check=_memory, link={"gamma": "5"}),
     Task(name="drafting", check=_drafting, asks="number", link={"gamma": "3"}),
-    Task(name="one_pass", check=_one_pass, link={"gamma": "1"}),
+    Task(name="one_pass", check=_one_pass, link={"gamma": "1", "target_body": "90M"}),
     Task(name="rejection", check=_rejection, asks="number", link={"gamma": "5"}),
     Task(name="residual", check=_residual, asks="draws", link={"temperature": "1.0"}),
     Task(name="gamma", check=_gamma, asks="number", link={"gamma": "2"}),
