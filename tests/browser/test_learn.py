@@ -169,7 +169,7 @@ def test_the_lesson_from_the_first_step_to_the_last(
             break
     said(page, "is not the same as faster")
     go_to(page, server, "step=costs")
-    page.locator(f"{TASK} [role=slider]").focus()
+    page.locator(f"{TASK} [data-testid=stSlider] input").focus()
     page.keyboard.press("Home")
     for _ in range(100):
         page.keyboard.press("ArrowRight")
