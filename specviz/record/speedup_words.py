@@ -66,11 +66,13 @@ def verdict_words(
     """What an interval of a ratio says, without a full stop. ``where``: what it is of; ``place``:
     what may be less busy another time."""
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
-    if is_open(low, high) and high / low > UNTOLD**2:
-        return f"Faster or slower than {over}: too uncertain to say {place} now ({where})"
     if is_open(low, high):
-        between = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
-        return f"{between}: too close to call {place} now ({where})"
+        known = high / low <= UNTOLD**2
+        ends = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
+        told = (
+            f"{ends}: too close to call" if known else f"Faster or slower than {over}: too unsure"
+        )
+        return f"{told} {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
         return f"As fast as {over} ({span} times, {where})"
     if low > 1 and high / low < WIDE:

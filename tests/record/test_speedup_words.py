@@ -172,5 +172,5 @@ def test_sentences_when_slower(figures: Metrics) -> None:
 
 def test_between_lanes_ends_that_say_nothing_are_not_written() -> None:
     words = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
-    assert words.startswith("Faster or slower than lossless: too uncertain to say")
+    assert words.startswith("Faster or slower than lossless: too unsure on this machine")
     assert "0.50 and 3.00" in verdict_words(1.2, 0.5, 3.0, "over 2 seeds", "lossless")
