@@ -174,7 +174,8 @@ def test_no_difference_is_said_to_be_none_on_noisy_machines(
     found = [(each.speedup, *ends(each)) for each in simulated(kind, SPENT[spent])]
     covered = np.mean([low <= 1 <= high for _, low, high in found])
     words = [verdict_words(speed, low, high, "here") for speed, low, high in found]
-    undecided = np.mean([text.startswith(("Between", "As fast as")) for text in words])
+    open_words = ("Between", "As fast as", "Faster or slower")
+    undecided = np.mean([text.startswith(open_words) for text in words])
     width = np.median([high / low for _, low, high in found])
     told = f"{kind}, {spent}: covers {covered:.1%}, undecided {undecided:.1%}, width {width:.2f}"
     print(told)
