@@ -108,13 +108,7 @@ def test_axe_finds_nothing_serious(
 def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/learn?learn=guess&guess_seed=5", width=420, height=900)
     submit = '[data-testid="stFormSubmitButton"] button'
-    for _ in range(40):
-        if page.locator(submit).count():
-            break
-        again = page.locator(".st-key-guess_again button")
-        if again.count():
-            again.first.press("Enter")
-        page.wait_for_timeout(500)
+    page.wait_for_selector(submit, timeout=30_000)
     page.locator("input[type=radio]").first.focus()
     page.keyboard.press("ArrowRight")
     press(page, submit)

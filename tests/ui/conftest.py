@@ -14,6 +14,7 @@ import streamlit as st
 
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
+from specviz.ui.session.background_work import the_work_queue
 from tests.machines import LAPTOP, answer_with
 from tests.ready_workers import fork_workers
 from tests.step_costs import place_step_costs
@@ -40,3 +41,11 @@ def home(
     fork_workers(request, monkeypatch)
     yield
     st.cache_resource.clear()  # ends the worker
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A library of its own for each test, and nothing left in the queue of work."""
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
+    yield
+    the_work_queue().close()

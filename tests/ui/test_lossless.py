@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,11 +35,7 @@ ALARM = replace(
 CERTAIN = replace(ALARM, e_value=math.inf, p_value=0.0)
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
-    yield
-    the_work_queue().close()
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

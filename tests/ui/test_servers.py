@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +29,7 @@ from tests.ui.tune_works import ScoringMaker
 LOOK = "Look what answers there"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
-    yield
-    the_work_queue().close()
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

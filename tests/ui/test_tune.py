@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,12 +26,7 @@ from tests.ui.tune_works import ScoringMaker, put_maker, told
 TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A library of its own for each test."""
-    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
-    yield
-    the_work_queue().close()
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +17,7 @@ from tests.ui.tune_works import ScoringMaker, put_maker, told
 WAYS = ["drafter=suffix", "rule=block", "rule=coupled", "num_drafts=2", "draft_until=cost"]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A library of its own for each test."""
-    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
-    yield
-    the_work_queue().close()
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

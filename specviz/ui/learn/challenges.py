@@ -47,15 +47,9 @@ def _falls(run: ShownRun) -> Iterator[int]:
 
 def _tau(work: Work, fits: Fits, least: float) -> Told:
     best = max((run.figures.tau or 0.0 for run in work.runs if fits(run)), default=0.0)
-    return (yes if best >= least else _few if best else _none)(tau_tokens=best)
-
-
-def _few(**numbers: float) -> Told:
-    return no("few", **numbers)
-
-
-def _none(**_: float) -> Told:
-    return no("none")
+    if best >= least:
+        return yes(tau_tokens=best)
+    return no("few" if best else "none", tau_tokens=best)
 
 
 def _half_c(work: Work) -> Told:
@@ -71,7 +65,8 @@ def _depends(work: Work) -> Told:
     known = [each.bias for each in tested if each.bias is not None]
     if not known:
         return no("exact")
-    return (yes if mean(known) >= _BIAS else _few)(bias=round(mean(known), 3))
+    bias = round(mean(known), 3)
+    return yes(bias=bias) if bias >= _BIAS else no("few", bias=bias)
 
 
 def _tail(work: Work) -> Told:

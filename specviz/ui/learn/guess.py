@@ -13,12 +13,14 @@ from operator import mul
 
 import streamlit as st
 
+from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec
 from specviz.record.token_text import emitted_tokens
 from specviz.record.trace import Round, RunConfig, Trace
 from specviz.ui.learn.checks import text_of
+from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import the_worker, this_tab
-from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Run
 
 _PROMPT = "Once upon a time there was a fox who"
@@ -94,17 +96,21 @@ def show_guess() -> int:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)
         run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False)
         game = st.session_state["game"] = Game(seed, run)
-    if game.run is None or not game.run.finished or game.run.trace is None:
-        st.info(words["game_waits"])
-        st.button(words["look_again"], key="guess_again")
+    made = game.run
+    if made is None or not made.finished:
+        redraw_while_busy(False, lambda: made is None or made.finished, lambda over: not over,
+                          lambda _: st.info(words["game_waits"]), seconds=0.5)  # fmt: skip
         return game.top_streak
-    asked = list(questions_of(game.run.trace))
+    if made.trace is None:
+        show_error(made.error or SpecvizError(words["failed"], remedy=words["other_seed"]))
+        return game.top_streak
+    asked = list(questions_of(made.trace))
     st.caption(words["rule"])
     st.markdown(game.told)
     st.markdown(words["standing"].format(score=f"{game.score / max(1, game.answered):.0f}",
                 asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
     if game.answered < len(asked):
-        _ask(game, asked[game.answered], game.run.trace)
+        _ask(game, asked[game.answered], made.trace)
     else:
         st.success(words["game_over"])
     return game.top_streak

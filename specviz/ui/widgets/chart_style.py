@@ -61,6 +61,14 @@ def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
     )
 
 
+def add_diagonal(drawn: go.Figure, low: float, high: float, name: str) -> None:
+    """Where what stands on both axes is equal."""
+    drawn.add_scatter(
+        x=[low, high], y=[low, high], mode="lines", name=name, hoverinfo="skip",
+        line={"color": COLOURS.muted, "dash": "dash"},
+    )  # fmt: skip
+
+
 def see_through(colour: str, share: float) -> str:
     """A hex colour with some transparency, for bands."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))

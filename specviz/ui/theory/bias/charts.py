@@ -15,7 +15,14 @@ import plotly.graph_objects as go
 
 from specviz.theory import blocks, multidraft
 from specviz.theory.tradeoff import Areas, Chances
-from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
+from specviz.ui.widgets.chart_style import (
+    COLOURS,
+    SERIES,
+    TEXT_SIZE,
+    add_diagonal,
+    figure,
+    see_through,
+)
 
 Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
 
@@ -299,14 +306,7 @@ def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
     """Recorded rounds: candidates that should stand token by token, and as a block."""
     made = figure(x_title="token by token", y_title="as a block")
     top = max([1.0, *(block for _, block in rounds)])
-    made.add_scatter(
-        x=[0, top],
-        y=[0, top],
-        mode="lines",
-        name="equal",
-        line={"color": COLOURS.muted, "dash": "dash"},
-        hoverinfo="skip",
-    )
+    add_diagonal(made, 0, top, "equal")
     made.add_scatter(
         x=[token for token, _ in rounds],
         y=[block for _, block in rounds],

@@ -22,7 +22,7 @@ from specviz.theory.speed import (
     no_gamma_is_best,
     speedup,
 )
-from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure
+from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, add_diagonal, figure
 
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
 _FINE = 8  # boundaries between gammas need a finer grid than the cells
@@ -143,14 +143,7 @@ def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
-    made.add_scatter(
-        x=[1, top],
-        y=[1, top],
-        mode="lines",
-        name="as expected",
-        line={"color": COLOURS.muted, "dash": "dash"},
-        hoverinfo="skip",
-    )
+    add_diagonal(made, 1, top, "as expected")
     made.add_scatter(
         x=[each.expected for each in known],
         y=[each.speedup for each in known],
