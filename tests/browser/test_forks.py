@@ -127,8 +127,8 @@ def test_a_fork_is_a_run_like_any_other(
     page.locator(f"{CARD} [role=slider]").focus()
     page.keyboard.press("End")
     page.click('[data-testid="copy-link"]')
-    page.wait_for_function("document.querySelector('.link-field').value")
-    link = page.locator(".link-field").first.input_value()
+    given = page.wait_for_function("document.querySelector('.link-field').value")
+    link = given.json_value()  # at once: it is made anew when the run is over
     card = page.inner_text(LINK)
     assert re.search(r"which is kept here, at round \d+, (token|with the verdict on round)", card)
     assert "listens on this machine alone" in card

@@ -97,7 +97,11 @@ def test_a_sidebar_without_content_takes_no_room(
     assert not sidebar.is_visible()
 
 
+ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
+
+
 def by_name(page: Any, words: str, found: str = "1 run") -> None:
+    page.wait_for_function(ONE_SEARCH)  # the box of the drawing before may stand there still
     search = page.get_by_label("Search", exact=True)
     search.fill(words)
     search.press("Enter")
