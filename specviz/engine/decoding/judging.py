@@ -77,8 +77,13 @@ class OneByOne:
         self._rule = rule
         self._sampler = sampler
 
-    @on_one_thread
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
+        values = self.decide(proposal, probs, draws).values
+        return verdicts_of(values.tolist(), proposal.token_ids.shape[0])
+
+    @on_one_thread
+    def decide(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Decision:
+        """All on the device, which is asked for no value."""
         count = proposal.token_ids.shape[0]
         found = verify(
             self._rule,
@@ -91,26 +96,47 @@ class OneByOne:
         )
         at, extra = found.num_accepted, found.extra
         expected = self._rule.expected(proposal.probs, probs[:count])
-        draft_row = proposal.probs[at.clamp(max=count - 1)] if count else probs[0]
+        # Places are looked up by tensors: an index in brackets would wait for the device.
+        draft_row = row_at(proposal.probs, at.clamp(max=count - 1)) if count else probs[0]
         parts = (
             proposal.token_ids,
             found.draft_probs,
             found.target_probs,
             expected,
             torch.stack((at, extra)),
-            torch.stack((draft_row[extra], probs[at, extra])),
+            torch.stack((row_at(draft_row, extra), row_at(row_at(probs, at), extra))),
         )
-        values = torch.cat([part.to(wide(probs)) for part in parts]).tolist()
-        rows = [values[row * count : (row + 1) * count] for row in range(4)]
-        stand = int(values[-4])
-        return Verdicts(
-            token_ids=[int(value) for value in rows[0]],
-            draft_probs=rows[1],
-            target_probs=rows[2],
-            expected=rows[3],
-            path=tuple(range(stand)),
-            fallen=(stand,) if stand < count else (),
-            extra_id=int(values[-3]),
-            extra_draft_prob=values[-2],
-            extra_target_prob=values[-1],
-        )
+        return Decision(at, extra, torch.cat([part.to(wide(probs)) for part in parts]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What was decided on a chain, on the device."""
+
+    num_accepted: torch.Tensor  # []
+    extra: torch.Tensor  # []
+    values: torch.Tensor  # [4 * num_candidates + 4], for ``verdicts_of``
+
+
+def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
+    """A decision on ``count`` candidates, read. ``tested``: only so many of them count, since there
+    is no room for more."""
+    kept = count if tested is None else min(count, tested)
+    rows = [values[row * count : row * count + kept] for row in range(4)]
+    stand = min(int(values[-4]), kept)
+    return Verdicts(
+        token_ids=[int(value) for value in rows[0]],
+        draft_probs=rows[1],
+        target_probs=rows[2],
+        expected=rows[3],
+        path=tuple(range(stand)),
+        fallen=(stand,) if stand < kept else (),
+        extra_id=int(values[-3]),
+        extra_draft_prob=values[-2],
+        extra_target_prob=values[-1],
+    )
+
+
+def row_at(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """The row, or the entry, at an index [] that the device knows."""
+    return rows.index_select(0, index[None])[0]

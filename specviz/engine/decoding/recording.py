@@ -8,7 +8,7 @@ and the end brings few tensors to the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import on_one_thread
+from specviz.engine.decoding.sampling import on_one_thread, wide
 from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.model.text import TokenTable
 from specviz.kernels.readiness import survey_ready
@@ -96,40 +96,60 @@ class Recorder:
         those at 1.
         """
         count = proposal.token_ids.shape[0]
-        survey = self._begin_survey(proposal, target_logits[:count], target_probs[:count])
-        losses = _losses(rule, proposal.probs, target_probs[:count])
+        both = Both.of(proposal, target_logits[:count], target_probs[:count])
+        if target_probs.device.type != "cpu" or not survey_ready():
+            found = self.on_device(rule, both)
+            return lambda: self.read(found.tolist(), count)
+        losses = _losses(rule, *both.laws)
 
         def end() -> list[CandidateRecord]:
-            insights = self._write_down(survey())
-            if losses is None:
-                return [CandidateRecord(insight=each) for each in insights]
-            return [
-                CandidateRecord(insight=insight, overlap=min(1.0, overlap), bias=bias)
-                for insight, overlap, bias in zip(insights, *losses.tolist(), strict=True)
-            ]
+            found = _survey(self._shown(both, _softmax), both)
+            return self._written(found, None if losses is None else losses.tolist())
 
         return end
 
-    def _begin_survey(
-        self, proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
-    ) -> Callable[[], _Survey]:
-        candidates, laws = proposal.token_ids, (proposal.probs, target_probs)
-        # A drafter without logits is certain: its one-hots take their place, see `_entropy`.
-        certain = proposal.logits is None
-        logits = (proposal.probs if proposal.logits is None else proposal.logits, target_logits)
-        if target_probs.device.type == "cpu" and survey_ready():
-            return lambda: _survey(self._shown(laws, logits, certain, _softmax), logits, candidates)
-        return _survey_in_torch(
-            self._shown(laws, logits, certain, _softmax_in_torch), logits, candidates
-        )
+    @torch.inference_mode()
+    def on_device(self, rule: Rule, both: Both) -> torch.Tensor:
+        """All that ``read`` needs, in one row; the device is asked for no value."""
+        shown = self._shown(both, _softmax_in_torch)
+        rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
+        top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
+        parts = [top_ids, top_probs, _facts(rows, both, top_ids[:, :1])]
+        losses = _losses(rule, *both.laws)
+        parts += [] if losses is None else [losses]
+        # Numbers of tokens are whole in either precision.
+        return torch.cat([part.flatten().to(wide(rows)) for part in parts])
 
-    def _shown(self, laws: _Two, logits: _Two, certain: bool, soften: _Softmax) -> _Two:
+    def read(self, values: Sequence[float], count: int) -> list[CandidateRecord]:
+        """Of so many candidates."""
+        tops = 3 * count * min(TOP_ALTERNATIVES, len(self._table.texts))
+        facts = 2 * tops + 7 * count
+        found = _surveyed(
+            [[int(value) for value in row] for row in _rows(values[:tops], 3 * count)],
+            _rows(values[tops : 2 * tops], 3 * count),
+            values[2 * tops : facts],
+        )
+        losses = values[facts:]
+        return self._written(found, _rows(losses, 2) if losses else None)
+
+    def _written(
+        self, found: _Survey, losses: Sequence[Sequence[float]] | None
+    ) -> list[CandidateRecord]:
+        insights = self._write_down(found)
+        if losses is None:
+            return [CandidateRecord(insight=each) for each in insights]
+        return [
+            CandidateRecord(insight=insight, overlap=min(1.0, overlap), bias=bias)
+            for insight, overlap, bias in zip(insights, *losses, strict=True)
+        ]
+
+    def _shown(self, both: Both, soften: _Softmax) -> _Two:
         if self._temperature > 0.0:
-            return laws
-        count = len(laws[0])
-        space = self._rows(2 * count, laws[1])
-        drafted = laws[0] if certain else soften(logits[0], space[:count])
-        return drafted, soften(logits[1], space[count:])
+            return both.laws
+        count = len(both.candidates)
+        space = self._rows(2 * count, both.laws[1])
+        drafted = both.laws[0] if both.certain else soften(both.logits[0], space[:count])
+        return drafted, soften(both.logits[1], space[count:])
 
     def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
         if self._space is None or self._space.shape[0] < count:
@@ -140,7 +160,7 @@ class Recorder:
 
     def _write_down(self, found: _Survey) -> list[Insight]:
         count = len(found.totals)
-        scales = [1.0] * (2 * count) + found.totals
+        scales = [*[1.0] * (2 * count), *found.totals]
         tops = [
             _alternatives(ids, probs, scale, self._table.texts)
             for ids, probs, scale in zip(found.top_ids, found.top_probs, scales, strict=True)
@@ -168,16 +188,37 @@ class Recorder:
 class _Survey:
     """Of the draft's rows, then the target's; the tops of the residual's, too."""
 
-    top_ids: list[list[int]]  # [3 * count]
-    top_probs: list[list[float]]
-    own: list[float]  # the candidates' probabilities [2 * count]
-    likeliest: list[float]  # the likeliest tokens' logits [2 * count]
-    mean: list[float]  # the mean logits [2 * count]
-    totals: list[float]  # of the residuals [count]
+    top_ids: Sequence[Sequence[int]]  # [3 * count]
+    top_probs: Sequence[Sequence[float]]
+    own: Sequence[float]  # the candidates' probabilities [2 * count]
+    likeliest: Sequence[float]  # the likeliest tokens' logits [2 * count]
+    mean: Sequence[float]  # the mean logits [2 * count]
+    totals: Sequence[float]  # of the residuals [count]
 
 
 _Two: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
 _Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # the second is filled
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Both:
+    """What both models think at the candidates' positions."""
+
+    candidates: torch.Tensor  # [count]
+    laws: _Two
+    logits: _Two
+    certain: bool  # a drafter without logits: its one-hots take their place, see ``_entropy``
+
+    @staticmethod
+    def of(proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor) -> Both:
+        """``target_logits`` and ``target_probs`` [num_candidates, vocabulary]."""
+        drafted = proposal.logits
+        return Both(
+            candidates=proposal.token_ids,
+            laws=(proposal.probs, target_probs),
+            logits=(proposal.probs if drafted is None else drafted, target_logits),
+            certain=drafted is None,
+        )
 
 
 def _softmax(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -189,13 +230,13 @@ def _softmax_in_torch(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     return torch.softmax(logits, -1, out=out)
 
 
-def _survey(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
-    count, size = laws[0].shape
+def _survey(shown: _Two, both: Both) -> _Survey:
+    count, size = shown[0].shape
     shape = (3, count, min(TOP_ALTERNATIVES, size))
     top_probs, top_ids = np.empty(shape, np.float32), np.empty(shape, np.int64)
     facts = np.empty((7, count))
-    rows = [each.contiguous().numpy() for each in (*laws, *logits)]
-    survey(*rows, candidates.numpy(), top_probs, top_ids, facts)
+    rows = [each.contiguous().numpy() for each in (*shown, *both.logits)]
+    survey(*rows, both.candidates.numpy(), top_probs, top_ids, facts)
     return _surveyed(
         top_ids.reshape(3 * count, -1).tolist(),
         top_probs.reshape(3 * count, -1).tolist(),
@@ -203,16 +244,14 @@ def _survey(laws: _Two, logits: _Two, candidates: torch.Tensor) -> _Survey:
     )
 
 
-def _survey_in_torch(laws: _Two, logits: _Two, candidates: torch.Tensor) -> Callable[[], _Survey]:
-    """All positions at once; three transfers bring the result to the host."""
-    rows = torch.cat((*laws, (laws[1] - laws[0]).clamp_(min=0.0)))
-    top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
-    facts = _facts(rows, logits, candidates, top_ids[:, :1])
-    return lambda: _surveyed(top_ids.tolist(), top_probs.tolist(), facts.tolist())
+def _rows(values: Sequence[float], count: int) -> list[Sequence[float]]:
+    """So many rows of equal length."""
+    each = len(values) // count
+    return [values[at : at + each] for at in range(0, len(values), each)]
 
 
 def _surveyed(
-    top_ids: list[list[int]], top_probs: list[list[float]], facts: list[float]
+    top_ids: Sequence[Sequence[int]], top_probs: Sequence[Sequence[float]], facts: Sequence[float]
 ) -> _Survey:
     pair = len(top_ids) // 3 * 2
     return _Survey(
@@ -233,16 +272,14 @@ def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tens
     return torch.stack((Lossless().expected(draft, target), bias))
 
 
-def _facts(
-    rows: torch.Tensor, logits: _Two, candidates: torch.Tensor, likeliest: torch.Tensor
-) -> torch.Tensor:
+def _facts(rows: torch.Tensor, both: Both, likeliest: torch.Tensor) -> torch.Tensor:
     """Of draft and target rows the candidates' probabilities, the likeliest tokens' logits and the
     mean logits, [2 * count] each; then the residuals' totals."""
-    count = candidates.shape[0]
+    count, logits = both.candidates.shape[0], both.logits
     pair = 2 * count
-    both = torch.cat((candidates, candidates))
+    twice = torch.cat((both.candidates, both.candidates))
     parts = (
-        rows[:pair].gather(-1, both[:, None])[:, 0],
+        rows[:pair].gather(-1, twice[:, None])[:, 0],
         logits[0].gather(-1, likeliest[:count])[:, 0],
         logits[1].gather(-1, likeliest[count:pair])[:, 0],
         torch.linalg.vecdot(rows[:count], logits[0]),
@@ -287,7 +324,7 @@ def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _alternatives(
-    ids: list[int], probs: list[float], scale: float, texts: tuple[str, ...]
+    ids: Sequence[int], probs: Sequence[float], scale: float, texts: tuple[str, ...]
 ) -> Alternatives:
     if probs[-1] <= 0.0:
         kept = probs.index(0.0)
