@@ -72,8 +72,9 @@ def add_pair(
         "--step",
         default="auto",
         choices=STEPS,
-        help="library: through transformers; lean: without its overhead, for some families "
-        "(default: auto, which is lean if it gives the same)",
+        help="library: through transformers; lean: without its overhead, for some families; "
+        "graphed: lean, and whole rounds stay on the device (default: auto, which is lean if it "
+        "gives the same, and graphed on a GPU if that does, too)",
     )
 
 

@@ -1,7 +1,8 @@
 """The engine: an exact draft/target pair that yields every round as a plain value."""
 
 from specviz.engine.decoding.plain_decoding import decode_plainly
-from specviz.engine.decoding.speculation import Speculation, speculate
+from specviz.engine.decoding.speculation import speculate
+from specviz.engine.decoding.speculative_run import SpeculativeRun
 from specviz.engine.loading.body_room import body_room
 from specviz.engine.loading.checkup import check_pair
 from specviz.engine.loading.loading import load_pair
@@ -9,7 +10,7 @@ from specviz.engine.model.pair import Pair
 
 __all__ = [
     "Pair",
-    "Speculation",
+    "SpeculativeRun",
     "body_room",
     "check_pair",
     "decode_plainly",

@@ -32,7 +32,7 @@ from specviz.record.trace import (
 )
 
 if TYPE_CHECKING:
-    from specviz.engine import Pair, Speculation
+    from specviz.engine import Pair, SpeculativeRun
 
 
 class MeasuredRun(Iterator[Round]):
@@ -72,7 +72,7 @@ class MeasuredRun(Iterator[Round]):
             else stored_costs(pair, config)
         )
         self._drafting_costs = self._decided_by(len(prompt_ids), tell)
-        self._run: Speculation = speculate(pair, prompt, config, costs=self._drafting_costs)
+        self._run: SpeculativeRun = speculate(pair, prompt, config, costs=self._drafting_costs)
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
         self._odds: tuple[float, ...] = ()
@@ -100,6 +100,7 @@ class MeasuredRun(Iterator[Round]):
         if not self._wants_baseline or self._run.finish == "stopped" or not self._rounds:
             return
         run = self._run
+        run.release()
         for timing in timed_slices(
             self._pair,
             run.prompt.token_ids,
@@ -148,7 +149,7 @@ class MeasuredRun(Iterator[Round]):
             step_costs=self._costs,
             forecast=self.forecast,
             baseline=self._timing,
-            notices=self._pair.notices,
+            notices=(*self._pair.notices, *self._run.notices),
             pieces=self._pieces(),
             odds=self._odds,
             drafting_costs=self._drafting_costs,

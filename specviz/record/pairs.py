@@ -20,7 +20,8 @@ DEFAULT_PAIR = "tinystories"
 _KNOWN = ASSETS / "known_pairs.json"
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-STEPS = ("auto", "library", "lean")
+GRAPHED = "graphed"
+STEPS = ("auto", "library", "lean", GRAPHED)
 MAX_THREADS = 256
 LIBRARY = "library"  # the kept runs, as texts for suffix lookup
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")

@@ -187,7 +187,7 @@ class ModelInfo:
     family: str
     parameters: int  # of what ran: with a body, those of the grown model
     weights_sha256: str  # of the model's files, whatever body it has
-    step: Literal["library", "lean"]
+    step: Literal["library", "lean", "graphed"]
     body: BodyInfo | None = None
 
 

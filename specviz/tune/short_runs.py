@@ -13,7 +13,7 @@ from specviz.record.trace import RunConfig
 if TYPE_CHECKING:
     import torch
 
-    from specviz.engine import Pair, Speculation
+    from specviz.engine import Pair, SpeculativeRun
 
 _LONGEST = 48  # tokens of a prompt
 _SHARES = (0.4, 0.7, 1.0)  # of a preset that a prompt is cut to
@@ -27,7 +27,7 @@ def audit_settings(config: RunConfig, max_new_tokens: int) -> RunConfig:
 
 def speculation(
     pair: Pair, context: Sequence[int], config: RunConfig, bug: str | None
-) -> Speculation:
+) -> SpeculativeRun:
     from specviz.engine import speculate
     from specviz.engine.decoding.bugs import broken
 

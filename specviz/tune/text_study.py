@@ -205,6 +205,6 @@ def _given(pair: Pair, prompt: str, text: str) -> tuple[list[int], Sequence[int]
 
 
 def _prompt(pair: Pair, item: SuiteItem, prompt_ids: Sequence[int]) -> Prompt:
-    from specviz.engine.decoding.speculation import describe_prompt
+    from specviz.engine.decoding.speculative_run import describe_prompt
 
     return replace(describe_prompt(pair, item.prompt, prompt_ids), kind=item.kind)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import Pair, Speculation, decode_plainly, speculate
+from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
@@ -329,7 +329,7 @@ def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
 ) -> None:
     notes = watch(monkeypatch)
     drafter = Guesser(pair.vocabulary)
-    rounds = list(Speculation(pair, PROMPT, config(gamma=3), drafter=drafter))
+    rounds = list(speculate(pair, PROMPT, config(gamma=3), drafter=drafter))
     assert len(drafter.hidden) == len(rounds)
     head = pair.target.get_output_embeddings()
     assert head is not None
@@ -341,7 +341,7 @@ def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
 
 def test_a_drafter_that_knows_nothing_changes_nothing_but_the_speed(pair: Pair) -> None:
     settings = config(temperature=0.0, gamma=3)
-    run = Speculation(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
+    run = speculate(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
     assert tokens(list(run)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
@@ -357,6 +357,6 @@ def test_a_rule_of_ones_own_decides(pair: Pair) -> None:
             del uniforms, target_probs, laws
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 
-    rounds = list(Speculation(pair, PROMPT, config(), rule=Refuse()))
+    rounds = list(speculate(pair, PROMPT, config(), rule=Refuse()))
     assert all(entry.num_accepted == 0 for entry in rounds)
     assert all(len(entry.emitted) == 1 for entry in rounds)

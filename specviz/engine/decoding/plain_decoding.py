@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import torch
 
+from specviz.engine.decoding.device_lanes import TargetLane
 from specviz.engine.decoding.endings import Endings, room_for
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
 from specviz.engine.model.chat import encode_prompt
@@ -27,7 +29,7 @@ class PlainRun(Iterator[int]):
         self._first = len(prompt_ids)
         self._done = False
         with memory_errors(pair.device):
-            self._lane = PlainLane(pair, prompt_ids, config, capacity)
+            self._lane = target_lane(pair, prompt_ids, config, capacity)
 
     def __iter__(self) -> PlainRun:
         return self
@@ -38,7 +40,7 @@ class PlainRun(Iterator[int]):
             raise StopIteration
         self._done = True  # if the step fails, its cache is half-way: never go on
         with memory_errors(self._device):
-            token = self._lane.step(self._history[-1], length - self._first)
+            token = self._lane.next_token(self._history[-1], length - self._first)
         output = self._endings.judge(self._history, (), token, self._limit - length)
         self._history.append(token)
         self._done = output.finish is not None
@@ -50,8 +52,17 @@ def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -
     return PlainRun(pair, prompt, config)
 
 
+def target_lane(
+    pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
+) -> TargetLane:
+    """The target by itself, which has read the prompt up to its last token."""
+    if pair.lanes is not None:
+        return pair.lanes.alone(prompt_ids, config, capacity)
+    return PlainLane(pair, prompt_ids, config, capacity)
+
+
 class PlainLane:
-    """The target with its cache, one token at a time."""
+    """The target with its cache, step by step from here; see ``device_lanes.TargetLane``."""
 
     def __init__(
         self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
@@ -72,6 +83,17 @@ class PlainLane:
         if not token_ids:
             return
         self._target.feed(torch.tensor(token_ids, device=self._target.device), 0)
+
+    def next_token(self, last: int, index: int) -> int:
+        return self.step(last, index)
+
+    def timed(self, token_ids: Sequence[int], index: int) -> tuple[float, ...]:
+        return tuple(self._timed(*each) for each in enumerate(token_ids, index))
+
+    def _timed(self, index: int, token_id: int) -> float:
+        began = time.perf_counter()
+        self.step(token_id, index)
+        return time.perf_counter() - began
 
     @torch.inference_mode()
     def step(self, token_id: int, index: int) -> int:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from specviz.engine.decoding.plain_decoding import PlainLane
+from specviz.engine.decoding.plain_decoding import target_lane
 from specviz.engine.decoding.speculation import speculate
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
@@ -43,7 +43,7 @@ class Retracing:
         self._run = speculate(pair, prompt_ids, settings, costs=costs)
         with memory_errors(pair.device):
             began = time.perf_counter()
-            self._lane = PlainLane(pair, prompt_ids, config, len(self._text) + 1)
+            self._lane = target_lane(pair, prompt_ids, config, len(self._text) + 1)
             self._lane.settle()
             self.prefill = time.perf_counter() - began
 
@@ -53,11 +53,12 @@ class Retracing:
         end = start + sum(len(entry.emitted) for entry in self._rounds[first:last])
         with memory_errors(self._pair.device):
             self._bring_to(start)
+            fed = self._text[start - 1 : end - 1]
             warming = 0.0
             while warming < _WARM_UP:
-                warming += self._step(start)
+                warming += sum(self._lane.timed(fed[:1], start - self._num_prompt))
                 self._lane.forget(1)  # one at a time: the context may have room for no more
-            return tuple(self._step(place) for place in range(start, end))
+            return self._lane.timed(fed, start - self._num_prompt)
 
     def speculative(self, first: int, last: int) -> tuple[float, ...]:
         """Seconds of each of these rounds."""
@@ -86,9 +87,3 @@ class Retracing:
             self._lane.forget(self._lane.length - start + 1)
         else:
             self._lane.read(self._text[self._lane.length : start - 1])
-
-    def _step(self, place: int) -> float:
-        """The seconds of the step that emits the token at this place of the text."""
-        began = time.perf_counter()
-        self._lane.step(self._text[place - 1], place - self._num_prompt)
-        return time.perf_counter() - began

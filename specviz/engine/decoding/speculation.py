@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -22,9 +22,10 @@ import torch
 
 from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.drafting import Drafter, make_drafter
-from specviz.engine.decoding.endings import Endings, RoundOutput, room_for
+from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
+from specviz.engine.decoding.one_behind import OneBehind
 from specviz.engine.decoding.proposal import Proposal, Tree
 from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
 from specviz.engine.decoding.round_values import candidates_of, extra_of
@@ -33,23 +34,25 @@ from specviz.engine.decoding.sampling import (
     Noise,
     Sampler,
     Uniforms,
-    verdict_slot,
+)
+from specviz.engine.decoding.speculative_run import (
+    SpeculativeRun,
+    check_forks,
+    overrule,
+    why_cut,
 )
 from specviz.engine.decoding.stopping import make_stopper
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.decoding.verify import Rule, make_rule
-from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.errors import ConfigError, PairError
+from specviz.errors import PairError
 from specviz.record.forks import Fork
 from specviz.record.shapes import num_nodes
 from specviz.record.trace import (
-    CutReason,
     DraftingCosts,
     Finish,
     Prefill,
-    Prompt,
     Round,
     RoundTimes,
     RunConfig,
@@ -58,8 +61,8 @@ from specviz.record.trace import (
 _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
-class Speculation(Iterator[Round]):
-    """A run that yields its rounds. Iterate it; ``stop`` ends it after the present round."""
+class Speculation(SpeculativeRun):
+    """A run whose rounds are played step by step from here."""
 
     def __init__(
         self,
@@ -72,18 +75,11 @@ class Speculation(Iterator[Round]):
         uniforms: Uniforms | None = None,
         costs: DraftingCosts | None = None,
     ) -> None:
-        self.pair = pair
-        self.config = config
-        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
-        self.prompt = describe_prompt(pair, prompt, prompt_ids)
-        _check_vocabulary(config.forks, pair)
-        self._finish: Finish = "stopped"
+        super().__init__(pair, prompt, config)
+        prompt_ids = self.prompt.token_ids
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
         self._capacity += config.most_candidates - config.depth  # nodes beside the path
         self._shape, self._measured = config.shape, config.until.stopping.measured
-        self._history = list(prompt_ids)
-        self._told = len(prompt_ids)  # tokens of the history that were handed out
-        self._endings = Endings(pair, config, len(prompt_ids))
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
         self._noise = _shared_noise(pair, config)
@@ -92,8 +88,6 @@ class Speculation(Iterator[Round]):
         self._stopper = make_stopper(config, costs)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
-        self._index = 0
-        self._done = False
         self._played: deque[Later[Round]] = deque()  # and not handed out yet
         self._failure: BaseException | None = None  # comes after them
         with memory_errors(pair.device):
@@ -106,45 +100,21 @@ class Speculation(Iterator[Round]):
             self.prefill = self._read_prompt(prompt_ids)
 
     @property
-    def emitted(self) -> tuple[int, ...]:
-        """The tokens of the rounds that were handed out."""
-        return tuple(self._history[len(self.prompt.token_ids) : self._told])
-
-    @property
-    def text(self) -> str:
-        return self._endings.text(self._history[: self._told])
-
-    @property
     def finish(self) -> Finish:
-        """Why the text ended; "stopped" as long as it goes on."""
         return "stopped" if self._played else self._finish
 
-    @property
-    def index(self) -> int:
-        """Of the round to be played next."""
-        return self._index
-
-    def stop(self) -> None:
-        """End after the round that is under way."""
+    def release(self) -> None:
         self._done = True
+        del self._target, self._drafter, self._pass
 
     def go_back(self, entry: Round) -> None:
-        """To the moment before a round that was handed out; the next one is this round again.
-
-        Only with the record off, where no round is played ahead.
-        """
+        """Only with the record off, where no round is played ahead."""
         assert not self._played
-        assert entry.context_length <= len(self._history)
-        del self._history[entry.context_length :]
+        self._go_back(entry)
         self._target.forget(self._target.length - entry.context_length + 1)
         self._drafter.settle(entry.context_length - entry.draft_catch_up)
-        self._index, self._told = entry.index, entry.context_length
         if self._stopper is not None:
             self._stopper.go_back(entry.index)
-        self._finish, self._done = "stopped", False
-
-    def __iter__(self) -> Speculation:
-        return self
 
     def __next__(self) -> Round:
         while not self._done and len(self._played) <= self.config.record:
@@ -188,9 +158,9 @@ class Speculation(Iterator[Round]):
         # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
         uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
-        overruled = _overrule(uniforms, forks)
+        overruled = overrule(uniforms, forks)
         tree, verdicts, records = self._draft_and_verify(depth, uniforms, forks)
-        _check_forks(forks, verdicts)
+        check_forks(forks, verdicts)
         output = self._endings.judge(self._history, verdicts.accepted_ids, verdicts.extra_id, room)
         self._settle(output, before + output.num_accepted, tree, verdicts)
         if self._stopper is not None:
@@ -209,7 +179,7 @@ class Speculation(Iterator[Round]):
             candidates=candidates,
             extra=extra,
             emitted=output.emitted,
-            cut=_cut(output, len(self._shape), room, self._endings.limit_reason),
+            cut=why_cut(output, len(self._shape), room, self._endings.limit_reason),
             draft_catch_up=tree.catch_up,
             times=RoundTimes(draft=draft, verify=check, other=other, record=record),
         )
@@ -275,7 +245,7 @@ class Speculation(Iterator[Round]):
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
-        self._history.extend(output.emitted)
+        self._write(output)
         if tree.parents is None:
             self._pass.settle(valid, None)
             self._drafter.settle(valid)
@@ -283,9 +253,6 @@ class Speculation(Iterator[Round]):
             kept = verdicts.path[: output.num_accepted]
             self._pass.settle(valid, kept)
             self._drafter.settle(valid, kept)
-        if output.finish is not None:
-            self._finish = output.finish
-            self._done = True
 
 
 def speculate(
@@ -296,63 +263,25 @@ def speculate(
     drafter: Drafter | None = None,
     rule: Rule | None = None,
     costs: DraftingCosts | None = None,
-) -> Speculation:
+) -> SpeculativeRun:
     """Speculative decoding of a prompt: an iterator of rounds.
 
     The configuration names the drafter and the rule, unless the caller gives its own. ``costs`` is
-    what ``draft_until=cost`` decides by.
+    what ``draft_until=cost`` decides by. On a pair with lanes on the device the rounds are played
+    there, if they can be.
     """
-    return Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
-
-
-def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
-    text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
-    return Prompt(
-        text=text,
-        token_ids=tuple(prompt_ids),
-        token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
-    )
-
-
-def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
-    most = max((each.instead or 0 for each in forks), default=0)
-    if most >= pair.vocabulary:
-        raise ConfigError(
-            f"A fork names token {most}; the pair has {pair.vocabulary:,} tokens.",
-            remedy="Fork the run on the pair that it was made with.",
-        )
-
-
-def _overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Put the draws of forks in place of the seed's; those, by the place of their candidate."""
-    overruled: dict[int, float] = {}
-    for fork in forks:
-        slot = verdict_slot(fork.place)
-        if fork.uniform is not None and slot < len(uniforms):
-            overruled[fork.place] = float(uniforms[slot])
-            uniforms[slot] = fork.uniform
-    return overruled
-
-
-def _check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
-    """A fork overrules the verdict on a candidate that the other run had, too."""
-    for fork in forks:
-        judged = verdicts.token_ids[: len(verdicts.path) + 1]
-        if fork.place >= len(judged) or judged[fork.place] != fork.token_id:
-            raise ConfigError(
-                f"This is not the run that was forked: at {fork.words} it has another candidate.",
-                remedy="Fork it on the same pair and device, with the same prompt and settings.",
-            )
+    lanes, notices = pair.lanes, ()
+    if lanes is not None and drafter is None and rule is None:
+        reason = lanes.why_not(config)
+        if not reason:
+            return OneBehind(pair, prompt, config, lanes)
+        notices = (f"This run goes step by step, since {reason}.",)
+    run = Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
+    run.notices = notices
+    return run
 
 
 def _shared_noise(pair: Pair, config: RunConfig) -> Noise | None:
     if config.rule != "coupled":
         return None
     return Noise(config.seed, pair.vocabulary, pair.device)
-
-
-def _cut(output: RoundOutput, depth: int, room: int, limit_reason: CutReason) -> CutReason | None:
-    """Why this round could not emit what it might have; None for a whole round."""
-    if output.cut is not None:
-        return output.cut
-    return limit_reason if room < depth + 1 else None

@@ -21,6 +21,7 @@ from specviz.engine.model.products import ProductLayer, with_products
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
+from specviz.record.pairs import GRAPHED
 
 _PROBE_TOKENS = 6
 _WALK_TOKENS = 12
@@ -119,7 +120,7 @@ def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
 
 def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
     """Feed 6 tokens, take 3 back, feed 3 others: the logits must be those of a fresh pass."""
-    ids = _probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
+    ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:
         rolled, held = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
@@ -129,7 +130,7 @@ def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
             raise
         raise _cannot_roll_back(model, name) from error
     _require_finite(fresh, model, name)
-    if held != _PROBE_TOKENS or not _close(rolled, fresh, model.dtype):
+    if held != _PROBE_TOKENS or not close_to(rolled, fresh, model.dtype):
         raise _cannot_roll_back(model, name)
 
 
@@ -160,10 +161,10 @@ def require_same_logits(
     grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
 ) -> None:
     """A grown model must say what the model inside it says."""
-    ids = _probe_ids(model, vocabulary, _PROBE_TOKENS)
+    ids = probe_ids(model, vocabulary, _PROBE_TOKENS)
     own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
     _require_finite(ours, grown, name)
-    if not _close(ours, own, model.dtype):
+    if not close_to(ours, own, model.dtype):
         raise PairError(f"{name} gives other logits in a body.", remedy="Use it without a body.")
 
 
@@ -239,8 +240,8 @@ def _take_lean(
 def _without_lean(
     step: str, reason: str, *, tell: bool = False
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    if step == "lean":
-        raise PairError(f"The pair cannot run lean: {reason}.", remedy="Use `--step library`.")
+    if step in ("lean", GRAPHED):
+        raise PairError(f"The pair cannot run {step}: {reason}.", remedy="Use `--step library`.")
     return {}, (f"The library step is used: {reason}.",) if tell else ()
 
 
@@ -253,7 +254,7 @@ def _library_weights(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel
 
 
 def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
-    ids = _probe_ids(model, vocabulary, _WALK_TOKENS)
+    ids = probe_ids(model, vocabulary, _WALK_TOKENS)
     library = _walk(LibraryStep(model, vocabulary), ids)
     try:
         ours = _walk(step, ids)
@@ -261,7 +262,7 @@ def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
         if is_out_of_memory(error):
             raise
         return False
-    return _close(ours, library, model.dtype) and _same_choice(ours, library, model.dtype)
+    return close_to(ours, library, model.dtype) and same_choice(ours, library, model.dtype)
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
@@ -273,27 +274,27 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
     return torch.cat((prefill, single, verify, step.feed(ids[10:12], 2)))
 
 
-def _close(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
+def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
     """Within the tolerance, as a share of the spread: a common offset says nothing."""
     difference = (ours - reference).abs().max()
-    return bool(difference <= _allowed(reference, dtype))
+    return bool(difference <= allowed_off(reference, dtype))
 
 
-def _same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
+def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
     """The same likeliest token wherever the library's own is clear."""
     if reference.shape[-1] < 2:
         return True
     top = reference.topk(2).values
-    clear = top[:, 0] - top[:, 1] > 2 * _allowed(reference, dtype)
+    clear = top[:, 0] - top[:, 1] > 2 * allowed_off(reference, dtype)
     return bool((ours.argmax(-1) == reference.argmax(-1))[clear].all())
 
 
-def _allowed(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def allowed_off(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
 
 
-def _probe_ids(model: PreTrainedModel, vocabulary: int, count: int) -> torch.Tensor:
+def probe_ids(model: PreTrainedModel, vocabulary: int, count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(vocabulary, (count,), generator=generator)
     return ids.to(input_device(model))

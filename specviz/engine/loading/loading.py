@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.engine.graphed.trial import take_lanes
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
@@ -33,7 +34,7 @@ from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
 from specviz.kernels.readiness import ready
 from specviz.record.numbers import COUNT, SIZE
-from specviz.record.pairs import PairSpec, Progress, Tell, memory_margin
+from specviz.record.pairs import GRAPHED, PairSpec, Progress, Tell, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
 
 
@@ -67,7 +68,7 @@ def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
     weights, notices = _step_weights(opened, models, spec.step, tell)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
-    pair.notices = (*opened.notices, *notices)
+    pair.notices = (*opened.notices, *notices, *_take_lanes(pair, spec.step, tell))
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)
@@ -189,6 +190,25 @@ def _step_weights(
     with explained(opened.sides[0].source.name, "step"):
         vocabularies = {role: opened.vocabulary_of(role) for role in models}
         return compatibility.take_step_weights(models, vocabularies, step)
+
+
+def _take_lanes(pair: Pair, asked: str, tell: Tell) -> tuple[str, ...]:
+    """Gives a pair on a GPU, or one that is to have them, lanes on the device; else a notice."""
+    if asked != GRAPHED and not (asked == "auto" and pair.device.type == "cuda"):
+        return ()
+    tell(Progress(activity="loading", text="capturing a round on the device"))
+    pair.lanes, reason = take_lanes(pair)
+    if pair.lanes is None:
+        if asked == GRAPHED:
+            raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
+        return (f"Rounds go step by step, without graphs: {reason}.",)
+    draft = pair.info.draft
+    pair.info = replace(
+        pair.info,
+        target=replace(pair.info.target, step=GRAPHED),
+        draft=draft and replace(draft, step=GRAPHED),
+    )
+    return ()
 
 
 def _assemble(

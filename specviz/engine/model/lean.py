@@ -60,7 +60,7 @@ class LeanStep:
         self._exits: list[LeanStep] = []
         self._hidden: torch.Tensor | None = None
         self._keys, self._values = caches or _empty_caches(weights, capacity)
-        self._cos, self._sin = _rotary_table(weights, capacity)
+        self._cos, self._sin = rotary_table(weights, capacity)
         self._windows = {layer.window for layer in weights.layers}
         self._layer_caches = list(zip(weights.layers, self._keys, self._values, strict=True))
         self._compiled = None
@@ -84,7 +84,7 @@ class LeanStep:
     def forget(self, count: int) -> None:
         assert 0 <= count <= self._length
         assert not self._nodes
-        self._stand_at(self._length - count)
+        self.stand_at(self._length - count)
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -97,7 +97,7 @@ class LeanStep:
             logits, self._hidden = self._compiled.feed(
                 token_ids, self._length, num_logits, self._vocabulary
             )
-        self._stand_at(self._length + count)
+        self.stand_at(self._length + count)
         return logits
 
     @torch.inference_mode()
@@ -119,7 +119,7 @@ class LeanStep:
             rows = torch.tensor(nodes, device=self.device) + self._length
             for cache in (self._keys, self._values):
                 cache.narrow(3, self._length, len(nodes)).copy_(cache.index_select(3, rows))
-        self._stand_at(self._length + len(nodes))
+        self.stand_at(self._length + len(nodes))
 
     def early_exit(self, layers: int) -> LeanStep:
         own = self._weights
@@ -128,16 +128,16 @@ class LeanStep:
         )
         caches = (self._keys[:layers], self._values[:layers])
         step = LeanStep(own.first(layers), self._vocabulary, self._capacity, caches)
-        step._stand_at(self._length)
+        step.stand_at(self._length)
         self._exits.append(step)
         return step
 
-    def _stand_at(self, length: int) -> None:
-        """Here, and in what shares the cache."""
+    def stand_at(self, length: int) -> None:
+        """The cache holds so many tokens, here and in what shares it."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())
-            each._stand_at(length)
+            each.stand_at(length)
 
     def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
         weights = self._weights
@@ -235,7 +235,7 @@ def _additive(hidden: torch.Tensor, weights: LeanWeights) -> torch.Tensor:
     return torch.zeros_like(hidden, dtype=like.dtype).masked_fill_(hidden, float("-inf"))
 
 
-def _rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and signed sin, [capacity, head_width]: x * cos + roll(x) * sin turns x."""
     positions = torch.arange(capacity, device=weights.inverse_frequencies.device).float()
     angles = positions[:, None] * weights.inverse_frequencies[None]

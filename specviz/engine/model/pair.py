@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from transformers import PreTrainedModel
@@ -18,6 +18,9 @@ from specviz.engine.model.suffix_automaton import SuffixAutomaton
 from specviz.engine.model.text import TokenTable
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.record.trace import Environment, PairInfo
+
+if TYPE_CHECKING:
+    from specviz.engine.decoding.device_lanes import DeviceLanes
 
 StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
 
@@ -48,6 +51,7 @@ class Pair:
     draft_weights: StepWeights | None = field(default=None, repr=False)
     shared: SharedTokens | None = field(default=None, repr=False)
     texts: SuffixAutomaton | None = field(default=None, repr=False)  # handed in for suffix lookup
+    lanes: DeviceLanes | None = field(default=None, repr=False)  # of a pair with graphed steps
 
     @property
     def is_current(self) -> bool:

@@ -1,0 +1,133 @@
+"""A run of rounds, however they are played: its text, its end, what was handed out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from specviz.engine.decoding.endings import Endings, RoundOutput
+from specviz.engine.decoding.judging import Verdicts
+from specviz.engine.decoding.sampling import verdict_slot
+from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.pair import Pair
+from specviz.errors import ConfigError
+from specviz.record.forks import Fork
+from specviz.record.trace import CutReason, Finish, Prefill, Prompt, Round, RunConfig
+
+
+class SpeculativeRun(ABC, Iterator[Round]):
+    """Iterate it for its rounds; ``stop`` ends it after the present one."""
+
+    prefill: Prefill
+
+    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+        self.pair = pair
+        self.config = config
+        self.notices: tuple[str, ...] = ()  # of this run alone
+        prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
+        self.prompt = describe_prompt(pair, prompt, prompt_ids)
+        _check_vocabulary(config.forks, pair)
+        self._finish: Finish = "stopped"
+        self._history = list(prompt_ids)
+        self._told = len(prompt_ids)  # tokens of the history that were handed out
+        self._endings = Endings(pair, config, len(prompt_ids))
+        self._index = 0
+        self._done = False
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        """The tokens of the rounds that were handed out."""
+        return tuple(self._history[len(self.prompt.token_ids) : self._told])
+
+    @property
+    def text(self) -> str:
+        return self._endings.text(self._history[: self._told])
+
+    @property
+    def finish(self) -> Finish:
+        """Why the text ended; "stopped" as long as it goes on."""
+        return self._finish
+
+    @property
+    def index(self) -> int:
+        """Of the round to be played next."""
+        return self._index
+
+    def stop(self) -> None:
+        """End after the round that is under way."""
+        self._done = True
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back the memory of the models' caches; what was handed out stays."""
+
+    @abstractmethod
+    def go_back(self, entry: Round) -> None:
+        """To the moment before a round that was handed out; the next one is this round again."""
+
+    def __iter__(self) -> SpeculativeRun:
+        return self
+
+    def _go_back(self, entry: Round) -> None:
+        assert entry.context_length <= len(self._history)
+        del self._history[entry.context_length :]
+        self._index, self._told = entry.index, entry.context_length
+        self._finish, self._done = "stopped", False
+
+    def _write(self, output: RoundOutput) -> None:
+        """Append what a round emitted, and end where it ends the text."""
+        self._history.extend(output.emitted)
+        if output.finish is not None:
+            self._finish = output.finish
+            self._done = True
+
+
+def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
+    text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
+    return Prompt(
+        text=text,
+        token_ids=tuple(prompt_ids),
+        token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
+    )
+
+
+def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
+    most = max((each.instead or 0 for each in forks), default=0)
+    if most >= pair.vocabulary:
+        raise ConfigError(
+            f"A fork names token {most}; the pair has {pair.vocabulary:,} tokens.",
+            remedy="Fork the run on the pair that it was made with.",
+        )
+
+
+def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
+    """Put the draws of forks in place of the seed's; those, by the place of their candidate."""
+    overruled: dict[int, float] = {}
+    for fork in forks:
+        slot = verdict_slot(fork.place)
+        if fork.uniform is not None and slot < len(uniforms):
+            overruled[fork.place] = float(uniforms[slot])
+            uniforms[slot] = fork.uniform
+    return overruled
+
+
+def check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
+    """A fork overrules the verdict on a candidate that the other run had, too."""
+    for fork in forks:
+        judged = verdicts.token_ids[: len(verdicts.path) + 1]
+        if fork.place >= len(judged) or judged[fork.place] != fork.token_id:
+            raise ConfigError(
+                f"This is not the run that was forked: at {fork.words} it has another candidate.",
+                remedy="Fork it on the same pair and device, with the same prompt and settings.",
+            )
+
+
+def why_cut(
+    output: RoundOutput, depth: int, room: int, limit_reason: CutReason
+) -> CutReason | None:
+    """Why this round could not emit what it might have; None for a whole round."""
+    if output.cut is not None:
+        return output.cut
+    return limit_reason if room < depth + 1 else None

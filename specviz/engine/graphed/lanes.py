@@ -1,0 +1,167 @@
+"""The lanes of a loaded pair: their memory and their graphs are kept from run to run.
+
+A run takes memory that is long enough and idle, or has it made, and gives it back when nobody holds
+its lane any more. The stages of the last few settings stay captured with it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+
+from specviz.engine.graphed.alone import GraphedTarget, SingleStep
+from specviz.engine.graphed.chain import Chain, Lines
+from specviz.engine.graphed.playback import Playback, playback_on
+from specviz.engine.graphed.rounds import AHEAD, GraphedRounds
+from specviz.engine.graphed.static_model import StaticModel
+from specviz.engine.graphed.text_state import TextState
+from specviz.engine.graphed.timer import GraphedTimer
+from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.text import TokenTable
+from specviz.record.run_config import RunConfig
+
+_RULES = ("lossless", "over-accept", "typical")  # which judge one candidate after the other
+_ROWS = 256  # memory comes in so many tokens, and at least so many are looked at
+_MOST_IDLE = 2  # memories of a kind that nobody uses
+_MOST_KEPT = 4  # settings of a memory whose stages stay captured
+_MARGIN = 2
+
+_Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Memory:
+    """Caches and a text; ``draft`` is None where the target is by itself."""
+
+    target: StaticModel
+    draft: StaticModel | None
+    state: TextState
+    stages: _Stages = field(default_factory=OrderedDict)
+
+    @property
+    def rows(self) -> int:
+        return self.state.rows
+
+    @property
+    def lines(self) -> Lines:
+        assert self.draft is not None
+        return Lines(self.target, self.draft, self.state)
+
+    def kept(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
+        """The stages of these settings; those that were not used for longest make room."""
+        if key not in self.stages:
+            self.stages[key] = make()
+            while len(self.stages) > most:
+                self.stages.popitem(last=False)
+        self.stages.move_to_end(key)
+        return self.stages[key]
+
+
+class GraphedLanes:
+    """See ``device_lanes.DeviceLanes``."""
+
+    def __init__(
+        self,
+        target: LeanWeights,
+        draft: LeanWeights | None,
+        table: TokenTable,
+        device: torch.device,
+    ) -> None:
+        self._weights = (target, draft)
+        self._table = table
+        self._device = device
+        self._playback: Playback = playback_on(device)
+        self._idle: list[_Memory] = []
+
+    def why_not(self, config: RunConfig) -> str:
+        if not config.is_chain:
+            return "several drafts and trees are not captured"
+        if config.rule not in _RULES:
+            return f"rule={config.rule} is not captured"
+        if config.draft_until != "count":
+            return "drafting that ends early is not captured"
+        if not config.draft_method.needs_draft:
+            return "only drafting by the draft model is captured"
+        return ""
+
+    def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:
+        memory = self._take(capacity + AHEAD * (config.gamma + 1) + _MARGIN, with_draft=True)
+        chain = self._chain(memory, config)
+        seen = partial(_seen, memory.rows)
+        return self._lent(
+            GraphedRounds(memory.lines, chain, self._playback, seen, prompt_ids, config), memory
+        )
+
+    def alone(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedTarget:
+        memory = self._take(capacity + AHEAD + _MARGIN, with_draft=False)
+        single = self._single(memory, config)
+        seen = partial(_seen, memory.rows)
+        return self._lent(
+            GraphedTarget(
+                memory.target, memory.state, single, self._playback, seen, prompt_ids, config
+            ),
+            memory,
+        )
+
+    def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> GraphedTimer:
+        rows = len(token_ids) + AHEAD + _MARGIN
+        memory, playback = self._take(rows, with_draft=True), self._playback
+        alone = self.alone(token_ids[:1], config, rows)
+
+        def chain_of(gamma: int) -> Chain:
+            return self._chain(memory, replace(config, gamma=gamma), most=len(token_ids))
+
+        seen = partial(_seen, memory.rows)
+        timer = GraphedTimer(memory.lines, chain_of, alone, playback, seen, token_ids, context)
+        weakref.finalize(timer, memory.stages.clear)  # stages of many lengths that no run asks for
+        return self._lent(timer, memory)
+
+    def _chain(self, memory: _Memory, config: RunConfig, most: int = _MOST_KEPT) -> Chain:
+        forced = any(fork.instead is not None for fork in config.forks)
+        key = ("chain", *_sampling(config), config.gamma, config.rule, config.epsilon)
+        make = partial(Chain, memory.lines, config, self._table, self._playback, forced=forced)
+        return memory.kept((*key, config.residual, forced), make, most)
+
+    def _single(self, memory: _Memory, config: RunConfig) -> SingleStep:
+        make = partial(SingleStep, memory.target, memory.state, config, self._playback)
+        return memory.kept(("single", *_sampling(config)), make, _MOST_KEPT)
+
+    def _take(self, rows: int, *, with_draft: bool) -> _Memory:
+        alike = [each for each in self._idle if (each.draft is not None) == with_draft]
+        fitting = [each for each in alike if each.rows >= rows]
+        if fitting:
+            memory = min(fitting, key=lambda each: each.rows)
+            self._idle.remove(memory)
+            return memory
+        if len(alike) >= _MOST_IDLE:
+            self._idle.remove(min(alike, key=lambda each: each.rows))
+        return self._made(-(-rows // _ROWS) * _ROWS, with_draft=with_draft)
+
+    def _made(self, rows: int, *, with_draft: bool) -> _Memory:
+        target, draft = self._weights
+        size = len(self._table.texts)
+        return _Memory(
+            target=StaticModel(target, size, rows),
+            draft=StaticModel(draft, size, rows) if with_draft and draft else None,
+            state=TextState(rows, self._device),
+        )
+
+    def _lent(self, lane: Any, memory: _Memory) -> Any:
+        weakref.finalize(lane, self._idle.append, memory)
+        return lane
+
+
+def _seen(rows: int, length: int) -> int:
+    """Rows of the cache that are looked at for so many tokens: few lengths, so few captures."""
+    assert length <= rows, "the text outgrew its cache"
+    return min(rows, max(_ROWS, 1 << (length - 1).bit_length()))
+
+
+def _sampling(config: RunConfig) -> tuple[object, ...]:
+    return config.temperature, config.top_k, config.top_p

@@ -1,0 +1,120 @@
+"""A model over static caches whose place in the text is a number on the device.
+
+It reads the lean weights. Shapes depend on how many tokens are fed and on how many rows of the
+cache are looked at, never on where the text ends, so that a pass can be captured once and played
+again; nothing here asks the device for a value. What lies behind the text is hidden by a mask, and
+overwritten by whatever is fed next: rollback is a length.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from specviz.engine.model.lean import LeanStep, rotary_table
+from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
+
+
+class StaticModel:
+    """``rows`` tokens fit; one row more takes what is fed from before the text's beginning."""
+
+    def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
+        self._weights = weights
+        self._vocabulary = vocabulary
+        self._spare = rows
+        shape = (len(weights.layers), weights.key_heads, rows + 1, weights.head_width)
+        # Written at once: what is hidden must be a number, too.
+        self._keys, self._values = (weights.embedding.new_zeros(shape) for _ in range(2))
+        self._reader = LeanStep(
+            weights, vocabulary, rows + 1, (self._keys[:, None], self._values[:, None])
+        )
+        self._cos, self._sin = rotary_table(weights, rows + 1)
+        self._windows = {layer.window for layer in weights.layers}
+
+    @property
+    def device(self) -> torch.device:
+        return self._weights.embedding.device
+
+    def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
+        """Read a text of any length from this place on, by the step that is not captured."""
+        self._reader.stand_at(begin)
+        self._reader.feed(token_ids, 0)
+
+    def feed(
+        self,
+        token_ids: torch.Tensor,  # [num_tokens]
+        first: torch.Tensor,  # []: where the first of them stands; below 0 before the text
+        seen: int,
+        num_logits: int,
+    ) -> torch.Tensor:
+        """Logits [num_logits, vocabulary] of the last tokens, in float32.
+
+        Every token stands before the row ``seen``, and sees the text up to itself.
+        """
+        weights, count = self._weights, token_ids.shape[0]
+        places = first + torch.arange(count, device=first.device)
+        shown = places.clamp(min=0)
+        rows = torch.where(places < 0, self._spare, places)
+        turn = self._cos.index_select(0, shown), self._sin.index_select(0, shown)
+        masks = {window: self._mask(shown, seen, window) for window in self._windows}
+        x = F.embedding(token_ids, weights.embedding)
+        for number, layer in enumerate(weights.layers):
+            caches = self._keys[number], self._values[number]
+            x = self._attend(layer, x, caches, rows, turn, masks[layer.window])
+            x = _feed_forward(layer, x)
+        x = weights.norm(x[count - num_logits :])
+        return weights.head(x)[:, : self._vocabulary].float()
+
+    def _mask(self, places: torch.Tensor, seen: int, window: int | None) -> torch.Tensor:
+        """Additive, [heads of a key head * num_tokens, seen]."""
+        weights = self._weights
+        columns = torch.arange(seen, device=places.device)[None]
+        hidden = columns > places[:, None]
+        if window is not None:
+            hidden |= columns <= places[:, None] - window
+        mask = torch.zeros_like(hidden, dtype=weights.embedding.dtype)
+        mask.masked_fill_(hidden, float("-inf"))
+        return mask.repeat(weights.heads // weights.key_heads, 1)
+
+    def _attend(
+        self,
+        layer: LeanLayer,
+        x: torch.Tensor,
+        caches: tuple[torch.Tensor, torch.Tensor],
+        rows: torch.Tensor,
+        turn: tuple[torch.Tensor, torch.Tensor],
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        weights, count = self._weights, x.shape[0]
+        heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
+        mixed = layer.qkv(layer.attention_norm(x)).view(count, -1, width).transpose(0, 1)
+        turned = mixed.narrow(0, 0, heads + key_heads)
+        if layer.query_norm is not None and layer.key_norm is not None:
+            parts = turned.split((heads, key_heads))
+            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])))
+        turned = torch.addcmul(turned * turn[0], turned.roll(width // 2, -1), turn[1])
+        keys, values = caches
+        keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
+        values.index_copy_(1, rows, mixed.narrow(0, heads + key_heads, key_heads))
+        # The heads of one key head are rows of one product, so that its cache is read once.
+        queries = turned.narrow(0, 0, heads).reshape(key_heads, -1, width)
+        seen = mask.shape[1]
+        scores = torch.baddbmm(
+            mask, queries, keys.narrow(1, 0, seen).transpose(1, 2), alpha=width**-0.5
+        )
+        shares = scores.softmax(-1, dtype=torch.float32).to(x)
+        found = torch.bmm(shares, values.narrow(1, 0, seen)).view(heads, count, width)
+        flat = found.transpose(0, 1).reshape(count, heads * width)
+        return _added(x, layer.output, flat)
+
+
+def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
+    gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
+    return _added(x, layer.down, F.silu(gate) * up)
+
+
+def _added(x: torch.Tensor, product: Product, rows: torch.Tensor) -> torch.Tensor:
+    """What the product of the rows adds to the residual stream, in one call."""
+    if product.bias is None:
+        return torch.addmm(x, rows, product.weight.T)
+    return x + product(rows)
