@@ -45,6 +45,7 @@ class RunSummary:
     fork: str | None = None  # where the run left another, in words
     bodies: str | None = None  # in words; None for a run that was kept before they were
     engine: str | None = None  # None for our own
+    seed: int | None = None  # None for a run that was kept before it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

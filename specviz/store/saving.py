@@ -44,6 +44,7 @@ def _summary_of_answer(trace: ServerTrace) -> RunSummary:
         tokens_per_second=figures.tokens_per_second,
         speedup=None,
         engine=info.title[:_LABEL],
+        seed=trace.settings.seed,
     )
 
 
@@ -73,6 +74,7 @@ def _summary_of_run(trace: Trace, figures: Metrics | None) -> RunSummary:
         speedup_low=figures.speedup_low,
         speedup_high=figures.speedup_high,
         speedup_expected=expected_speedup(trace),
+        seed=config.seed,
     )
 
 

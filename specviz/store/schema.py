@@ -107,6 +107,10 @@ ALTER TABLE runs RENAME COLUMN maybe_{name} TO {name}"""
     )
 )
 
+_SEEDS = """
+ALTER TABLE runs ADD COLUMN seed INTEGER
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
@@ -115,6 +119,7 @@ MIGRATIONS = (
     _EXPECTED_SPEEDUP,
     _BODIES,
     _ENGINES,
+    _SEEDS,
 )  # the schema's version is how many of them were made
 VERSION = len(MIGRATIONS)
 

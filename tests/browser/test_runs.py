@@ -100,6 +100,12 @@ def test_a_sidebar_without_content_takes_no_room(
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
+def test_what_a_person_wrote_is_in_view(kept: Server, open_page: Callable[..., Any]) -> None:
+    page = opened_runs(open_page(f"{kept.url}/runs"))
+    heads = page.locator(f"{TABLE} [role=columnheader]").all_text_contents()
+    assert {"Run", "α observed", "Tags"} <= set(heads[:-1])  # the last one may be cut
+
+
 def by_name(page: Any, words: str, found: str = "1 run") -> None:
     page.wait_for_function(ONE_SEARCH)  # the box of the drawing before may stand there still
     search = page.get_by_label("Search", exact=True)

@@ -59,6 +59,7 @@ def test_a_library_of_an_older_schema_is_brought_up_to_date(path: Path, version:
         alpha_observed=summary_of(full_trace()).alpha_observed if version > 3 else None,
         **({} if version > 2 else NO_INTERVAL),
         bodies=summary_of(full_trace()).bodies if version > 5 else None,
+        seed=summary_of(full_trace()).seed if version > 7 else None,
     )
     assert library.open(run_id) == full_trace()
     assert version_of(path) == VERSION

@@ -409,15 +409,16 @@ def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> No
     save_run(library, full_trace())
     row = library.find(Query())[0]
     gamma, temperature = row.summary.gamma, row.summary.temperature
-    settings = f"γ {gamma}, T {temperature:g}"
+    settings, seed = f"γ {gamma}, T {temperature:g}", f"seed {row.summary.seed}"
+    plain = f"{settings}, {seed}"
     assert _cells(replace(row, name="mine"))["Run"] == "mine"
-    assert _cells(replace(row, name=head_of(row)))["Run"] == settings  # the prompt stands beside it
+    assert _cells(replace(row, name=head_of(row)))["Run"] == plain  # the prompt stands beside it
     lookup = replace(row.summary, drafter="prompt-lookup", rule="over-accept")
     cells = _cells(replace(row, name="", summary=lookup))
-    assert cells["Run"] == f"{settings}, prompt lookup, over-accept"
+    assert cells["Run"] == f"{settings}, prompt lookup, over-accept, {seed}"
     forked = replace(row.summary, fork="round 7, token 2")
     forks = [_cells(replace(row, name=name, summary=forked))["Run"] for name in ("mine", "")]
-    assert forks == [f"forked at round 7, token 2, {each}" for each in ("mine", settings)]
+    assert forks == [f"forked at round 7, token 2, {each}" for each in ("mine", plain)]
 
 
 def test_runs_with_bodies_are_told_apart_and_found(library: Library) -> None:

@@ -199,6 +199,7 @@ def _settings(summary: RunSummary) -> str:
     told += [f"T {summary.temperature:g}"]
     told += [summary.drafter.replace("-", " ")] if summary.drafter not in (None, "model") else []
     told += [summary.rule] if summary.rule not in (None, "lossless") else []
+    told += [] if summary.seed is None else [f"seed {summary.seed}"]
     return ", ".join(told)
 
 
@@ -226,12 +227,12 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head("tokens_per_second"): summary.tokens_per_second,
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
+        "Tags": list(row.tags),
+        "Tokens": summary.tokens,
         "Pair": summary.pair,
         "Engine": summary.engine or OUR_OWN,
         "Bodies": summary.bodies or "",
         "Kind": "" if summary.engine else summary.kind or OWN_WORDS,
-        "Tags": list(row.tags),
-        "Tokens": summary.tokens,
         "Drafter": summary.drafter,
         "Rule": summary.rule,
         "Ended by": summary.finish,
@@ -270,6 +271,8 @@ def _columns() -> dict[str, Any]:
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
+        "Tags": column.ListColumn(width=95),
+        "Tokens": column.NumberColumn(width=65),
         "Pair": column.TextColumn(help="Of another engine, its model", width=95),
         "Engine": column.TextColumn(width=95),
         "Bodies": column.TextColumn(
@@ -278,6 +281,4 @@ def _columns() -> dict[str, Any]:
             width=115,
         ),
         "Kind": column.TextColumn(width=75),
-        "Tokens": column.NumberColumn(width=65),
-        "Tags": column.ListColumn(width="small"),
     }
