@@ -12,11 +12,11 @@ import torch
 
 from specviz.engine.decoding import cost_columns, costs
 from specviz.engine.decoding.clock import EventClock
-from specviz.engine.decoding.cost_columns import Column
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.plain_decoding import PlainLane
 from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import Uniforms
+from specviz.engine.decoding.step_timer import StepsFromHere
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import RoundTimes
@@ -48,7 +48,7 @@ def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.Mon
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once a draft phase, so c and v account for what a round takes."""
-    monkeypatch.setattr(Column, "_draws", slowed(Column._draws))
+    monkeypatch.setattr(StepsFromHere, "_draws", slowed(StepsFromHere._draws))
     for module in (costs, cost_columns):
         monkeypatch.setattr(module, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=4)

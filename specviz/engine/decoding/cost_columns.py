@@ -1,11 +1,10 @@
 """One column of step costs: both models at one context length, stepping in turns.
 
-The steps are timed as a run makes them: draft phases of one kind and verifications of one number
-take turns, so that each starts from the processor's caches as the other left them. Rows of plain
-target steps come in between, and a row is counted in the plain steps around it: c and v are
-quotients, and a machine that gets slower for a second slows both parts. A step includes its
-processors, its draw and the host's wait, as in the loop; a draft phase draws the uniforms of its
-whole round. Rounds of a tree take turns of their own.
+The steps are timed as a run makes them (``step_timer.py``): draft phases of one kind and
+verifications of one number take turns, so that each starts from the processor's caches as the other
+left them. Rows of plain target steps come in between, and a row is counted in the plain steps
+around it: c and v are quotients, and a machine that gets slower for a second slows both parts.
+Rounds of a tree take turns of their own.
 """
 
 from __future__ import annotations
@@ -13,23 +12,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
 import torch
 
-from specviz.engine.decoding.drafting import make_drafter
-from specviz.engine.decoding.judges import make_judge
-from specviz.engine.decoding.model_drafting import ModelDrafter
-from specviz.engine.decoding.plain_decoding import PlainLane
-from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import Draws, Noise, Sampler, Uniforms, make_chooser, one_hot
-from specviz.engine.decoding.target_pass import TargetPass
-from specviz.engine.decoding.tree_drafting import TreeDrafter
+from specviz.engine.decoding.step_timer import step_timer
 from specviz.engine.model.pair import Pair
 from specviz.record.pairs import Progress, Tell
 from specviz.record.run_config import RunConfig
-from specviz.record.shapes import Shape, num_nodes
 from specviz.record.step_costs import ENOUGH_SAMPLES
 
 MAX_TOKENS = 17
@@ -113,15 +104,12 @@ class Cell:
         return (ranked[-1 - outside] - ranked[outside]) / 2 / median(ranked)
 
 
-@dataclass(frozen=True, slots=True)
 class _Tree:
-    """Rounds of a run's tree, or of its drafts side by side, and their times."""
+    """Rounds of a run's tree, or of its drafts side by side: their times."""
 
-    shape: Shape
-    drafter: TreeDrafter
-    checked: TargetPass
-    phase: Cell = field(default_factory=Cell)
-    verification: Cell = field(default_factory=Cell)
+    def __init__(self) -> None:
+        self.phase = Cell()
+        self.verification = Cell()
 
 
 class Column:
@@ -136,38 +124,16 @@ class Column:
         self.verifications = {tokens: Cell() for tokens in range(2, MAX_TOKENS + 1)}
         self._pace = pace
         self._ids: list[int] = ids.tolist()
-        self._device = pair.device
         self._rows = 0
-        self._drawn = Uniforms(0)
-        chain = replace(config, num_drafts=1, replacement=True, branching=())
-        capacity = context + max(MAX_TOKENS, config.most_candidates) + 1
-        sampler = Sampler(config)
-        self._lane = PlainLane(pair, self._ids[:1], chain, capacity)
-        judge = make_judge(chain, sampler)
-        self._pass = TargetPass(pair.target_step(capacity), sampler, judge, pair.device)
-        shares = config.rule == "coupled"
-        self._noise = Noise(0, pair.vocabulary, pair.device) if shares else None
-        self._draft_step = self._drafter = self._tree = None
-        method = config.draft_method
-        if pair.draft is not None and method.needs_draft:
-            self._draft_step = pair.draft_step(capacity)
-            choose = make_chooser(chain, sampler)
-            self._drafter = ModelDrafter(self._draft_step, choose, pair.vocabulary)
-            self._tree = self._rounds_of_tree(config, sampler)
-        elif method.has_steps and not method.needs_draft:
-            self._drafter = make_drafter(pair, chain, capacity, sampler, None, self._pass.step)
-        self._proposals = {
-            tokens: self._proposal(tokens - 1, pair.vocabulary) for tokens in self.verifications
-        }
+        self._steps = step_timer(pair, self._ids, config, context)
+        self._tree = _Tree() if self._steps.grows_trees else None
 
     def begin(self, order: Sequence[int]) -> None:
         """Read the context; then every kind of step once, none of which counts."""
-        self._read(self._lane.read)
-        steps = (self._pass.step, self._draft_step)
-        for step in [each for each in steps if each is not None]:
-            self._read(lambda ids, step=step: step.feed(torch.tensor(ids, device=step.device), 0))
+        for feed in self._steps.readers:
+            self._read(feed)
         self._pace.step()
-        self.plain.stand_in = self._plain_step()
+        self.plain.stand_in = self._steps.plain_step()
         for index, tokens in enumerate(order):
             kind = index % len(_PHASES)
             self.phases[kind].stand_in, self.verifications[tokens].stand_in = self._turn(
@@ -217,7 +183,7 @@ class Column:
 
     @property
     def cells(self) -> list[Cell]:
-        phases = self.phases if self._drafter else []
+        phases = self.phases if self._steps.drafts else []
         trees = [self._tree.phase, self._tree.verification] if self._tree else []
         return [self.plain, *phases, *self.verifications.values(), *trees]
 
@@ -225,7 +191,7 @@ class Column:
     def usable(self) -> bool:
         """Whether every unknown cost lies between two known ones."""
         ends = (self.verifications[2], self.verifications[MAX_TOKENS])
-        phases = self.phases if self._drafter else []
+        phases = self.phases if self._steps.drafts else []
         return all(cell.known for cell in (self.plain, *phases, *ends))
 
     @property
@@ -241,7 +207,7 @@ class Column:
     @property
     def draft_costs(self) -> list[float]:
         """First steps of one and of two tokens, and later ones; none without a draft model."""
-        if self._drafter is None:
+        if not self._steps.drafts:
             return []
         one, two, longer = (cell.seconds(self.plain.seconds()) for cell in self.phases)
         return [one, two, max(1e-9, (longer - one) / LATER_STEPS)]
@@ -249,7 +215,7 @@ class Column:
     @property
     def draft_errors(self) -> list[float]:
         """As ``draft_costs``. A later step's is that of the longer phases, which hold three."""
-        return [] if self._drafter is None else [cell.error for cell in self.phases]
+        return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property
     def target_errors(self) -> list[float]:
@@ -263,100 +229,41 @@ class Column:
         known = {n: cell.seconds(plain) for n, cell in self.verifications.items() if cell.known}
         return [plain, *(_between(known, tokens) for tokens in self.verifications)]
 
-    def _read(self, feed: Callable[[list[int]], object]) -> None:
+    def _read(self, feed: Callable[[Sequence[int]], None]) -> None:
         """Read the context in pieces, since the limit of time holds here too."""
         at, size = 0, _FIRST_CHUNK
         while at < self.context:
             self._pace.look()
-            piece = self._ids[at : min(at + size, self.context)]
-            seconds = self._time(lambda piece=piece: feed(piece))
+            began = time.perf_counter()
+            feed(self._ids[at : min(at + size, self.context)])
             at += size
-            size *= 2 if seconds < _QUICK else 1
+            size *= 2 if time.perf_counter() - began < _QUICK else 1
 
     def _turn(self, kind: int, tokens: int) -> tuple[float, float]:
         """Seconds of drafting and of verifying."""
         self._pace.step()
-        drafting = self._draft_phase(*_PHASES[kind])
+        drafting = self._steps.draft_phase(*_PHASES[kind]) if self._steps.drafts else 0.0
         self._pace.step()
-        return drafting, self._verification(tokens)
+        return drafting, self._steps.verification(tokens)
 
     def _plain_row(self) -> list[float]:
         """Seconds of plain steps, after some that bring the weights into the caches."""
         self._pace.step()
-        warming = self._plain_step()
+        warming = self._steps.plain_step()
         while warming < _WARM_UP:
             self._pace.look()
-            warming += self._plain_step()
+            warming += self._steps.plain_step()
         found: list[float] = []
         for _ in range(PLAIN_ROW):
             self._pace.step()
-            found.append(self._plain_step())
+            found.append(self._steps.plain_step())
         return found
-
-    def _plain_step(self) -> float:
-        seconds = self._time(lambda: self._lane.step(self._ids[self.context], 0))
-        self._lane.forget(1)
-        return seconds
-
-    def _draft_phase(self, tokens: int, count: int) -> float:
-        if self._drafter is None:
-            return 0.0
-        drafter, history = self._drafter, self._ids[: self.context + tokens]
-        drafter.settle(self.context)
-        with torch.inference_mode():
-            return self._time(lambda: drafter.propose(history, count, self._draws(count), None))
-
-    def _verification(self, tokens: int) -> float:
-        proposal, draws = self._proposals[tokens], self._draws(tokens - 1)
-        pending = self._ids[self.context]
-        seconds = self._time(lambda: self._pass.check(pending, proposal, draws))
-        self._pass.step.forget(tokens)
-        return seconds
-
-    def _rounds_of_tree(self, config: RunConfig, sampler: Sampler) -> _Tree | None:
-        if config.is_chain or self._draft_step is None:
-            return None
-        target, judge = self._pass.step, make_judge(config, sampler)
-        checked = TargetPass(target, sampler, judge, self._device)
-        return _Tree(config.shape, TreeDrafter(self._draft_step, config, sampler), checked)
 
     def _tree_turn(self) -> tuple[float, float]:
         """Seconds of drafting a tree and of verifying it."""
-        assert self._tree is not None
-        drafter, checked, shape = self._tree.drafter, self._tree.checked, self._tree.shape
-        history, nodes = self._ids[: self.context + 1], num_nodes(shape)
-        made: list[Proposal] = []
-        drafter.settle(self.context)  # the chain's phases leave the draft where they ended
         self._pace.step()
-        with torch.inference_mode():
-            drafting = self._time(
-                lambda: made.append(drafter.propose(history, len(shape), self._draws(nodes), None))
-            )
-        drafter.settle(self.context)
         self._pace.step()
-        pending, draws = history[-1], self._draws(nodes)
-        checking = self._time(lambda: checked.check(pending, made[0], draws))
-        checked.settle(self.context, ())
-        return drafting, checking
-
-    def _proposal(self, count: int, vocabulary: int) -> Proposal:
-        ids = torch.tensor(self._ids[self.context + 1 :][:count], device=self._device)
-        return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 1)
-
-    def _draws(self, count: int) -> Draws:
-        uniforms = torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
-        return Draws(uniforms, self._noise.rows(0, count + 1) if self._noise else None)
-
-    def _time(self, work: Callable[[], object]) -> float:
-        self._wait()
-        began = time.perf_counter()
-        work()
-        self._wait()
-        return time.perf_counter() - began
-
-    def _wait(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        return self._steps.tree_round()
 
 
 def _worse_neighbour(known: dict[int, float], tokens: int) -> float:

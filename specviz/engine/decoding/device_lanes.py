@@ -5,7 +5,7 @@ The loop, the target alone and the step costs speak to them through these few na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,8 +78,17 @@ class TargetLane(Protocol):
 class StepTimer(Protocol):
     """Both models with caches of one length, whose steps are timed as a run makes them."""
 
-    def read(self, token_ids: Sequence[int]) -> None:
-        """Append to both contexts."""
+    @property
+    def drafts(self) -> bool:
+        """Whether there are draft phases to be timed."""
+        ...
+
+    @property
+    def grows_trees(self) -> bool: ...
+
+    @property
+    def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
+        """What appends tokens to a context; all of them read the same."""
         ...
 
     def plain_step(self) -> float: ...
@@ -89,6 +98,10 @@ class StepTimer(Protocol):
         ...
 
     def verification(self, tokens: int) -> float: ...
+
+    def tree_round(self) -> tuple[float, float]:
+        """Seconds of drafting the run's tree, and of verifying it."""
+        ...
 
 
 class DeviceLanes(Protocol):

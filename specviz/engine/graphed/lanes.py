@@ -139,8 +139,6 @@ class GraphedLanes:
             memory = min(fitting, key=lambda each: each.rows)
             self._idle.remove(memory)
             return memory
-        if len(alike) >= _MOST_IDLE:
-            self._idle.remove(min(alike, key=lambda each: each.rows))
         return self._made(-(-rows // _ROWS) * _ROWS, with_draft=with_draft)
 
     def _made(self, rows: int, *, with_draft: bool) -> _Memory:
@@ -153,8 +151,16 @@ class GraphedLanes:
         )
 
     def _lent(self, lane: Any, memory: _Memory) -> Any:
-        weakref.finalize(lane, self._idle.append, memory)
+        weakref.finalize(lane, _keep, self._idle, memory)
         return lane
+
+
+def _keep(idle: list[_Memory], memory: _Memory) -> None:
+    """For the next run; of a kind the longest few stay."""
+    idle.append(memory)
+    alike = [each for each in idle if (each.draft is None) == (memory.draft is None)]
+    if len(alike) > _MOST_IDLE:
+        idle.remove(min(alike, key=lambda each: each.rows))
 
 
 def _seen(rows: int, length: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from specviz.engine.graphed.alone import GraphedTarget
 from specviz.engine.graphed.chain import Chain, Lines
 from specviz.engine.graphed.playback import Playback, Work
+from specviz.engine.graphed.static_model import StaticModel
 
 
 class GraphedTimer:
@@ -34,16 +35,33 @@ class GraphedTimer:
         self._seen = seen
         self._ids = list(token_ids)
         self._context = context
-        self._read = 0
         lines.state.write(self._ids, 0)
 
-    def read(self, token_ids: Sequence[int]) -> None:
-        self._alone.read(token_ids)
-        ids = self._lines.state.tokens[self._read : self._read + len(token_ids)]
-        for model in (self._lines.target, self._lines.draft):
-            model.prefill(ids, self._read)
-        self._read += len(token_ids)
-        self._playback.wait()
+    @property
+    def drafts(self) -> bool:
+        return True
+
+    @property
+    def grows_trees(self) -> bool:
+        return False
+
+    def tree_round(self) -> tuple[float, float]:
+        raise AssertionError("trees are not captured")
+
+    @property
+    def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
+        return [self._alone.read, *map(self._reader, (self._lines.target, self._lines.draft))]
+
+    def _reader(self, model: StaticModel) -> Callable[[Sequence[int]], None]:
+        read = 0
+
+        def feed(token_ids: Sequence[int]) -> None:
+            nonlocal read
+            model.prefill(self._lines.state.tokens[read : read + len(token_ids)], read)
+            read += len(token_ids)
+            self._playback.wait()
+
+        return feed
 
     def plain_step(self) -> float:
         pending = self._ids[self._context]

@@ -1,0 +1,147 @@
+"""The steps of both models at one context length, timed as a run makes them from here.
+
+A step includes its processors, its draw and the host's wait, as in the loop; a draft phase draws
+the uniforms of its whole round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from specviz.engine.decoding.device_lanes import StepTimer
+from specviz.engine.decoding.drafting import make_drafter
+from specviz.engine.decoding.judges import make_judge
+from specviz.engine.decoding.model_drafting import ModelDrafter
+from specviz.engine.decoding.plain_decoding import target_lane
+from specviz.engine.decoding.proposal import Proposal
+from specviz.engine.decoding.sampling import Draws, Noise, Sampler, Uniforms, make_chooser, one_hot
+from specviz.engine.decoding.target_pass import TargetPass
+from specviz.engine.decoding.tree_drafting import TreeDrafter
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import Step
+from specviz.record.run_config import RunConfig
+from specviz.record.shapes import num_nodes
+
+
+def step_timer(pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
+    """As runs of these settings are played. ``token_ids`` are the context, and what is fed behind
+    it; nothing is read yet."""
+    if pair.lanes is not None and not pair.lanes.why_not(config):
+        return pair.lanes.step_timer(token_ids, config, context)
+    return StepsFromHere(pair, token_ids, config, context)
+
+
+class StepsFromHere:
+    """See ``device_lanes.StepTimer``."""
+
+    def __init__(
+        self, pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int
+    ) -> None:
+        self._ids = list(token_ids)
+        self._context = context
+        self._vocabulary = pair.vocabulary
+        self._device = pair.device
+        self._drawn = Uniforms(0)
+        self._proposals: dict[int, Proposal] = {}
+        chain = replace(config, num_drafts=1, replacement=True, branching=())
+        capacity = max(len(self._ids), context + config.most_candidates) + 1
+        sampler = Sampler(config)
+        self._lane = target_lane(pair, self._ids[:1], chain, capacity)
+        judge = make_judge(chain, sampler)
+        self._pass = TargetPass(pair.target_step(capacity), sampler, judge, pair.device)
+        shares = config.rule == "coupled"
+        self._noise = Noise(0, pair.vocabulary, pair.device) if shares else None
+        self._draft_step = self._drafter = self._tree = None
+        method = config.draft_method
+        if pair.draft is not None and method.needs_draft:
+            self._draft_step = pair.draft_step(capacity)
+            choose = make_chooser(chain, sampler)
+            self._drafter = ModelDrafter(self._draft_step, choose, pair.vocabulary)
+            self._tree = None if config.is_chain else TreeDrafter(self._draft_step, config, sampler)
+        elif method.has_steps and not method.needs_draft:
+            self._drafter = make_drafter(pair, chain, capacity, sampler, None, self._pass.step)
+        self._shape = config.shape
+        self._check_tree = TargetPass(
+            self._pass.step, sampler, make_judge(config, sampler), self._device
+        )
+
+    @property
+    def drafts(self) -> bool:
+        return self._drafter is not None
+
+    @property
+    def grows_trees(self) -> bool:
+        return self._tree is not None
+
+    @property
+    def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
+        steps = (self._pass.step, self._draft_step)
+        return [self._lane.read, *(partial(_feed, step) for step in steps if step is not None)]
+
+    def plain_step(self) -> float:
+        self._wait()
+        (seconds,) = self._lane.timed(self._ids[self._context : self._context + 1], 0)
+        self._lane.forget(1)
+        return seconds
+
+    def draft_phase(self, tokens: int, count: int) -> float:
+        assert self._drafter is not None
+        drafter, history = self._drafter, self._ids[: self._context + tokens]
+        drafter.settle(self._context)
+        with torch.inference_mode():
+            return self._time(lambda: drafter.propose(history, count, self._draws(count), None))
+
+    def verification(self, tokens: int) -> float:
+        proposal, draws = self._proposal(tokens - 1), self._draws(tokens - 1)
+        pending = self._ids[self._context]
+        seconds = self._time(lambda: self._pass.check(pending, proposal, draws))
+        self._pass.step.forget(tokens)
+        return seconds
+
+    def tree_round(self) -> tuple[float, float]:
+        assert self._tree is not None
+        drafter, history = self._tree, self._ids[: self._context + 1]
+        depth, nodes = len(self._shape), num_nodes(self._shape)
+        made: list[Proposal] = []
+        drafter.settle(self._context)  # the chain's phases leave the draft where they ended
+        with torch.inference_mode():
+            drafting = self._time(
+                lambda: made.append(drafter.propose(history, depth, self._draws(nodes), None))
+            )
+        drafter.settle(self._context)
+        checked, draws = self._check_tree, self._draws(nodes)
+        checking = self._time(lambda: checked.check(history[-1], made[0], draws))
+        checked.settle(self._context, ())
+        return drafting, checking
+
+    def _proposal(self, count: int) -> Proposal:
+        """Made once: making it puts other things into the processor's caches."""
+        if count not in self._proposals:
+            ids = torch.tensor(self._ids[self._context + 1 :][:count], device=self._device)
+            law = one_hot(ids[:, None], self._vocabulary)
+            self._proposals[count] = Proposal(ids, law, None, 1)
+        return self._proposals[count]
+
+    def _draws(self, count: int) -> Draws:
+        uniforms = torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
+        return Draws(uniforms, self._noise.rows(0, count + 1) if self._noise else None)
+
+    def _time(self, work: Callable[[], object]) -> float:
+        self._wait()
+        began = time.perf_counter()
+        work()
+        self._wait()
+        return time.perf_counter() - began
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _feed(step: Step, token_ids: Sequence[int]) -> None:
+    step.feed(torch.tensor(token_ids, device=step.device), 0)
