@@ -115,7 +115,9 @@ class _Tree:
 class Column:
     """Both models with caches of a given length, stepping without getting longer."""
 
-    def __init__(self, pair: Pair, config: RunConfig, context: int, pace: Pace) -> None:
+    def __init__(
+        self, pair: Pair, config: RunConfig, context: int, pace: Pace, *, stepwise: bool
+    ) -> None:
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(pair.vocabulary, (context + MAX_TOKENS,), generator=generator)
         self.context = context
@@ -125,7 +127,7 @@ class Column:
         self._pace = pace
         self._ids: list[int] = ids.tolist()
         self._rows = 0
-        self._steps = step_timer(pair, self._ids, config, context)
+        self._steps = step_timer(pair, self._ids, config, context, stepwise=stepwise)
         self._tree = _Tree() if self._steps.grows_trees else None
 
     def begin(self, order: Sequence[int]) -> None:

@@ -39,8 +39,11 @@ def measure_step_costs(
     repeats: int = 12,
     seconds: float = SECONDS,
     tell: Tell | None = None,
+    stepwise: bool = False,
 ) -> StepCosts | None:
     """The table for this pair under this sampling, at the given context lengths.
+
+    ``stepwise``: of rounds that go step by step, on a pair whose usual rounds do not.
 
     ``tell`` hears of every tenth of the work or of the time, and may raise to stop it. None if
     the time was too short for a single context.
@@ -51,7 +54,7 @@ def measure_step_costs(
     columns: list[Column] = []
     with memory_errors(pair.device), suppress(OutOfTimeError):
         for context in contexts:
-            columns.append(Column(pair, config, context, pace))
+            columns.append(Column(pair, config, context, pace, stepwise=stepwise))
             columns[-1].begin(order)
         for turns in rows:
             for tokens in order:

@@ -28,10 +28,12 @@ from specviz.record.run_config import RunConfig
 from specviz.record.shapes import num_nodes
 
 
-def step_timer(pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
-    """As runs of these settings are played. ``token_ids`` are the context, and what is fed behind
-    it; nothing is read yet."""
-    if pair.lanes is not None and not pair.lanes.why_not(config):
+def step_timer(
+    pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int, *, stepwise: bool
+) -> StepTimer:
+    """``token_ids`` are the context, and what is fed behind it; nothing is read yet. ``stepwise``
+    as in ``costs.measure_step_costs``."""
+    if pair.lanes is not None and not stepwise and not pair.lanes.why_not(config):
         return pair.lanes.step_timer(token_ids, config, context)
     return StepsFromHere(pair, token_ids, config, context)
 
