@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.step_costs import PassBytes
 from specviz.record.trace import (
     Alternatives,
     Baseline,
@@ -123,6 +124,8 @@ MODELS = st.builds(
     body=st.none() | BODIES,
 )
 
+READS = st.builds(PassBytes, weights=_SIZES, cache=COUNTS)
+
 
 @st.composite
 def costs(draw: st.DrawFn) -> StepCosts:
@@ -135,6 +138,8 @@ def costs(draw: st.DrawFn) -> StepCosts:
         target=target,
         samples=draw(st.none() | COUNTS),
         bandwidth=draw(st.none() | COSTS),
+        draft_reads=draw(st.none() | READS),
+        target_reads=draw(st.none() | READS),
         interpolated=(2,) if len(target) > 1 and draw(st.booleans()) else (),
     )
 

@@ -4,6 +4,7 @@
 
 import { AcceptanceChart } from "./chart_acceptance.js";
 import { PositionsChart } from "./chart_positions.js";
+import { RooflineChart } from "./chart_roofline.js";
 import { ThroughputChart } from "./chart_throughput.js";
 import { TimesChart } from "./chart_times.js";
 import { TokensChart } from "./chart_tokens.js";
@@ -44,6 +45,7 @@ class Charts {
       new TokensChart(store),
       new PositionsChart(store),
       new TimesChart(store),
+      new RooflineChart(),
     ];
     const cards = make(
       "div",

@@ -302,6 +302,8 @@ export interface Figure {
 
 export interface Charts {
   throughput: Throughput | null;
+  /** Null before the first round is over, and where step costs were not measured. */
+  roofline: Roofline | null;
   /** The names of charts that cannot be drawn of an engine's answer, and why. */
   left_out?: LeftOut | null;
 }
@@ -327,6 +329,32 @@ export interface Throughput {
   doubt: string | null;
   chosen: ChosenGamma | null;
   points: RunPoint[];
+}
+
+/** What passes take beside the time that reading their bytes takes. */
+export interface Roofline {
+  /** The target's, over 1, 2, ... tokens. */
+  passes: MeasuredPass[];
+  /** A step of the draft; null where no model drafts. */
+  draft: MeasuredPass | null;
+  /** The numbers of tokens whose pass was not timed. */
+  interpolated: number[];
+  /** Of the run; null where the step costs are not of its rounds. */
+  gamma: number | null;
+  /** The largest γ whose verification is free; 0 for none. */
+  free: number;
+  /** Steps of the target that a verification takes at most to be called free. */
+  limit: number;
+  /** The shares of the bandwidth and the free γ, in sentences. */
+  words: string;
+}
+
+export interface MeasuredPass {
+  seconds: number;
+  /** Half the 95 % interval as a share of the seconds; null where nobody can tell. */
+  error: number | null;
+  /** Seconds that a bare sum takes to read as many bytes; null where either is not known. */
+  floor: number | null;
 }
 
 /** The γ of the next run, and its rate by the curves, if they reach that far. */

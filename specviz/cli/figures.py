@@ -14,6 +14,7 @@ from specviz.record.trace import Finish, Trace
 
 if TYPE_CHECKING:
     from specviz.record.metrics import Interval, Metrics
+    from specviz.record.roofline import Pass
 
 Row = tuple[str, str, str, str]  # label, number, unit, note
 
@@ -29,6 +30,10 @@ NO_WHOLE_ROUND = "no whole round"
 NO_ROUND = "no round"
 NOT_OF_SHAPE = "step costs are of one chain"
 NO_FORMULA = "only for one chain of γ candidates"
+NO_BANDWIDTH = "not measured with these step costs"
+NOT_COUNTED = "not known of these step costs"
+NO_DRAFT = "no step of a draft was timed"
+NOT_VERIFIED = "no verification was timed"
 NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
@@ -48,14 +53,13 @@ def render_figures(
     ``bodies`` are sentences about the bodies of the models.
     """
     lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
-    body = trace.pair.target.body
     blocks = [
         "\n".join([_paragraph(painter, sentence, "bold"), *lossy]),
         *([_paragraph(painter, " ".join(bodies), "normal")] if bodies else []),
         _group(painter, "speed", _speed(trace, metrics)),
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
-        *([_group(painter, "body of the target", _body(trace, metrics))] if body else []),
+        _group(painter, "memory", _memory(trace, metrics)),
         _whereabouts(painter, trace),
         *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
     ]
@@ -174,11 +178,27 @@ def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     return _rows(metrics, reasons)
 
 
-def _body(trace: Trace, metrics: Metrics) -> Iterator[Row]:
-    body = trace.pair.target.body
-    notes = {"parameters": body.label} if body else {}
-    reasons = {"parameters": "", "step_bytes": "", "bandwidth_share": _why_no_costs(trace)}
-    return _rows(metrics, reasons, notes)
+def _memory(trace: Trace, metrics: Metrics) -> Iterator[Row]:
+    body, found = trace.pair.target.body, metrics.parts.roofline
+    if body is not None:
+        yield from _rows(metrics, {"parameters": ""}, {"parameters": body.label})
+    uncosted = NO_COSTS if trace.step_costs is None else NO_WHOLE_ROUND
+
+    def why(made: Pass | None, untimed: str) -> str:
+        if found is None:
+            return uncosted
+        if made is None:
+            return untimed
+        return NO_BANDWIDTH if found.bandwidth is None else NOT_COUNTED
+
+    reasons = {
+        "step_bytes": uncosted if found is None else NOT_COUNTED,
+        "bandwidth_share": why(found and found.target, uncosted),
+        "draft_bandwidth_share": why(found and found.draft, NO_DRAFT),
+        "verify_bandwidth_share": why(found and found.verification, NOT_OF_SHAPE),
+        "free_gamma": uncosted if found is None else NOT_VERIFIED,
+    }
+    yield from _rows(metrics, reasons)
 
 
 def _whereabouts(painter: Painter, trace: Trace) -> str:

@@ -56,6 +56,7 @@ def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
     """``step_costs_samples`` is None if there was time for all of them."""
     return {
         "step_costs_drift": costs and costs.drift,
+        "step_costs_bandwidth": costs and costs.bandwidth,
         "step_costs_samples": costs and costs.samples,
         "step_costs_interpolated": costs and costs.interpolated,
     }

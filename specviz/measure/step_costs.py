@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
-_TIMING = 4  # raised when a step's time begins to include something else
+_TIMING = 5  # raised when a step's time begins to include something else, or a table does
 _MOST_TRIES = 3
 _MARGIN = 32  # tokens that the longest verification may add to the context
 
@@ -40,12 +40,20 @@ def step_costs(
         return kept
     from specviz.engine.decoding.costs import measure_step_costs
     from specviz.engine.loading.hardware import read_bandwidth
+    from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 
     settings, contexts = _lossless_settings(config), _contexts(pair, config)
-    bandwidth = read_bandwidth(pair.device) if pair.info.has_bodies else None
-    measured = measure_step_costs(pair, settings, contexts=contexts, tell=tell)
+    bandwidth = read_bandwidth(pair.device)
+    measured = measure_step_costs(
+        pair, settings, contexts=contexts, tell=tell, stepwise=_stepwise(pair, config)
+    )
     if measured is not None:
-        measured = dataclasses.replace(measured, bandwidth=bandwidth)
+        measured = dataclasses.replace(
+            measured,
+            bandwidth=bandwidth,
+            draft_reads=draft_bytes(pair, config),
+            target_reads=pass_bytes(pair.target),
+        )
         save_value(_KIND, costs_key(pair, config), measured)
     return measured
 
@@ -85,8 +93,14 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
         f"sampling {_sampling(config)} drafter {config.drafter} timing {_TIMING}",
         *_shape(config),
         *_bodies(models),
+        *(["step by step"] if _stepwise(pair, config) else []),
     )
     return "; ".join(parts)
+
+
+def _stepwise(pair: Pair, config: RunConfig) -> bool:
+    """Whether rounds of these settings cannot be played as the pair's others are."""
+    return pair.lanes is not None and bool(pair.lanes.why_not(config))
 
 
 def _shape(config: RunConfig) -> Iterator[str]:

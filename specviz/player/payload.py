@@ -17,6 +17,8 @@ from specviz.player.round_values import (
 from specviz.player.summary import summary
 from specviz.record.body_words import OwnSpeedup
 from specviz.record.metrics import Metrics, metrics
+from specviz.record.roofline import FREE, Pass, Roofline
+from specviz.record.roofline_words import roofline_words
 from specviz.record.speedup_words import is_undecided
 from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.throughput import (
@@ -124,6 +126,7 @@ def payload(
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
+            "roofline": _roofline(figures.parts.roofline),
             "left_out": _left_out(trace.config),
         },
         "end_texts": END_TEXTS,
@@ -247,6 +250,26 @@ def _throughput(
         "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
         "points": [asdict(point) for point in points],
     }
+
+
+def _roofline(found: Roofline | None) -> JsonObject | None:
+    if found is None:
+        return None
+    return {
+        "passes": [_pass(each) for each in found.passes],
+        "draft": _pass(found.draft) if found.draft else None,
+        "interpolated": list(found.interpolated),
+        "gamma": found.gamma,
+        "free": found.free.gamma if found.free else 0,
+        "limit": FREE,
+        "words": roofline_words(found),
+    }
+
+
+def _pass(made: Pass) -> JsonObject:
+    """An interval as wide as the time itself says nothing."""
+    error = None if made.error is None or made.error >= 1 else round(made.error, 4)
+    return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:

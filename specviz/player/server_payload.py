@@ -41,7 +41,7 @@ def server_payload(
         "lanes": _lanes(trace),
         "target_step": None,
         "summary": server_summary(trace, sentence=status.sentence, growing=growing),
-        "charts": {"throughput": None, "left_out": _left_out(trace)},
+        "charts": {"throughput": None, "roofline": None, "left_out": _left_out(trace)},
         "end_texts": END_TEXTS,
         "growing": growing,
         "tour": "never",
@@ -188,7 +188,10 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
 def _left_out(trace: ServerTrace) -> JsonObject:
     """The charts that need what no engine tells."""
-    charts, why = ["throughput", "acceptance"], "step costs and both models’ probabilities"
+    charts, why = (
+        ["throughput", "acceptance", "roofline"],
+        "step costs and both models’ probabilities",
+    )
     if not told_rounds(trace):
         charts.append("places")
         why += ", or how many candidates each round accepted"

@@ -36,7 +36,10 @@ OF_ALPHA = (  # left out where candidates have no verdict of their own
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
     "speedup_ideal", "speedup_forecast",
 )  # fmt: skip
-OF_BODIES = ("parameters", "step_bytes", "bandwidth_share")  # shown only where there is a body
+OF_MEMORY = (  # shown only where they are known
+    "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
+    "verify_bandwidth_share", "free_gamma",
+)  # fmt: skip
 
 
 def summary(
@@ -94,7 +97,8 @@ def _headlines(trace: Trace) -> tuple[str, ...]:
 
 
 def _finer(trace: Trace, m: Metrics) -> tuple[str, ...]:
-    names = FINER if m.parameters is None else (*FINER, *OF_BODIES)
+    known = [name for name in OF_MEMORY if CATALOGUE[name].of(m) is not None]
+    names = (*FINER, *known)
     if trace.config.has_alpha:
         return names
     return tuple(name for name in names if name not in (*OF_ALPHA, "draft_acceptance_rate"))
@@ -164,5 +168,6 @@ def _speedup_note(m: Metrics, own: OwnSpeedup | None, *, growing: bool, so_far: 
 
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
-    read = "" if share.of(m) is None else f", {share.shown(m)} of the bandwidth"
+    reached = share.of(m)  # more than all of it is the caches'
+    read = "" if reached is None or reached > 1 else f", {share.shown(m)} of the bandwidth"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"

@@ -10,16 +10,19 @@ its row to README's table; a test holds the two together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from specviz.record.figure import TIMES_THE_TARGET, Figure
 from specviz.record.formulas import (
     bytes_shared,
+    cached,
     cut_left_out,
     doubt,
     draft_counts,
     forecast_numbers,
     forecast_origin,
+    free_ends,
+    free_numbers,
     give_or_take,
     lossy_odds,
     plus,
@@ -32,6 +35,7 @@ from specviz.record.formulas import (
 from specviz.record.numbers import (
     COST,
     COUNT,
+    GAMMA,
     MILLISECONDS,
     MILLISECONDS_A_TOKEN,
     PERCENT,
@@ -41,63 +45,34 @@ from specviz.record.numbers import (
     SIZE,
     STEPS,
     TOKENS,
-    Quantity,
 )
+from specviz.record.roofline import FREE
 
 if TYPE_CHECKING:
     from specviz.record.metrics import Metrics
+    from specviz.record.roofline import Pass, Roofline
 
-Better = Literal["higher", "lower"]
-TIMES_THE_TARGET = "times the target alone"  # the axis of every speedup
-Words = Callable[["Metrics"], str]
-
-
-def _nothing(_figures: Metrics) -> str:
-    return ""
+__all__ = ["CATALOGUE", "TIMES_THE_TARGET", "Figure", "titled"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure of a run. ``better``: whether the higher or the lower of two values is better.
+def _share(
+    name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
+) -> Figure:
+    """Of the bandwidth, by one kind of pass."""
 
-    ``numbers``: this run's numbers, written after the formula. ``told``: what else a reader should
-    know of this run's value, in sentences. ``note``: a few words beside the value.
-    """
+    def made(m: Metrics) -> Pass | None:
+        return part(m.parts.roofline) if m.parts.roofline else None
 
-    id: str
-    label: str
-    quantity: Quantity
-    formula: str
-    remark: str = ""
-    short: str = ""  # the head of a narrow column; the label where there is none
-    better: Better | None = None
-    numbers: Words = _nothing
-    told: Words = _nothing
-    note: Words = _nothing
-
-    @property
-    def head(self) -> str:
-        return self.short or self.label
-
-    @property
-    def axis(self) -> str:
-        """The title of a chart's axis."""
-        return TIMES_THE_TARGET if self.quantity is RATIO else self.label
-
-    @property
-    def definition(self) -> str:
-        return f"{self.formula}. {self.remark}" if self.remark else self.formula
-
-    def of(self, figures: Metrics) -> float | None:
-        return getattr(figures, self.id)
-
-    def shown(self, figures: Metrics) -> str:
-        return self.quantity.shown(self.of(figures))
-
-    def help(self, figures: Metrics) -> str:
-        """The formula with this run's numbers, and what else to know."""
-        parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.told(figures))
-        return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+    return Figure(
+        id=name,
+        label=label,
+        quantity=PERCENT,
+        better="higher",
+        formula=formula,
+        remark=remark,
+        numbers=lambda m: bytes_shared(m, made(m)),
+        note=lambda m: cached(made(m)),
+    )
 
 
 _ACCEPTANCE = (
@@ -338,7 +313,7 @@ _INTERVALS = (
     ),
 )
 
-_BODIES = (
+_MEMORY = (
     Figure(
         id="parameters",
         label="parameters, target",
@@ -352,23 +327,49 @@ _BODIES = (
         label="bytes of a step",
         short="step",
         quantity=SIZE,
-        formula="bytes of the weights that the target reads in a step of one token",
-        remark="None without a body. Of an embedding that is not also the output, one row is read",
+        formula="bytes that the target reads in a step: its weights, and the keys and values of "
+        "the context",
+        remark="Of an embedding that is not also the output, one row is read",
+    ),
+    _share(
+        "bandwidth_share",
+        "bandwidth, target step",
+        "bytes of a step / (target step time · bytes a second that a bare sum reads)",
+        "Well below 100 %, the target alone is slower than it could be here, which flatters the "
+        "speedup. Above it, the bytes are read from the processor's caches, not from memory",
+        lambda found: found.target,
+    ),
+    _share(
+        "draft_bandwidth_share",
+        "bandwidth, draft step",
+        "bytes of a draft step / (its time · bytes a second that a bare sum reads)",
+        "The mean step of a draft phase",
+        lambda found: found.draft,
+    ),
+    _share(
+        "verify_bandwidth_share",
+        "bandwidth, verification",
+        "bytes of a target step / (time to verify γ + 1 tokens · bytes a second that a bare sum "
+        "reads)",
+        "A pass reads the weights once, however many tokens it verifies",
+        lambda found: found.verification,
     ),
     Figure(
-        id="bandwidth_share",
-        label="share of the bandwidth",
-        short="bandwidth",
-        quantity=PERCENT,
+        id="free_gamma",
+        label="γ that is free",
+        short="free γ",
+        quantity=GAMMA,
         better="higher",
-        formula="bytes of a step / (target step time · bytes a second that a bare sum reads)",
-        remark="None without a body. Well below 100 %, the target alone is slower than it could be "
-        "here, which flatters the speedup",
-        numbers=bytes_shared,
+        formula=f"the largest γ with v ≤ {FREE:g}",
+        remark="While a pass waits for memory, more tokens cost no more time; 0 where two tokens "
+        "already do. From step costs, which reach to γ 16",
+        numbers=free_numbers,
+        told=doubt,
+        note=free_ends,
     ),
 )
 
-_ALL = (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_BODIES, *_TIMES)
+_ALL = (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_MEMORY, *_TIMES)
 CATALOGUE = {each.id: each for each in _ALL}
 
 

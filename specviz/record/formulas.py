@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from specviz.record.numbers import PERCENT, RATIO, SIZE
+from specviz.record.roofline_words import FROM_CACHES, ends_of, from_caches
 from specviz.record.step_cost_warnings import step_cost_warning
 
 if TYPE_CHECKING:
     from specviz.record.metrics import Metrics
+    from specviz.record.roofline import Pass
 
 _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
@@ -77,12 +79,37 @@ def doubt(m: Metrics) -> str:
     return step_cost_warning(m.parts.costs) or ""
 
 
-def bytes_shared(m: Metrics) -> str:
-    step, costs = m.parts.target_step, m.parts.costs
-    if m.step_bytes is None or step is None or costs is None or costs.bandwidth is None:
+def bytes_shared(m: Metrics, made: Pass | None) -> str:
+    found = m.parts.roofline
+    if found is None or found.bandwidth is None or made is None or made.read is None:
         return ""
-    read, bandwidth = SIZE.shown(m.step_bytes), SIZE.shown(costs.bandwidth)
-    return f" = {read} / ({_amount(step, 'ms')} · {bandwidth}/s)"
+    read, bandwidth = SIZE.shown(made.read), SIZE.shown(found.bandwidth)
+    return f" = {read} / ({_amount(made.seconds, 'ms')} · {bandwidth}/s)"
+
+
+def cached(made: Pass | None) -> str:
+    return FROM_CACHES if from_caches(made) else ""
+
+
+def free_numbers(m: Metrics) -> str:
+    """v on both sides of the limit, as far as the table tells."""
+    found = m.parts.roofline
+    if found is None or found.free is None:
+        return ""
+    step, free = found.target.seconds, found.free
+    near = (free.gamma, free.gamma + 1)
+    told = [f"v = {found.passes[g].seconds / step:.4g} at γ {g}" for g in near if g <= free.last]
+    return f": {', '.join(told)}"
+
+
+def free_ends(m: Metrics) -> str:
+    """How sure the free γ is."""
+    found = m.parts.roofline
+    if found is None or found.free is None:
+        return ""
+    if span := ends_of(found.free):
+        return f"{span} by the intervals"
+    return "or more: the table ends there" if found.free.open else ""
 
 
 def _amount(seconds: float, unit: str) -> str:

@@ -21,6 +21,7 @@ from specviz.record.intervals import (
     kind_interval,
     prompt_interval,
 )
+from specviz.record.roofline import Roofline, roofline
 from specviz.record.step_times import StepTimes, shape_times, step_times, verification_time
 from specviz.record.timing import Timing, timing_of
 from specviz.record.trace import (
@@ -64,6 +65,7 @@ class Parts:
     target_step: float | None
     verification: float | None
     costs: StepCosts | None
+    roofline: Roofline | None
     forecast: Forecast | None
     forecast_v: float | None  # v at the context that the forecast was made for
 
@@ -107,10 +109,13 @@ class Metrics:
     v_error: float | None
     round_cost_error: float | None
     wasted_share: float | None  # decode time spent drafting what was then thrown away
-    # Of the target in its body; None without one.
-    parameters: int | None
-    step_bytes: int | None  # weights that a step of one token reads
-    bandwidth_share: float | None  # of what a bare sum reads in the same time
+    parameters: int | None  # of the target in its body; None without one
+    step_bytes: float | None  # that a step of the target reads
+    # Of what a bare sum reads in the same time: by a target step, a draft step, a verification.
+    bandwidth_share: float | None
+    draft_bandwidth_share: float | None
+    verify_bandwidth_share: float | None
+    free_gamma: int | None  # the largest whose verification takes hardly longer than a step
     intervals: Intervals
     parts: Parts
 
@@ -167,6 +172,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
     tau = _ratio(_tokens(whole), len(whole))
     steps, timing = _step_times(trace, whole), timing_of(trace.baseline, rounds)
     parts, body = _parts(trace, whole, steps, timing), trace.pair.target.body
+    roof = parts.roofline
     return Metrics(
         num_rounds=len(rounds),
         num_whole_rounds=len(whole),
@@ -203,8 +209,11 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
         round_cost_error=steps.round_cost_error,
         wasted_share=_ratio(parts.wasted, parts.decoding),
         parameters=body.parameters if body else None,
-        step_bytes=body.step_bytes if body else None,
-        bandwidth_share=_ratio(body.step_bytes if body else None, _summed_meanwhile(trace, steps)),
+        step_bytes=roof.target.read if roof else body and body.step_bytes,
+        bandwidth_share=roof and roof.target.share,
+        draft_bandwidth_share=roof and roof.draft and roof.draft.share,
+        verify_bandwidth_share=roof and roof.verification and roof.verification.share,
+        free_gamma=roof and roof.free and roof.free.gamma,
         intervals=_intervals(trace) if intervals else Intervals(coins=None, prompt=None),
         parts=parts,
     )
@@ -237,6 +246,7 @@ def _parts(trace: Trace, whole: Sequence[Round], steps: StepTimes, timing: Timin
         target_step=steps.target,
         verification=steps.verification,
         costs=trace.step_costs,
+        roofline=_roofline(trace, whole, steps),
         forecast=trace.forecast,
         forecast_v=_forecast_v(trace),
     )
@@ -278,8 +288,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     costs = trace.step_costs
     if costs is None or not whole:
         return StepTimes()
-    context = _total(whole, "context_length") / len(whole)
-    config = trace.config
+    context, config = _mean_context(whole), trace.config
     if config.draft_method.own:  # no table has what its drafting costs
         return StepTimes(target=costs.target_step(context))
     if not config.is_chain:
@@ -296,10 +305,14 @@ def _seconds(trace: Trace, timing: Timing | None, decoding: float) -> float | No
     return timing.speculative_seconds if timing else decoding or None
 
 
-def _summed_meanwhile(trace: Trace, steps: StepTimes) -> float | None:
-    """Bytes that a bare sum reads while the target makes one step."""
-    bandwidth = trace.step_costs.bandwidth if trace.step_costs else None
-    return None if bandwidth is None or steps.target is None else bandwidth * steps.target
+def _mean_context(whole: Sequence[Round]) -> float:
+    return _total(whole, "context_length") / len(whole)
+
+
+def _roofline(trace: Trace, whole: Sequence[Round], steps: StepTimes) -> Roofline | None:
+    if trace.step_costs is None or not whole:
+        return None
+    return roofline(trace.step_costs, steps, _mean_context(whole), trace.pair.target.body)
 
 
 def _forecast_v(trace: Trace) -> float | None:

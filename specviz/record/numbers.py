@@ -12,6 +12,7 @@ from dataclasses import dataclass
 __all__ = [
     "COST",
     "COUNT",
+    "GAMMA",
     "MILLISECONDS",
     "MILLISECONDS_A_TOKEN",
     "PERCENT",
@@ -113,6 +114,7 @@ RATIO = Quantity(digits=2, unit="×")
 COST = Quantity(digits=3)  # of a draft step, in target steps
 STEPS = Quantity(digits=2)  # of a round or a verification, in target steps
 TOKENS = Quantity(digits=2)  # tokens a round
+GAMMA = Quantity(digits=0)
 RATE = Quantity(digits=1)  # tokens a second
 MILLISECONDS = Quantity(digits=1, unit=" ms")
 MILLISECONDS_A_TOKEN = Quantity(digits=2, unit=" ms")

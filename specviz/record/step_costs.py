@@ -21,6 +21,18 @@ class ShapeCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassBytes:
+    """What a pass of a model reads, however many tokens it is fed: its weights once, and the keys
+    and values of its whole context."""
+
+    weights: int  # of an embedding that is not also the output, one row
+    cache: int  # of each token of the context
+
+    def at(self, context: float) -> float:
+        return self.weights + self.cache * context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
     """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
 
@@ -39,13 +51,15 @@ class StepCosts:
     # If the time ran out: the samples of the cost that has fewest; 0 means a first step or none.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
-    # Bytes a second that a bare sum read just before; measured only where a model has a body.
-    bandwidth: float | None = None
+    bandwidth: float | None = None  # bytes a second that a bare sum read just before
     # Half the 95 % interval of each cost, as a share of it, at the context where it is widest: of
     # first steps fed one and two tokens and of later ones; of the target by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
     shape: ShapeCosts | None = None  # of the run's own rounds, where they are no chain
+    # None where it differs from token to token, as with experts; of the draft also without one.
+    draft_reads: PassBytes | None = None
+    target_reads: PassBytes | None = None
 
     @property
     def noisy(self) -> bool:

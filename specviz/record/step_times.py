@@ -24,11 +24,11 @@ class StepTimes:
 
     @property
     def c_error(self) -> float | None:
-        return None if self.draft is None else _joint_error(self.draft_error, self.target_error)
+        return None if self.draft is None else joint_error(self.draft_error, self.target_error)
 
     @property
     def v_error(self) -> float | None:
-        return _joint_error(self.verification_error, self.target_error)
+        return joint_error(self.verification_error, self.target_error)
 
     @property
     def round_cost_error(self) -> float | None:
@@ -39,7 +39,7 @@ class StepTimes:
             return None
         drafting, verifying = self.gamma * self.draft, self.verification
         parts = (drafting * self.draft_error, verifying * self.verification_error)
-        return _joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
+        return joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
 
     @property
     def c(self) -> float | None:
@@ -108,7 +108,7 @@ def _verification_error(costs: StepCosts, gamma: int) -> float | None:
     return errors[min(gamma, len(errors) - 1)] if errors else None
 
 
-def _joint_error(*errors: float | None) -> float | None:
+def joint_error(*errors: float | None) -> float | None:
     """Of a product or a quotient of what was measured independently."""
     known = [each for each in errors if each is not None]
     return math.hypot(*known) if len(known) == len(errors) else None

@@ -12,7 +12,7 @@ from specviz.record.forks import MAX_FORKS, Fork
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.server_run import ServerBlock, ServerRound, ServerTrace
 from specviz.record.shapes import check_shape
-from specviz.record.step_costs import ShapeCosts
+from specviz.record.step_costs import PassBytes, ShapeCosts
 from specviz.record.trace import (
     MAX_PASSES,
     MAX_SLICES,
@@ -96,6 +96,10 @@ def _shape_costs(made: ShapeCosts) -> str | None:
     )
 
 
+def _pass_bytes(made: PassBytes) -> str | None:
+    return None if made.weights > 0 and made.cache >= 0 else "has a size below what is possible"
+
+
 def _body(made: BodyInfo) -> str | None:
     sizes = (made.parameters, made.own_parameters, made.step_bytes)
     return None if all(size > 0 for size in sizes) else "has a size not above 0"
@@ -149,6 +153,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Candidate: _candidate,
     RoundTimes: _times,
     StepCosts: _step_costs,
+    PassBytes: _pass_bytes,
     ShapeCosts: _shape_costs,
     BodyInfo: _body,
     Slice: _slice,

@@ -31,9 +31,10 @@ from specviz.store.old_blocks import baseline_of_blocks
 # 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
 # step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices and
 # no answers of other engines, 8 no pairs of two vocabularies and
-# one way to speculate; the lowest that will do is written.
-SCHEMA = 9
-_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES = 2, 3, 4, 5, 6, 7, 8
+# one way to speculate, 9 no bytes that a pass reads and no
+# graphed steps; the lowest that will do is written.
+SCHEMA = 10
+_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES, _WAYS = 2, 3, 4, 5, 6, 7, 8, 9
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -53,7 +54,7 @@ def trace_to_json(trace: AnyTrace) -> str:
     if costs is not None:
         left_out = () if costs.shape else ("shape",)
         fields["step_costs"] = _older(costs, *_costs_after(schema), *left_out)
-    if schema < SCHEMA:
+    if schema < _WAYS:
         del fields["drafting_costs"]
     return to_json({"schema": schema, "kind": KIND, **fields}, _known_in(schema))
 
@@ -61,9 +62,11 @@ def trace_to_json(trace: AnyTrace) -> str:
 def _lowest_schema(trace: Trace) -> int:
     costs, pair = trace.step_costs, trace.pair
     needed = {
-        SCHEMA: pair.shared_tokens is not None
+        SCHEMA: pair.target.step not in _OLDER_STEPS
+        or (costs is not None and (costs.draft_reads, costs.target_reads) != (None, None)),
+        _WAYS: pair.shared_tokens is not None
         or pair.texts_sha256 is not None
-        or _is_of_the_latest(trace)
+        or _has_a_way(trace)
         or (costs is not None and costs.shape is not None),
         _PLACES: bool(trace.environment.place),
         _ODDS: bool(trace.odds),
@@ -84,10 +87,12 @@ def _costs_after(schema: int) -> Iterator[str]:
         yield "bandwidth"
     if schema < _SLICES:
         yield from ("draft_errors", "target_errors")
+    if schema < SCHEMA:
+        yield from ("draft_reads", "target_reads")
 
 
 def _pair_in(schema: int, pair: PairInfo) -> dict[str, object]:
-    later = ("shared_tokens", "texts_sha256") if schema < SCHEMA else ()
+    later = ("shared_tokens", "texts_sha256") if schema < _WAYS else ()
     fields = _older(pair, *later, *(() if pair.texts_sha256 else ("texts_sha256",)))
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model is not None and schema < _BODIES:
@@ -95,30 +100,31 @@ def _pair_in(schema: int, pair: PairInfo) -> dict[str, object]:
     return fields
 
 
-_LATEST: dict[type, tuple[str, ...]] = {
+_OF_WAYS: dict[type, tuple[str, ...]] = {
     RunConfig: ("draft_until", "num_drafts", "replacement", "branching"),
     Candidate: ("parent", "joint", "coin", "noise", "rival"),
     Extra: ("noise",),
 }
 _OF_FORKS: dict[type, tuple[str, ...]] = {RunConfig: ("forks",), Candidate: ("overruled",)}
 _OLDER_RULES = ("lossless", "over-accept")
+_OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
-def _is_of_the_latest(trace: Trace) -> bool:
+def _has_a_way(trace: Trace) -> bool:
     """Whether it speculates in a way that no schema before had a place for."""
     config, usual = trace.config, RunConfig()
     return (
         config.rule not in _OLDER_RULES
         or config.drafter not in _OLDER_DRAFTERS
-        or any(getattr(config, name) != getattr(usual, name) for name in _LATEST[RunConfig])
+        or any(getattr(config, name) != getattr(usual, name) for name in _OF_WAYS[RunConfig])
     )
 
 
 def _known_in(schema: int) -> Callable[[object], dict[str, object]]:
     """What is written of a value, by what the schema had a place for."""
     later: list[dict[type, tuple[str, ...]]] = []
-    later += [_LATEST] if schema < SCHEMA else []
+    later += [_OF_WAYS] if schema < _WAYS else []
     later += [_OF_FORKS] if schema < _FORKS else []
 
     def written(value: object) -> dict[str, object]:

@@ -18,6 +18,7 @@ import pytest
 from specviz.engine.decoding.cost_columns import MAX_TOKENS
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.pass_bytes import pass_bytes
 from specviz.measure.forecast import profile_key
 from specviz.measure.step_costs import costs_key, mend_step_costs, step_costs, stored_costs
 from specviz.record.bodies import BodyInfo, Shape
@@ -173,26 +174,23 @@ def test_the_key_tells_bodies_apart_and_is_as_before_without(pair: Pair) -> None
     assert len({profile_key(each, GREEDY, "story") for each in pairs}) == 1
 
 
-def test_with_a_body_the_bandwidth_is_measured_too(
+def test_the_bandwidth_and_what_a_pass_reads_are_kept_with_the_table(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """For every pair."""
     monkeypatch.setattr(
         "specviz.engine.decoding.costs.measure_step_costs", lambda *_, **__: make_costs()
     )
-    body = BodyInfo(
-        name="10M",
-        shape=Shape(width=128, feed_forward=64, layers=2),
-        parameters=1,
-        own_parameters=1,
-        step_bytes=1,
-    )
-    grown = replace(pair.info, target=replace(pair.info.target, body=body))
-    without, within = (step_costs(each, GREEDY) for each in (pair, replace(pair, info=grown)))
-    assert without == make_costs()
-    assert within is not None
-    assert within.bandwidth is not None
-    assert 1e8 < within.bandwidth < 1e13
-    assert step_costs(replace(pair, info=grown), GREEDY) == within  # as it was stored
+    made, lookup = step_costs(pair, GREEDY), step_costs(pair, LOOKUP)
+    assert made is not None
+    assert lookup is not None
+    assert made.bandwidth is not None
+    assert 1e8 < made.bandwidth < 1e13
+    assert pair.draft is not None
+    assert made.target_reads == lookup.target_reads == pass_bytes(pair.target)
+    assert (made.draft_reads, lookup.draft_reads) == (pass_bytes(pair.draft), None)
+    assert replace(made, bandwidth=None, target_reads=None, draft_reads=None) == make_costs()
+    assert step_costs(pair, GREEDY) == made  # as it was stored
 
 
 def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:

@@ -160,10 +160,10 @@ def test_a_timing_of_the_target_alone_is_told_and_drawn_at_its_pace() -> None:
 
 def test_charts_that_need_probabilities_are_left_out_and_one_line_says_so() -> None:
     told = sent(server_trace())["charts"]["left_out"]
-    assert told["charts"] == ["throughput", "acceptance"]
+    assert told["charts"] == ["throughput", "acceptance", "roofline"]
     assert told["why"].count(".") == 1 + "vLLM 0.32.0".count(".")
     assert set(sent(untold(server_trace()))["charts"]["left_out"]["charts"]) == {
-        "throughput", "acceptance", "places", "tokens",
+        "throughput", "acceptance", "roofline", "places", "tokens",
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from specviz.errors import TraceError
 from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.forks import Fork
 from specviz.record.run_config import RunConfig
-from specviz.record.step_costs import ShapeCosts
+from specviz.record.step_costs import PassBytes, ShapeCosts
 from specviz.record.trace import Prefill, Trace
 from tests.trace_strategies import traces
 from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
@@ -118,6 +118,30 @@ def test_a_pair_of_two_vocabularies_is_the_ninth_schema() -> None:
     assert json.loads(text)["schema"] == 9
     assert store.trace_from_json(text) == shared
     assert "shared_tokens" not in json.loads(store.trace_to_json(trace))["pair"]
+
+
+def test_bytes_of_a_pass_are_the_tenth_schema() -> None:
+    trace = full_trace()
+    costs = replace(make_costs(), bandwidth=2e10, target_reads=PassBytes(weights=900, cache=4))
+    counted = replace(trace, step_costs=costs)
+    text = store.trace_to_json(counted)
+    assert (json.loads(text)["schema"], store.trace_from_json(text)) == (10, counted)
+    for wrong in (
+        text.replace('"weights":900', '"weights":0'),
+        text.replace('"cache":4', '"cache":-4'),
+    ):
+        with pytest.raises(TraceError, match="below what is possible"):
+            store.trace_from_json(wrong)
+    older = json.loads(store.trace_to_json(replace(trace, step_costs=make_costs())))
+    assert older["schema"] == 5
+    assert not {"target_reads", "draft_reads"} & older["step_costs"].keys()
+
+
+def test_a_graphed_step_is_the_tenth_schema() -> None:
+    pair = full_trace().pair
+    graphed = replace(full_trace(), pair=replace(pair, target=replace(pair.target, step="graphed")))
+    text = store.trace_to_json(graphed)
+    assert (json.loads(text)["schema"], store.trace_from_json(text)) == (10, graphed)
 
 
 def untimed() -> Trace:

@@ -8,6 +8,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,8 +30,8 @@ _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02
 _MIN_REPEATS = 2
 _LONG_TIMING = 0.25  # seconds
-_SUMMED_BYTES = 1 << 27
 _SUMMING_SECONDS = 0.1
+_SHORT_SUM, _LONG_SUM, _UNKNOWN_ROOM = 1 << 27, 1 << 32, 1 << 29  # bytes
 _LARGE_MODEL = 100_000_000  # parameters
 
 
@@ -93,22 +94,44 @@ def free_memory(device: torch.device) -> int | None:
     return psutil.virtual_memory().available + psutil.swap_memory().free
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """How the bandwidth is read: sums over so many bytes, so many of them between two waits."""
+
+    size: int
+    sums: int
+
+
+def read_stream(device: torch.device, free: int | None) -> Stream:
+    """Beyond the caches. To a GPU a wait of the host would be a good part of a short sum, so it
+    gets several long ones; they take at most a quarter of the free memory."""
+    if device.type == "cpu":
+        return Stream(size=_SHORT_SUM, sums=1)
+    most = _UNKNOWN_ROOM if free is None else max(4, free // 4)
+    return Stream(size=min(most, _LONG_SUM) // 4 * 4, sums=8)
+
+
 def read_bandwidth(device: torch.device) -> float:
-    """Bytes a second that a bare sum reads from memory beyond the caches, on the present threads.
+    """Bytes a second that a bare sum reads from memory, on the present threads.
 
-    The fastest of some sums, since the others were disturbed; it takes about 0.3 s at most.
+    The fastest of some timings, since the others were disturbed; it takes about 0.3 s at most.
     """
-    numbers = torch.empty(_SUMMED_BYTES // 4, device=device).fill_(1.0)  # every page is written
+    stream = read_stream(device, free_memory(device))
+    numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written
     spent: list[float] = []
-    _sum_seconds(numbers)
+    _sum_seconds(numbers, 1)
     while len(spent) < _MIN_REPEATS or (sum(spent) < _SUMMING_SECONDS and len(spent) < 20):
-        spent.append(_sum_seconds(numbers))
-    return numbers.nbytes / min(spent)
+        spent.append(_sum_seconds(numbers, stream.sums))
+    del numbers
+    if device.type == "cuda":  # else the bytes are kept for nobody
+        torch.cuda.empty_cache()
+    return stream.size * stream.sums / min(spent)
 
 
-def _sum_seconds(numbers: torch.Tensor) -> float:
+def _sum_seconds(numbers: torch.Tensor, sums: int) -> float:
     begin = time.perf_counter()
-    numbers.sum().item()  # which waits for a GPU
+    made = [numbers.sum() for _ in range(sums)]
+    made[-1].item()  # which waits for a GPU, and so for those before
     return time.perf_counter() - begin
 
 

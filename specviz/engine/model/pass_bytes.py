@@ -1,0 +1,59 @@
+"""What a pass of a loaded model reads from memory, of any family.
+
+The weights are those of the model itself. What a token leaves in the cache is seen in a cache: the
+configurations of families name it in too many ways. Of a sliding window that is shorter than the
+text the whole text is counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel
+
+from specviz.engine.model.library_trees import first_layers
+from specviz.engine.model.pair import Pair
+from specviz.record.drafters import chosen_drafter
+from specviz.record.run_config import RunConfig
+from specviz.record.step_costs import PassBytes
+
+
+def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
+    """Of what proposes: the draft model, or the target's first layers; None for what is neither."""
+    chosen = chosen_drafter(config.drafter)
+    if chosen.method.needs_draft and pair.draft is not None:
+        return pass_bytes(pair.draft)
+    if chosen.method.has_steps and chosen.number:
+        return pass_bytes(first_layers(pair.target, chosen.number))
+    return None
+
+
+def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
+    """None where the tokens decide which weights are read, or where they are packed."""
+    packed = getattr(model, "quantization_method", None) is not None
+    if packed or any("expert" in name for name, _ in model.named_parameters()):
+        return None
+    whole = sum(weight.nbytes for weight in model.parameters())
+    return PassBytes(weights=whole - _unread(model), cache=_cache_of_a_token(model))
+
+
+def _unread(model: PreTrainedModel) -> int:
+    """All rows but one of each embedding that is not also the output."""
+    head: Any = model.get_output_embeddings()
+    tables = {
+        id(module.weight): module.weight
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and (head is None or module.weight is not head.weight)
+    }
+    return sum(table.nbytes - table[0].nbytes for table in tables.values())
+
+
+@torch.inference_mode()
+def _cache_of_a_token(model: PreTrainedModel) -> int:
+    cache, embedding = DynamicCache(), cast("Any", model.get_input_embeddings())
+    ids = torch.zeros(1, 1, dtype=torch.int64, device=embedding.weight.device)
+    model(ids, past_key_values=cache, use_cache=True)
+    layers: list[Any] = cache.layers
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)

@@ -1,0 +1,106 @@
+"""What a pass reads, against counts by hand; and the stream that memory is read with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+
+from specviz.engine.loading import hardware
+from specviz.engine.loading.hardware import Stream, read_bandwidth, read_stream
+from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
+from specviz.record.step_costs import PassBytes
+from specviz.record.trace import RunConfig
+from tests.engine.models import VOCABULARY, build, pair_of, tiny_model
+
+WIDTH, INNER, LAYERS, HEADS, KEY_HEADS, HEAD = 32, 64, 2, 4, 2, 8
+LLAMA_LAYER = (
+    WIDTH * HEAD * (HEADS + 2 * KEY_HEADS)  # queries, keys, values
+    + WIDTH * WIDTH  # and what they give
+    + 3 * WIDTH * INNER
+    + 2 * WIDTH  # norms
+)
+LLAMA = LAYERS * LLAMA_LAYER + WIDTH + VOCABULARY * WIDTH  # the last norm and the output
+LLAMA_CACHE = LAYERS * 2 * KEY_HEADS * HEAD
+GPT2_LAYER = (
+    4 * WIDTH  # two norms with biases
+    + WIDTH * 3 * WIDTH + 3 * WIDTH
+    + WIDTH * WIDTH + WIDTH
+    + WIDTH * 4 * WIDTH + 4 * WIDTH
+    + 4 * WIDTH * WIDTH + WIDTH
+)  # fmt: skip
+GPT2 = LAYERS * GPT2_LAYER + 2 * WIDTH + VOCABULARY * WIDTH
+
+
+def test_a_llama_reads_one_row_of_an_embedding_that_is_not_the_output() -> None:
+    own, tied = tiny_model(), tiny_model(tie_word_embeddings=True)
+    assert pass_bytes(own) == PassBytes(weights=4 * (LLAMA + WIDTH), cache=4 * LLAMA_CACHE)
+    assert pass_bytes(tied) == PassBytes(weights=4 * LLAMA, cache=4 * LLAMA_CACHE)
+
+
+def test_a_gpt2_reads_a_row_of_its_places_too() -> None:
+    cache = 4 * LAYERS * 2 * HEADS * HEAD
+    own, tied = tiny_model("gpt2"), tiny_model("gpt2", tie_word_embeddings=True)
+    assert pass_bytes(own) == PassBytes(weights=4 * (GPT2 + 2 * WIDTH), cache=cache)
+    assert pass_bytes(tied) == PassBytes(weights=4 * (GPT2 + WIDTH), cache=cache)
+
+
+def test_half_as_wide_numbers_are_half_as_many_bytes() -> None:
+    half: Any = tiny_model()
+    half.to(torch.bfloat16)
+    assert pass_bytes(half) == PassBytes(weights=2 * (LLAMA + WIDTH), cache=2 * LLAMA_CACHE)
+
+
+def test_experts_are_not_counted_for_the_tokens_choose_them() -> None:
+    config = hf.MixtralConfig(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=1,
+        num_attention_heads=HEADS, num_key_value_heads=KEY_HEADS, num_local_experts=2,
+    )  # fmt: skip
+    assert pass_bytes(build(config)) is None
+
+
+def test_a_draft_reads_what_it_is() -> None:
+    """Of an early exit the first layers, the norm and the output."""
+    pair = pair_of(tiny_model(), tiny_model("gpt2"))
+    assert pair.draft is not None
+    assert draft_bytes(pair, RunConfig()) == pass_bytes(pair.draft)
+    exits = draft_bytes(pair, RunConfig(drafter="early-exit:1"))
+    assert exits == PassBytes(
+        weights=4 * (LLAMA + WIDTH - LLAMA_LAYER), cache=4 * LLAMA_CACHE // LAYERS
+    )
+    assert draft_bytes(pair, RunConfig(drafter="prompt-lookup")) is None
+
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "stream"),
+    [
+        (CPU, 64 << 30, Stream(size=128 << 20, sums=1)),
+        (CPU, None, Stream(size=128 << 20, sums=1)),
+        (GPU, 78 << 30, Stream(size=4 << 30, sums=8)),
+        (GPU, 4 << 30, Stream(size=1 << 30, sums=8)),
+        (GPU, 4001, Stream(size=1000, sums=8)),
+        (torch.device("mps"), None, Stream(size=512 << 20, sums=8)),
+    ],
+)
+def test_a_gpu_sums_long_and_often_between_two_waits(
+    device: torch.device, free: int | None, stream: Stream
+) -> None:
+    assert read_stream(device, free) == stream
+
+
+def test_the_bandwidth_counts_all_sums_of_a_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def seconds(numbers: torch.Tensor, sums: int) -> float:
+        asked.append((numbers.nbytes, sums))
+        return 0.04
+
+    monkeypatch.setattr(hardware, "_sum_seconds", seconds)
+    monkeypatch.setattr(hardware, "read_stream", lambda *_: Stream(size=1 << 20, sums=5))
+    assert read_bandwidth(CPU) == 5 * (1 << 20) / 0.04
+    assert asked == [(1 << 20, 1), *[(1 << 20, 5)] * 3]
