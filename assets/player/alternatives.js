@@ -179,7 +179,7 @@ const UNCERTAIN = "The entropy: how uncertain the model is, and among how many e
 /** @param {number} nats */
 function entropyWords(nats) {
   const choices = Math.exp(nats);
-  return `${nats.toFixed(2)} nats ≈ ${choices.toFixed(choices < 9.95 ? 1 : 0)} choices`;
+  return `like ${choices.toFixed(choices < 9.95 ? 1 : 0)} equal choices (${nats.toFixed(2)} nats)`;
 }
 
 /** @param {(Node|string)[]} title @param {string} kind @param {(rank: number) => void} [pick] */

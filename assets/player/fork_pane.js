@@ -30,7 +30,7 @@ function tellFork(fork, recording, run) {
   if (fork.draw === null) {
     const said = candidate.verdict === "accepted" ? candidate.text : (round.extra?.text ?? "");
     const likeliest = fork.likeliest === null ? ["its likeliest token"] : ["its likeliest token, ", quoted(fork.likeliest)];
-    return ["Here the target is made to say ", quoted(said), " in place of ", ...likeliest, ...(fork.likeliest === null ? ["."] : [])];
+    return ["Here the target is made to say ", quoted(said), " in place of ", ...likeliest, "."];
   }
   const odds = oddsOf(candidate, run);
   const [tried] = toldApart(candidate.uniform, odds);

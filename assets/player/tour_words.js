@@ -24,7 +24,7 @@ export function captionAt(round, step) {
   if (kind === "check")
     return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
   if (kind === "land") return landingCaption(round);
-  return [make("b", "", {}, ["Verdicts fall from left to right."]), " A token stays if the large model finds it likely enough."];
+  return [make("b", "", {}, ["They are judged from left to right."]), " A token stays if the large model finds it likely enough."];
 }
 
 /** @param {Round} round */

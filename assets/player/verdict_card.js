@@ -122,6 +122,6 @@ function placeWords(subject) {
   const count = round.candidates.length;
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted, for no more fit into the text` : "";
+  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: no more fit into the text` : "";
   return `round ${spot.round + 1}, ${place}${short}`;
 }

@@ -25,7 +25,7 @@ function leftover(run) {
 /** @param {Subject} subject @returns {Words} */
 function tellPending({ round, candidate, passed }) {
   if (!candidate)
-    return ["The extra token of this round: it is drawn once all verdicts have fallen."];
+    return ["The extra token of this round: it is drawn once the candidates have been judged."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
   const waiting = count > 1 ? `this round’s ${count} tokens` : "it";
@@ -34,7 +34,7 @@ function tellPending({ round, candidate, passed }) {
     tokenWord(candidate.text),
     ", giving it ",
     gave,
-    passed ? ". Its verdict has not fallen yet." : `. The target has not checked ${waiting} yet.`,
+    passed ? ". It has not been judged yet." : `. The target has not checked ${waiting} yet.`,
   ];
 }
 

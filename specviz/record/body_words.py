@@ -20,9 +20,11 @@ from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
 FLATTERED = "The target alone is slower here than it could be, so this speedup looks too good."
-EARLY_RUN = "This run is without a body, because the body of the target was not ready yet."
+EARLY_RUN = (
+    "This run is without a body (a larger target that says the same), which was not ready yet."
+)
 WITHOUT = "without a body"
-UNTIL_GROWN = "until the body of the target is ready, Run works without it"
+UNTIL_GROWN = "Run works already, with the target as small as it is"
 _MEANING = (
     "The body sets the cost; the acceptance is the small pair's. A really larger target usually "
     "agrees less with such a draft."

@@ -70,7 +70,9 @@ def verdict_words(
         known = high / low <= UNTOLD**2
         ends = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
         told = (
-            f"{ends}: too close to call" if known else f"Faster or slower than {over}: too unsure"
+            f"{ends}: too close to call"
+            if known
+            else f"Faster or slower than {over}: too uncertain to say"
         )
         return f"{told} {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
@@ -80,7 +82,7 @@ def verdict_words(
     if low > 1:
         return f"{span} times as fast as {over} ({where})"
     if high / low < WIDE:
-        return f"Slower than {over}: {RATIO.bare(speed)} ({span}, {where})"
+        return f"Slower than {over}: {times(speed)} its speed ({span}, {where})"
     return f"Slower than {over}: {span} times its speed ({where})"
 
 
@@ -242,7 +244,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"The time for timing ran out before the interval was within ± {aim}: {pairs} slices."
+    return f"In the time given, {pairs} slices of the text were timed: too few for ± {aim}."
 
 
 def _reason(metrics: Metrics) -> str:

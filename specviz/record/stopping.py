@@ -42,7 +42,7 @@ _STOPPINGS = (
     Stopping(
         name="oracle",
         words="oracle",
-        does="knows the verdicts and drafts no candidate that falls: a bound, never a speed",
+        does="knows the verdicts and drafts nothing that is rejected: a bound, never a speed",
         measured=False,
     ),
 )

@@ -239,7 +239,7 @@ def _textbook_words(causes: _Causes) -> str:
     return (
         f"One α of {PROBABILITY.shown(causes.alpha)} for every position promises "
         f"{TOKENS.shown(causes.textbook)} tokens a round, for {steps} of "
-        f"{COST.shown(causes.later)} target steps and a verification taken for one."
+        f"{COST.shown(causes.later)} target steps and a verification that counts as one."
     )
 
 

@@ -181,7 +181,7 @@ def test_at_temperature_0_another_token_of_the_target_is_chosen(
     fork = after.config.forks[0]
     assert fork.instead in after.token_ids
     assert_parted(page, before, after)
-    assert "in place of its likeliest token" in page.inner_text(FORK)
+    assert re.search(r"in place of its likeliest token, .+\.\n", page.inner_text(FORK))
     assert name.startswith("Fork here: go on with ")
 
 

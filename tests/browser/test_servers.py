@@ -53,7 +53,7 @@ def page_url(server: Server, engine: Served, **link: str) -> str:
 
 def looked_at(page: Any) -> Any:
     """With the word that an address of a link takes."""
-    page.get_by_role("button", name="Look what answers there").click()
+    page.get_by_role("button", name="See what answers there").click()
     page.wait_for_selector(".st-key-server_card")
     return page
 
@@ -166,7 +166,7 @@ def test_a_page_is_left_while_a_part_of_it_draws(
 
 def test_a_server_that_is_not_there(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/servers?server=http%3A%2F%2F127.0.0.1%3A9")
-    page.get_by_role("button", name="Look what answers there").click()
+    page.get_by_role("button", name="See what answers there").click()
     page.get_by_text("cannot be reached").wait_for()
     assert page.locator('[data-testid="stException"]').count() == 0
     assert page.locator(".st-key-server_ask button").is_disabled()

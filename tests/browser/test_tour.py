@@ -23,7 +23,7 @@ SAYS = """([tour, words]) => {
 CAPTIONS = (
     "The small model guesses.",
     "The large model checks.",
-    "Verdicts fall from left to right.",
+    "They are judged from left to right.",
     "The large model has the last word.",
     "And again.",
     "Accept or reject",

@@ -77,7 +77,7 @@ def test_so_far_and_when_the_time_was_over(figures: Metrics) -> None:
     short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    over = "The time for timing ran out before the interval was within ± 5.0 %: 9 slices."
+    over = "In the time given, 9 slices of the text were timed: too few for ± 5.0 %."
     assert said(short).endswith(over)
     assert said(replace(short, speedup_pairs_needed=None)).endswith(over)
     assert over not in said(known)
@@ -149,7 +149,7 @@ def test_an_alarm_where_both_cannot_be_right(figures: Metrics) -> None:
 
 def test_sentences_when_slower(figures: Metrics) -> None:
     slow = ranged(figures, 0.82, 0.75, 0.9, gamma=8, c=0.15, v=1.05, tau=1.9)
-    start = f"Slower than the target alone: 0.82 (0.75 to 0.90, {HERE})"
+    start = f"Slower than the target alone: 0.82 times its speed (0.75 to 0.90, {HERE})"
     assert said(slow) == (
         f"{start}, because drafting 8 tokens costs 1.20 target steps "
         "and only 1.90 tokens come out of a round."
@@ -172,5 +172,5 @@ def test_sentences_when_slower(figures: Metrics) -> None:
 
 def test_between_lanes_ends_that_say_nothing_are_not_written() -> None:
     words = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
-    assert words.startswith("Faster or slower than lossless: too unsure on this machine")
+    assert words.startswith("Faster or slower than lossless: too uncertain to say on this machine")
     assert "0.50 and 3.00" in verdict_words(1.2, 0.5, 3.0, "over 2 seeds", "lossless")

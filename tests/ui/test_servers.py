@@ -26,7 +26,7 @@ from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import charts
 from tests.ui.tune_works import ScoringMaker
 
-LOOK = "Look what answers there"
+LOOK = "See what answers there"
 
 
 pytestmark = pytest.mark.usefixtures("own_home")

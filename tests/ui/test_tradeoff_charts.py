@@ -49,12 +49,11 @@ def test_the_plane_has_its_line_and_its_points() -> None:
     plane: Any = pareto_plane(0.3, marks, [landing])
     drawn = traces(plane)
     assert (drawn["Pareto front"].x, drawn["Pareto front"].y) == ((0.3, 0.0), (0.0, 0.3))
-    assert drawn["forbidden"].fill == "toself"
+    assert drawn["no rule gets here"].fill == "toself"
     assert (drawn["exact"].x, drawn["exact"].y) == ((0.1, 0.3), (0.2, 0.25))
     assert drawn["exact"].textposition == ("middle right", "middle left")  # room at the edge
     assert drawn["simulated, 95 %"].error_y.array == (0.01,)
     assert plane.layout.xaxis.range[1] > 0.3
-    assert "no rule gets here" in [each.text for each in plane.layout.annotations]
 
 
 def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
@@ -64,7 +63,7 @@ def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
     drawn = traces(plane)["exact"]
     assert drawn.text == ("\u2003ε 1: OPT, UNO<br>\u2003lenience 0.8", "", "", "\u2003threshold 1")
     assert drawn.customdata == tuple(name for name, _ in ends)
-    assert {each.text for each in plane.layout.annotations} == {"no rule gets here", "lossless"}
+    assert {each.text for each in plane.layout.annotations} == {"lossless"}
     plane = pareto_plane(0.3, [ExactPoint(name="ε 0, OPT", reject=0.3, bias=0.0)])
     assert traces(plane)["exact"].text == ("ε 0, OPT\u2003",)
     assert "the draft alone" in {each.text for each in plane.layout.annotations}
@@ -74,6 +73,7 @@ def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
 def test_equal_models_have_a_plane_without_a_triangle() -> None:
     plane: Any = pareto_plane(0.0, [ExactPoint(name="all", reject=0.0, bias=0.0)])
     assert plane.layout.annotations == ()
+    assert not traces(plane)["no rule gets here"].showlegend
     assert plane.layout.xaxis.range[1] > 0.01
 
 

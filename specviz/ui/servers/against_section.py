@@ -17,8 +17,8 @@ from specviz.ui.tune.current import follow
 from specviz.ui.widgets.plain_text import as_text
 
 NOT_CLAIMED = (
-    "No speedup is claimed: that takes the same model without speculation. Give its address, or an "
-    "engine that can answer a single request without."
+    "No speedup is claimed: for that, the same model must answer without speculation, too. Give "
+    "the address of one that does, or an engine that can switch it off for a single request."
 )
 
 

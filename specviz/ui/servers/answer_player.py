@@ -45,7 +45,7 @@ def _draw(answers: Answers, newest: AnswerRun | None) -> None:
 
 
 def _waiting_words(*, over: bool) -> str:
-    return "Nothing came." if over else "It is asked; nothing has come yet."
+    return "Nothing came." if over else "The engine has been asked; nothing has come back yet."
 
 
 def _status(shown: AnswerRun, newest: AnswerRun, *, over: bool) -> RunStatus:

@@ -38,6 +38,6 @@ def show_none() -> None:
     st.info(
         "Give the address of a serving engine that is running: "
         f"{', '.join(each for name, each in ENGINES.items() if name != 'openai')} or any "
-        "OpenAI-compatible server. Nothing is sent before you press Ask but a look at what it is; "
-        "to an address that came with a link, not even that."
+        "OpenAI-compatible server. Before you press Ask, only the questions that tell what engine "
+        "it is are sent; to an address that came with a link, none."
     )

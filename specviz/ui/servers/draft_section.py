@@ -44,7 +44,7 @@ class _Wish:
 
 def show_draft(choices: Choices) -> None:
     """The controls, the work and what it has found; the page has a server."""
-    st.markdown("#### A draft that it does not run")
+    st.markdown("#### A draft that the engine does not run")
     server = choices.server
     assert server is not None
     assert server.info is not None

@@ -94,11 +94,11 @@ def offer_look(place: Place) -> None:
     a press already."""
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         st.markdown(
-            f"{as_text(place.address)} came with a link: nothing is sent to it before you press.",
+            f"{as_text(place.address)} came with a link: nothing is sent to it until you press.",
             width="stretch",
         )
         st.button(
-            "Look what answers there", key=f"{place.waiting}_look_at", on_click=_own,
+            "See what answers there", key=f"{place.waiting}_look_at", on_click=_own,
             args=(place.waiting,),
         )  # fmt: skip
 

@@ -120,7 +120,7 @@ def _wait(asked: Room) -> None:
     """Until it is known what the machine has; then the page is drawn anew."""
     redraw_while_busy(
         asked.done, lambda: asked.done, lambda done: not done,
-        lambda _: st.caption("Bodies: reading how fast this machine reads its memory…"),
+        lambda _: st.caption("Bodies (larger models): measuring how fast memory is read here…"),
         seconds=_TICK,
     )  # fmt: skip
 

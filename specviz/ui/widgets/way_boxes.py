@@ -67,7 +67,7 @@ class WayBoxes:
         typed = st.number_input(
             "Drafts side by side", low, high, **self._first("num_drafts", low),
             help="Several sequences of γ candidates from one place, verified together: where one "
-            "falls, the next is tried against what it left over.",
+            "is rejected, the next is tried against what is left of the target's odds.",
         )  # fmt: skip
         count = int(typed)
         again = count > 1 and st.toggle(
@@ -76,8 +76,8 @@ class WayBoxes:
         )  # fmt: skip
         said = st.text_input(
             "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),
-            help="How many children each token has, depth by depth: one goes down while a child "
-            "stands. Its depth takes the place of γ.",
+            help="How many children each token has, depth by depth. Checking goes on to the "
+            "next depth as long as a child is accepted. The tree's depth takes the place of γ.",
         )  # fmt: skip
         tree = (said or "").strip()
         if tree:

@@ -129,8 +129,8 @@ def _add_front(made: go.Figure, distance: float) -> None:
         line={"width": 0},
         mode="lines",
         hoverinfo="skip",
-        showlegend=False,
-        name="forbidden",
+        showlegend=distance > 0.0,
+        name="no rule gets here",
     )
     made.add_scatter(
         x=[distance, 0.0],
@@ -145,13 +145,12 @@ def _add_front(made: go.Figure, distance: float) -> None:
 def _notes(
     distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Words in the triangle, and at those ends of the front where there is no named point."""
+    """Words at those ends of the front where there is no named point."""
     if distance <= 0.0:
         return []
     notes = (
-        (0.02, 0.07, "no rule gets here", COLOURS.rejected, "left", 0),
-        (0.0, 1.0, "the draft alone", COLOURS.ink, "left", 10),
-        (1.0, 0.0, "lossless", COLOURS.ink, "center", -16),
+        (0.0, 1.0, "the draft alone", "left", 10),
+        (1.0, 0.0, "lossless", "center", -16),
     )
     return [
         {
@@ -161,9 +160,9 @@ def _notes(
             "xanchor": anchor,
             "yshift": shift,
             "showarrow": False,
-            "font": {"color": shade, "size": TEXT_SIZE},
+            "font": {"color": COLOURS.ink, "size": TEXT_SIZE},
         }
-        for across, up, text, shade, anchor, shift in notes
+        for across, up, text, anchor, shift in notes
         if not any(_within(ring, each, across * distance, up * distance) for each in marks)
     ]
 

@@ -46,7 +46,7 @@ def show_measured_drafts() -> None:
         made = beside_expected(
             [_rejections(each, wide) for each in points], "rejections in 100 tokens"
         )
-        note = "A place is rejected if every candidate drafted for it falls."
+        note = "A place counts as rejected if every candidate drafted for it was rejected."
         show_chart(made, note, "exact", "measured", key="rejections_places")
     st.dataframe(
         _table(points), hide_index=True, height="content", key="rejections_table",
