@@ -16,9 +16,11 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from specviz.engine.graphed.trial import give_lanes
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.text import TokenTable, make_token_table
+from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 END = "<|endoftext|>"
@@ -216,6 +218,7 @@ def pair_of(
     eos_ids: tuple[int, ...] = (0,),
     max_context: int | None = None,
     pieces: Sequence[bytes] | None = None,
+    device: str = "cpu",
 ) -> Pair:
     """A pair of models in hand: no folder, no proof of rollback, a small tokenizer alone.
 
@@ -228,6 +231,9 @@ def pair_of(
         table = TokenTable(tuple(pieces), tuple(piece.decode(errors="replace") for piece in pieces))
     else:
         table = make_token_table(tokenizer, vocabulary)
+    for model in (target, draft):
+        if model is not None and device != "cpu":
+            model.to(device)  # pyright: ignore[reportArgumentType]
     models = {"target": target} | ({"draft": draft} if draft is not None else {})
     weights, notices = take_step_weights(models, dict.fromkeys(models, vocabulary), step)
     assert not notices
@@ -237,11 +243,11 @@ def pair_of(
             family=model.config.model_type,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             weights_sha256="",
-            step="lean" if step == "lean" else "library",
+            step="library" if step == "library" else "lean",
         )
         for name, model in models.items()
     }
-    return Pair(
+    pair = Pair(
         name="tiny",
         target=target,
         draft=draft,
@@ -250,7 +256,7 @@ def pair_of(
         token_table=table,
         eos_ids=frozenset(eos_ids),
         max_context=max_context,
-        device=torch.device("cpu"),
+        device=torch.device(device),
         info=PairInfo(
             name="tiny", target=infos["target"], draft=infos.get("draft"), vocabulary=vocabulary
         ),
@@ -260,6 +266,9 @@ def pair_of(
         target_weights=weights["target"],
         draft_weights=weights.get("draft"),
     )
+    if step == GRAPHED:
+        assert not give_lanes(pair)
+    return pair
 
 
 def stir(model: PreTrainedModel, sigma: float = 0.1, seed: int = 7) -> PreTrainedModel:

@@ -7,11 +7,13 @@ from functools import cache
 from typing import Any
 
 from specviz.engine import Pair, speculate
+from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Round, RoundTimes, RunConfig
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 
 PROMPT = (5, 17, 101, 42, 9, 77, 200, 31, 8, 64)
-STEPS = ("library", "lean")
+STEPWISE = ("library", "lean")  # whose every feed is a call from here
+STEPS = (*STEPWISE, GRAPHED)
 
 
 @cache

@@ -126,7 +126,7 @@ def test_the_length_limit_is_met_exactly(
 
 def test_no_bonus_beyond_the_limit(pair: Pair) -> None:
     """Equal models accept everything, so a bonus stands at the limit, and is not written."""
-    same = replace(pair, draft=pair.target, draft_weights=pair.target_weights)
+    same = pair_of(pair.target, pair.target, step=pair.info.target.step)
     rounds = play(same, config(gamma=3, max_new_tokens=3))
     assert [entry.num_accepted for entry in rounds] == [3]
     assert rounds[0].extra is None

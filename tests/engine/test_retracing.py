@@ -10,7 +10,7 @@ from specviz.engine import Pair
 from specviz.engine.decoding.retracing import Retracing
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import pair_of, tiny_model
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play
+from tests.engine.playing import PROMPT, STEPS, STEPWISE, config, llama_pair, play
 from tests.engine.spies import watch
 
 
@@ -67,11 +67,12 @@ def played_rounds(retracing: Retracing, monkeypatch: pytest.MonkeyPatch) -> list
     return played
 
 
+@pytest.mark.parametrize("step", STEPWISE)
 @pytest.mark.parametrize("prompt", [PROMPT, (7,)])
 def test_the_target_alone_takes_a_step_for_each_token(
-    pair: Pair, prompt: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    step: str, prompt: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = config(gamma=3, max_new_tokens=30)
+    pair, settings = llama_pair(step), config(gamma=3, max_new_tokens=30)
     rounds = play(pair, settings, prompt)
     text = [*prompt, *(token for entry in rounds for token in entry.emitted)]
     notes = watch(monkeypatch)

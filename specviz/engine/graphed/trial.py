@@ -22,6 +22,7 @@ from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.record.pairs import GRAPHED
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Round
 
@@ -32,19 +33,26 @@ _OFF = {torch.float32: 1e-3}  # probabilities
 _HALF_OFF = 0.1
 
 
-def take_lanes(pair: Pair) -> tuple[GraphedLanes | None, str]:
-    """The lanes of a pair, or why it has none."""
+def give_lanes(pair: Pair) -> str:
+    """Lanes for a pair that can have them; otherwise why it has none, in words."""
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
-        return None, "draft and target have two vocabularies"
+        return "draft and target have two vocabularies"
     if not isinstance(target, LeanWeights) or not isinstance(draft, LeanWeights | None):
-        return None, f"the caches of {pair.info.target.family} models cannot be static here"
+        return f"the caches of {pair.info.target.family} models cannot be static here"
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
-        return (None, reason) if (reason := _disagreement(pair, lanes)) else (lanes, "")
+        reason = _disagreement(pair, lanes)
     except (RuntimeError, AssertionError, ValueError) as error:
         told = "memory ran out" if is_out_of_memory(error) else type(error).__name__
-        return None, f"its stages could not be captured ({told})"
+        reason = f"its stages could not be captured ({told})"
+    if not reason:
+        own = pair.info.draft
+        drafting = own and replace(own, step=GRAPHED)
+        targeting = replace(pair.info.target, step=GRAPHED)
+        pair.info = replace(pair.info, target=targeting, draft=drafting)
+        pair.lanes = lanes
+    return reason
 
 
 def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:

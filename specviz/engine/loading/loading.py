@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from specviz.engine.graphed.trial import take_lanes
+from specviz.engine.graphed.trial import give_lanes
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
 from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
@@ -197,18 +197,10 @@ def _take_lanes(pair: Pair, asked: str, tell: Tell) -> tuple[str, ...]:
     if asked != GRAPHED and not (asked == "auto" and pair.device.type == "cuda"):
         return ()
     tell(Progress(activity="loading", text="capturing a round on the device"))
-    pair.lanes, reason = take_lanes(pair)
-    if pair.lanes is None:
-        if asked == GRAPHED:
-            raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
-        return (f"Rounds go step by step, without graphs: {reason}.",)
-    draft = pair.info.draft
-    pair.info = replace(
-        pair.info,
-        target=replace(pair.info.target, step=GRAPHED),
-        draft=draft and replace(draft, step=GRAPHED),
-    )
-    return ()
+    reason = give_lanes(pair)
+    if reason and asked == GRAPHED:
+        raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
+    return (f"Rounds go step by step, without graphs: {reason}.",) if reason else ()
 
 
 def _assemble(
