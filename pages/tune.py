@@ -63,7 +63,6 @@ every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="
 answer = work.answer if work is not None and not work.going else None
 waiting = "It is being worked out." if work is not None and work.going else "Press *Work it out*."
 given = work is not None and work.given is not None
-show_every = partial(show_surface, measured=shown_cells(), given=given)
 try:
     for tab, show, what in (
         (

@@ -36,9 +36,10 @@ def ask(page: Any) -> None:
 
 
 def answered(page: Any) -> None:
-    """Until an answer is drawn; one that stood before is gone as soon as another is worked out."""
+    """Until the answer to what was asked is drawn, and not one to another question before it."""
+    page.get_by_text("The settings have changed since").wait_for(state="detached")
+    page.locator(PROGRESS).wait_for(state="detached", timeout=60_000)
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
-    page.locator(PROGRESS).wait_for(state="detached")
 
 
 @pytest.mark.alone

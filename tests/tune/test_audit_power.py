@@ -5,7 +5,7 @@ And how far each bug is from the target's law, as ``record/breaks.py`` states it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -42,6 +42,7 @@ def alarm_at(broken: str | None, seed: int, runs: int) -> int | None:
 @pytest.mark.timeout(3600)
 def test_without_a_bug_few_audits_alarm() -> None:
     alarms = [alarm_at(None, seed, 100) for seed in range(200)]
+    tell("the true rule", alarms)
     assert sum(each is not None for each in alarms) <= 6
 
 
@@ -50,7 +51,14 @@ def test_without_a_bug_few_audits_alarm() -> None:
 @pytest.mark.parametrize("name", BIASED)
 def test_with_a_bug_almost_every_audit_alarms(name: str) -> None:
     alarms = [alarm_at(name, seed, 20_000) for seed in range(20)]
+    tell(name, alarms)
     assert sum(each is not None for each in alarms) >= 19
+
+
+def tell(name: str, alarms: Sequence[int | None]) -> None:
+    known = sorted(each for each in alarms if each is not None)
+    when = f", at runs {known[0]:,} to {known[-1]:,}" if known else ""
+    print(f"{name}: {len(known)} of {len(alarms)} audits alarmed{when}")
 
 
 # -- stated distances: mean total variation of the laws of affected tokens from the target's
