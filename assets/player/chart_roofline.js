@@ -137,10 +137,12 @@ export class RooflineChart {
       told.push([`reading a step’s bytes ${milliseconds(floor)}`, { x: right, y, "text-anchor": "end" }]);
     }
     if (draft) {
-      const at = { x: this.x(1) + 9, y: this.y(ms(draft)) + 4, "text-anchor": "start" };
+      const y = Math.min(this.y(ms(draft)) + 4, bottom - NAME_ABOVE);
+      const at = { x: this.x(1) + 9, y, "text-anchor": "start" };
       told.push([`draft step ${milliseconds(draft.seconds)}`, at]);
     }
-    if (free) told.push([`free up to γ ${free}`, { x: left, y: top - 8, "text-anchor": "start" }]);
+    const least = free === passes.length - 1 ? "at least " : "";
+    if (free) told.push([`free ${least}up to γ ${free}`, { x: left, y: top - 8, "text-anchor": "start" }]);
     reuseChildren(this.names, "text", told.length).forEach((text, i) => {
       setText(text, told[i][0]);
       setAttributes(text, told[i][1]);
@@ -177,8 +179,12 @@ function passWords({ seconds, error, floor }) {
 
 /** @param {Roofline|null} shown @returns {(Node|string)[]} */
 function captionOf(shown) {
-  const axes = ["Milliseconds of a pass, by the tokens it is fed.", legendEntry("d", "draft"), legendEntry("v", "target")];
-  return [...(shown ? [shown.words] : []), ...axes].flatMap((part) => [part, " "]);
+  const models = [legendEntry("d", "draft"), legendEntry("v", "target")];
+  const axes = "Milliseconds of a pass, by the tokens it is fed.";
+  if (!shown) return [axes];
+  const dashed = shown.passes[0].floor === null ? "" : " Dashed: reading its bytes.";
+  const lines = `${axes}${dashed} Dotted: ${shown.limit} target steps.`;
+  return [shown.words, lines, ...models].flatMap((part) => [part, " "]);
 }
 
 /** @param {Roofline} shown */

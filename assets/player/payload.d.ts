@@ -341,7 +341,7 @@ export interface Roofline {
   interpolated: number[];
   /** Of the run; null where the step costs are not of its rounds. */
   gamma: number | null;
-  /** The largest γ whose verification is free; 0 for none. */
+  /** The γ up to which verification is free; 0 for none. */
   free: number;
   /** Steps of the target that a verification takes at most to be called free. */
   limit: number;

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from specviz.record.figure import TIMES_THE_TARGET, Figure
 from specviz.record.formulas import (
     bytes_shared,
-    cached,
     cut_left_out,
     doubt,
     draft_counts,
@@ -28,6 +27,7 @@ from specviz.record.formulas import (
     plus,
     put_in,
     quotient,
+    share_of,
     sum_of,
     timed_interval,
     timed_pairs,
@@ -71,7 +71,7 @@ def _share(
         formula=formula,
         remark=remark,
         numbers=lambda m: bytes_shared(m, made(m)),
-        note=lambda m: cached(made(m)),
+        note=lambda m: share_of(made(m)),
     )
 
 
@@ -360,7 +360,7 @@ _MEMORY = (
         short="free γ",
         quantity=GAMMA,
         better="higher",
-        formula=f"the largest γ with v ≤ {FREE:g}",
+        formula=f"the γ up to which v ≤ {FREE:g}",
         remark="While a pass waits for memory, more tokens cost no more time; 0 where two tokens "
         "already do. From step costs, which reach to γ 16",
         numbers=free_numbers,

@@ -87,8 +87,11 @@ def bytes_shared(m: Metrics, made: Pass | None) -> str:
     return f" = {read} / ({_amount(made.seconds, 'ms')} · {bandwidth}/s)"
 
 
-def cached(made: Pass | None) -> str:
-    return FROM_CACHES if from_caches(made) else ""
+def share_of(made: Pass | None) -> str:
+    if made is None or made.share is None:
+        return ""
+    caches = f", {FROM_CACHES}" if from_caches(made) else ""
+    return f"of {SIZE.shown(made.bandwidth)}/s{caches}"
 
 
 def free_numbers(m: Metrics) -> str:

@@ -115,7 +115,7 @@ class Metrics:
     bandwidth_share: float | None
     draft_bandwidth_share: float | None
     verify_bandwidth_share: float | None
-    free_gamma: int | None  # the largest whose verification takes hardly longer than a step
+    free_gamma: int | None  # up to which a verification takes hardly longer than a step
     intervals: Intervals
     parts: Parts
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from specviz.record.bodies import BodyInfo
 from specviz.record.step_costs import PassBytes, StepCosts
@@ -41,7 +42,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeGamma:
-    """The largest γ whose verification is free, 0 for none; and by the ends of the intervals."""
+    """The γ up to which all verifications are free, 0 for none; also by the ends of intervals."""
 
     gamma: int
     low: int | None  # None where the table has no intervals
@@ -126,14 +127,14 @@ def _errors(costs: StepCosts) -> tuple[float | None, ...]:
 
 
 def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma:
-    def largest(way: int) -> int:
+    def reaches(way: int) -> int:
         free = (v * math.exp(way * (error or 0.0)) <= FREE for v, error in ratios)
-        return max((gamma for gamma, is_free in enumerate(free, 1) if is_free), default=0)
+        return sum(1 for _ in takewhile(bool, free))
 
     sure = all(error is not None for _, error in ratios)
     return FreeGamma(
-        gamma=largest(0),
-        low=largest(1) if sure else None,
-        high=largest(-1) if sure else None,
+        gamma=reaches(0),
+        low=reaches(1) if sure else None,
+        high=reaches(-1) if sure else None,
         last=len(ratios),
     )

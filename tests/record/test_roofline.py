@@ -54,11 +54,14 @@ def test_the_cache_counts_as_far_as_the_step_costs_reach() -> None:
     assert [read(at) for at in (4, 16, 100, 256, 9000)] == [216e6, 216e6, 300e6, 456e6, 456e6]
 
 
-def test_the_free_gamma_is_the_largest_within_a_tenth_of_a_step() -> None:
+def test_verification_is_free_up_to_a_tenth_of_a_step() -> None:
     assert figures(COSTS).free_gamma == 3  # 9 more tokens cost as much as 0.27 of a step
     assert figures(make_costs(extra=0.0002)).free_gamma == 5
     assert figures(make_costs(extra=0.002)).free_gamma == 0
     assert figures(make_costs(extra=0.0)).free_gamma == 16
+    dear, *quick = make_costs(extra=0.0).target[1:]
+    once_dear = (COSTS.target[0], quick[0], tuple(2 * each for each in dear), *quick)
+    assert figures(replace(COSTS, target=once_dear)).free_gamma == 1  # what follows is not reached
     assert figures(replace(COSTS, target=COSTS.target[:1])).free_gamma is None
     assert figures(None).free_gamma is None
 
@@ -160,7 +163,7 @@ def test_a_share_above_one_is_said_to_be_the_caches() -> None:
     assert said in roofline_words(found(quick))
     assert said in CATALOGUE["bandwidth_share"].note(made)
     assert said not in roofline_words(found(replace(COSTS, draft_reads=None)))
-    assert CATALOGUE["bandwidth_share"].note(figures(COSTS)) == ""
+    assert CATALOGUE["bandwidth_share"].note(figures(COSTS)) == "of 24 GB/s"
 
 
 def test_a_floor_needs_both_bytes_and_bandwidth() -> None:
