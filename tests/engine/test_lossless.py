@@ -14,6 +14,7 @@ from scipy import stats
 from specviz.engine import Pair, speculate
 from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, verify
+from specviz.record.pairs import GRAPHED
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
@@ -32,7 +33,7 @@ ENOUGH = 1e-3
 
 
 @cache
-def tiny_pair() -> Pair:
+def tiny_pair(step: str = "lean") -> Pair:
     """One layer of width 16; the draft is near enough to be right more often than not."""
     target = tiny_model(
         "llama",
@@ -43,7 +44,7 @@ def tiny_pair() -> Pair:
         num_hidden_layers=1,
         num_attention_heads=2,
     )
-    return pair_of(target, noisy_copy(target, 0.25), step="lean")
+    return pair_of(target, noisy_copy(target, 0.25), step=step)
 
 
 @cache
@@ -180,13 +181,15 @@ def test_the_test_fails_a_rule_that_samples_the_target_after_a_rejection(
 # -- the whole loop
 
 
-def looped_cells(setting: str, gamma: int, seed: int, count: int, **changes: Any) -> np.ndarray:
+def looped_cells(
+    setting: str, gamma: int, seed: int, count: int, step: str = "lean", **changes: Any
+) -> np.ndarray:
     """Each text a run of its own, with its own seed, up to its DEPTH first tokens."""
     chosen: dict[str, Any] = {"gamma": gamma, "max_new_tokens": gamma + DEPTH, "ignore_eos": True}
     chosen |= SETTINGS[setting] | {"record": False} | changes
     texts = np.empty((count, DEPTH), dtype=np.int64)
     for index in range(count):
-        run = speculate(tiny_pair(), PROMPT, RunConfig(**chosen, seed=seed * 1_000_000 + index))
+        run = speculate(tiny_pair(step), PROMPT, RunConfig(**chosen, seed=seed * 1_000_000 + index))
         while len(run.emitted) < DEPTH:
             next(run)
         texts[index] = run.emitted[:DEPTH]
@@ -207,6 +210,21 @@ def test_texts_of_the_whole_loop_have_the_law_of_the_target(
     setting: str, gamma: int, seed: int
 ) -> None:
     cells = looped_cells(setting, gamma, seed, 3_000)
+    assert p_value(cells, exact_law(setting)) > ENOUGH
+
+
+@pytest.mark.parametrize(
+    ("setting", "gamma"),
+    [
+        ("top-k", 3),
+        pytest.param("plain", 5, marks=pytest.mark.thorough),
+        pytest.param("top-p", 1, marks=pytest.mark.thorough),
+    ],
+)
+def test_rounds_that_stay_on_the_device_have_the_law_of_the_target(
+    setting: str, gamma: int
+) -> None:
+    cells = looped_cells(setting, gamma, 3, 1_000, GRAPHED)
     assert p_value(cells, exact_law(setting)) > ENOUGH
 
 

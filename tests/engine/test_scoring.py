@@ -164,4 +164,5 @@ def test_memory_is_bounded() -> None:
     """150,000 entries, 2,000 positions, 16 temperatures: within 2 GB."""
     run = [sys.executable, "-c", _LARGE]
     told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=3000)
+    print(f"scoring took {float(told.stdout):,.0f} MB")
     assert float(told.stdout) < 2000

@@ -114,5 +114,9 @@ class OnCuda:
         torch.cuda.synchronize(self._device)
 
 
+def has_graphs(device: torch.device) -> bool:
+    return device.type == "cuda"
+
+
 def playback_on(device: torch.device) -> Playback:
-    return OnCuda(device) if device.type == "cuda" else OnHost()
+    return OnCuda(device) if has_graphs(device) else OnHost()

@@ -22,6 +22,7 @@ from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.errors import DeviceError
 from specviz.record.pairs import GRAPHED
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Round
@@ -43,8 +44,9 @@ def give_lanes(pair: Pair) -> str:
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)
-    except (RuntimeError, AssertionError, ValueError) as error:
-        told = "memory ran out" if is_out_of_memory(error) else type(error).__name__
+    except (RuntimeError, AssertionError, ValueError, MemoryError, DeviceError) as error:
+        full = isinstance(error, DeviceError) or is_out_of_memory(error)
+        told = "memory ran out" if full else type(error).__name__
         reason = f"its stages could not be captured ({told})"
     if not reason:
         own = pair.info.draft

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import give_lanes
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
@@ -194,7 +195,7 @@ def _step_weights(
 
 def _take_lanes(pair: Pair, asked: str, tell: Tell) -> tuple[str, ...]:
     """Gives a pair on a GPU, or one that is to have them, lanes on the device; else a notice."""
-    if asked != GRAPHED and not (asked == "auto" and pair.device.type == "cuda"):
+    if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
     tell(Progress(activity="loading", text="capturing a round on the device"))
     reason = give_lanes(pair)

@@ -1,0 +1,255 @@
+"""Rounds that stay on the device are those of the loop, and the host reads one behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding.one_behind import OneBehind
+from specviz.engine.decoding.speculation import Speculation
+from specviz.engine.graphed.lanes import GraphedLanes
+from specviz.engine.graphed.playback import OnHost
+from specviz.errors import DeviceError
+from specviz.record.pairs import GRAPHED
+from specviz.record.trace import Candidate, Round, RoundTimes, RunConfig
+from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
+from tests.engine.playing import PROMPT, config, llama_pair, play, tokens
+from tests.engine.test_lean import SHAPES
+
+
+def stepwise(pair: Pair) -> Pair:
+    return replace(pair, lanes=None)
+
+
+def lanes_of(pair: Pair) -> GraphedLanes:
+    assert isinstance(pair.lanes, GraphedLanes)
+    return pair.lanes
+
+
+def assert_same(ours: list[Round], known: list[Round]) -> None:
+    """All that was decided; times, and rounding, may differ."""
+    assert [told(each) for each in ours] == [told(each) for each in known]
+    for one, other in zip(ours, known, strict=True):
+        for candidate, reference in zip(one.candidates, other.candidates, strict=True):
+            assert numbers(candidate) == pytest.approx(numbers(reference), abs=1e-4)
+
+
+def told(entry: Round) -> tuple[object, ...]:
+    drafted = [(c.token_id, c.text, c.verdict, c.uniform) for c in entry.candidates]
+    extra = entry.extra and (entry.extra.token_id, entry.extra.kind, entry.extra.uniform)
+    return entry.index, entry.context_length, entry.emitted, entry.cut, extra, drafted
+
+
+def numbers(candidate: Candidate) -> list[float]:
+    found = [candidate.draft_prob, candidate.target_prob, candidate.expected_acceptance]
+    found += [each for each in (candidate.overlap, candidate.bias) if each is not None]
+    seen = candidate.insight
+    if seen is not None:
+        found += [seen.draft_entropy, seen.target_entropy]
+        found += [seen.draft_top.probs[0], seen.target_top.probs[0]]
+    return found
+
+
+WAYS: list[dict[str, Any]] = [
+    {"temperature": 0.0, "gamma": 4},
+    {"temperature": 1.0, "gamma": 1, "seed": 1},
+    {"temperature": 0.7, "top_k": 20, "top_p": 0.9, "gamma": 6, "seed": 3},
+    {"rule": "over-accept", "epsilon": 0.1, "gamma": 3},
+    {"rule": "typical", "epsilon": 0.09, "gamma": 3},
+    {"temperature": 0.0, "rule": "over-accept", "epsilon": 0.1, "gamma": 3},
+]
+
+
+@pytest.mark.parametrize("settings", WAYS, ids=str)
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1]], ids=["text", "one token"])
+def test_they_are_the_rounds_of_the_loop(settings: dict[str, Any], prompt: tuple[int, ...]) -> None:
+    pair, chosen = llama_pair(GRAPHED), config(**settings)
+    run = speculate(pair, prompt, chosen)
+    assert isinstance(run, OneBehind)
+    known = speculate(stepwise(pair), prompt, chosen)
+    assert_same(list(run), list(known))
+    assert (run.text, run.finish, run.emitted) == (known.text, known.finish, known.emitted)
+
+
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "llama"])
+def test_they_are_in_every_shape(shape: str) -> None:
+    family, changes = SHAPES[shape]
+    target = stir(tiny_model(family, sigma=0.2, **changes))
+    pair = pair_of(target, noisy_copy(target, 0.1), step=GRAPHED)
+    chosen = config(max_new_tokens=40)
+    assert_same(play(pair, chosen), play(stepwise(pair), chosen))
+    alone = replace(chosen, temperature=0.0)
+    assert list(decode_plainly(pair, PROMPT, alone)) == list(
+        decode_plainly(stepwise(pair), PROMPT, alone)
+    )
+
+
+def test_a_text_that_outgrows_what_is_looked_at() -> None:
+    """The cache is looked at in 256 rows at first."""
+    pair, chosen = llama_pair(GRAPHED), config(gamma=5, max_new_tokens=320)
+    assert_same(play(pair, chosen), play(stepwise(pair), chosen))
+
+
+@pytest.mark.parametrize("settings", WAYS[:3], ids=str)
+def test_the_target_alone_draws_what_it_draws_from_here(settings: dict[str, Any]) -> None:
+    pair, chosen = llama_pair(GRAPHED), config(**settings)
+    assert list(decode_plainly(pair, PROMPT, chosen)) == list(
+        decode_plainly(stepwise(pair), PROMPT, chosen)
+    )
+
+
+def test_settings_that_are_not_captured_go_step_by_step_and_say_so() -> None:
+    pair = llama_pair(GRAPHED)
+    for changes in ({"rule": "block"}, {"num_drafts": 2}, {"draft_until": "confidence:0.4"}):
+        run = speculate(pair, PROMPT, config(**changes))
+        assert isinstance(run, Speculation)
+        assert "step by step" in run.notices[0]
+    assert not speculate(pair, PROMPT, config()).notices
+
+
+class Watched(OnHost):
+    """Notes what is played and when its values are read."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def capture(self, work: Callable[[], None], state: Any) -> Callable[[], None]:
+        done = super().capture(work, state)
+
+        def play() -> None:
+            self.notes.append("play")
+            done()
+
+        return play
+
+    def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
+        found = values.tolist()
+
+        def read() -> list[float]:
+            self.notes.append("read")
+            return found
+
+        return read
+
+
+def watched_lanes(pair: Pair) -> tuple[GraphedLanes, Watched]:
+    lanes = lanes_of(pair)
+    watched = Watched()
+    own = GraphedLanes(*lanes._weights, pair.token_table, pair.device)
+    own._playback = watched
+    return own, watched
+
+
+@pytest.mark.parametrize(("record", "stages"), [(False, 2), (True, 3)])
+def test_a_round_is_read_when_the_next_is_under_way(record: bool, stages: int) -> None:
+    pair = llama_pair(GRAPHED)
+    lanes, watched = watched_lanes(pair)
+    run = OneBehind(pair, PROMPT, config(record=record), lanes)
+    assert watched.notes == []
+    next(run)
+    reads = 1 + record
+    assert watched.notes == ["play"] * 2 * stages + ["read"] * reads
+    next(run)
+    assert watched.notes[2 * stages + reads :] == ["play"] * stages + ["read"] * reads
+
+
+def test_the_target_alone_is_read_one_behind() -> None:
+    pair = llama_pair(GRAPHED)
+    lanes, watched = watched_lanes(pair)
+    lane = lanes.alone(PROMPT, config(), 100)
+    first = lane.next_token(PROMPT[-1], 0)
+    assert watched.notes == ["play", "play", "read"]
+    lane.next_token(first, 1)
+    assert watched.notes[3:] == ["play", "read"]
+
+
+def test_times_follow_the_devices_clock_and_leave_capturing_out() -> None:
+    """Back to back: a round begins where the one before ended, unless something was captured."""
+    pair = llama_pair(GRAPHED)
+    rounds = play(pair, config(gamma=2, max_new_tokens=300, seed=11))
+    times = [each.times for each in rounds]
+    assert all(min(each.draft, each.verify, each.record) > 0.0 for each in times)
+    assert times[0].other == 0.0
+    assert sum(each.other == 0.0 for each in times) <= 3  # the first, and where more is looked at
+
+
+def test_fed_tokens_are_told_as_they_are() -> None:
+    """Two a round, whatever the draft has read."""
+    assert {each.draft_catch_up for each in play(llama_pair(GRAPHED), config())} == {2}
+    first = play(llama_pair(GRAPHED), config(), PROMPT[:1])[0]
+    assert first.draft_catch_up == 1
+
+
+# -- memory that is kept
+
+
+def test_memory_and_stages_serve_the_next_run() -> None:
+    pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
+    lanes = lanes_of(pair)
+    play(pair, config(gamma=3))
+    kept = list(lanes._idle)
+    captured = [dict(each.stages) for each in kept]
+    play(pair, config(gamma=3, seed=5))
+    assert lanes._idle == kept or {*map(id, lanes._idle)} == {*map(id, kept)}
+    assert sorted(map(len, captured)) == sorted(len(each.stages) for each in kept)
+
+
+def test_few_settings_and_few_memories_stay() -> None:
+    pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
+    lanes = lanes_of(pair)
+    for gamma in range(1, 8):
+        play(pair, config(gamma=gamma, max_new_tokens=8))
+    assert max(len(each.stages) for each in lanes._idle) <= 4
+    runs = [speculate(pair, PROMPT, config(gamma=1)) for _ in range(5)]
+    assert all(next(run) for run in runs)
+    runs.clear()
+    assert sum(each.draft is not None for each in lanes._idle) <= 2
+
+
+def test_a_run_that_gave_its_memory_back_is_over() -> None:
+    pair = llama_pair(GRAPHED)
+    run = speculate(pair, PROMPT, config())
+    kept = [next(run), next(run)]
+    run.release()
+    assert list(run) == []
+    assert run.emitted == tokens(kept)
+
+
+def test_a_run_that_breaks_off_leaves_the_pair_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = llama_pair(GRAPHED)
+    whole = play(pair, config())
+    run = speculate(pair, PROMPT, config())
+    next(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            OnHost, "mark", lambda self: (_ for _ in ()).throw(torch.OutOfMemoryError("none left"))
+        )
+        with pytest.raises(DeviceError, match="Out of memory"):
+            list(run)
+    assert list(run) == []
+    assert_same(play(pair, config()), whole)
+
+
+def test_many_runs_of_random_settings_hold_no_more_memory() -> None:
+    pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
+    generator = torch.Generator().manual_seed(4)
+    held: list[int] = []
+    for _ in range(40):
+        gamma, length = (
+            torch.randint(1, most, (1,), generator=generator).item() for most in (6, 30)
+        )
+        settings = RunConfig(gamma=int(gamma), max_new_tokens=int(length), temperature=1.0)
+        play(pair, settings)
+        held.append(sum(each.rows for each in lanes_of(pair)._idle))
+    assert held[-1] == held[0]
+
+
+def test_times_of_a_round_are_whole() -> None:
+    entry = play(llama_pair(GRAPHED), config())[2]
+    assert isinstance(entry.times, RoundTimes)
+    assert entry.times.decode > 0.0
