@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.tune.answer import Candidate
-from specviz.tune.engine_settings import (
-    AcceptanceRule,
-    EngineSettings,
-    Finding,
-    engine_settings,
-)
+from specviz.tune.engine_settings import engine_settings
+from specviz.tune.findings import AcceptanceRule, EngineSettings, Finding
 from specviz.tune.surface import Cell
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from specviz import ASSETS
 from specviz.errors import ConfigError
-from specviz.tune.engine_settings import (
+from specviz.tune.engine_settings import engine_settings
+from specviz.tune.findings import (
     AcceptanceRule,
     EngineSettings,
     Finding,
     Snippet,
-    engine_settings,
     tidy_rates,
 )
 
