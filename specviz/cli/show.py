@@ -78,9 +78,12 @@ def _write_replay(trace: AnyTrace, path: Path) -> None:
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
     """``own_speedup`` is that of the same pair without bodies, where the run has some."""
     from specviz.record.metrics import metrics
+    from specviz.record.waterfall import waterfall
 
     figures = metrics(trace)
-    print(to_json(report(trace, figures.as_dict(), body_report(trace, figures, own_speedup))))
+    record = report(trace, figures.as_dict(), body_report(trace, figures, own_speedup))
+    where_it_went = waterfall(trace, figures)
+    print(to_json(record | {"waterfall": where_it_went and where_it_went.as_dict()}))
 
 
 def print_result(painter: Painter, trace: Trace, own_speedup: float | None = None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from specviz.cli.figures import render_figures
+from specviz.cli.show import print_report
 from specviz.cli.terminal_text import Painter, display_width
 from specviz.record.metrics import metrics
 from specviz.record.speedup_words import speedup_sentence
@@ -23,6 +25,18 @@ def measured_trace() -> Trace:
         target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.01] * len(SPELT)] * 2
     )
     return timed(trace, passes)
+
+
+def test_the_object_says_where_the_speed_went(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its changes add up to what was observed; without step costs there is none."""
+    print_report(measured_trace())
+    steps = json.loads(capsys.readouterr().out)["waterfall"]["steps"]
+    assert (steps[0]["name"], steps[-1]["name"]) == ("textbook", "observed")
+    total = steps[0]["speedup"] + sum(each["change"] for each in steps)
+    assert total == pytest.approx(steps[-1]["speedup"], abs=1e-9)
+    assert total == pytest.approx(3.0)
+    print_report(replace(measured_trace(), step_costs=None))
+    assert json.loads(capsys.readouterr().out)["waterfall"] is None
 
 
 def drawn(trace: Trace, *, width: int = 80, colour: bool = False) -> str:
