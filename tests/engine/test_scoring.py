@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -127,6 +128,20 @@ def test_rejections_of_fifty_runs_are_those_expected_of_their_texts() -> None:
         mean, variance = mean + of_text, variance + spread
     assert mean > 200
     assert abs(observed - mean) <= 2.58 * math.sqrt(variance)
+
+
+def test_a_long_text_is_scored_at_once() -> None:
+    """256 tokens of the embedded pair within half a second of one core, however busy the others."""
+    pair = load_pair(PairSpec(name="tinystories", threads=1))
+    settings = RunConfig(temperature=0.7, max_new_tokens=256, ignore_eos=True)
+    prompt = encode_prompt(pair, "Once upon a time, there was a little", chat=False)
+    text, took = tuple(decode_plainly(pair, prompt, settings)), list[float]()
+    for _ in range(3):
+        begun = time.process_time()
+        score_text(pair, prompt, text, [settings])
+        took.append(time.process_time() - begun)
+    assert len(text) == 256
+    assert min(took) < 0.5
 
 
 def test_what_cannot_be_scored_is_refused() -> None:

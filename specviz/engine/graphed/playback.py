@@ -73,16 +73,19 @@ class OnCuda:
     def capture(self, work: Work, state: Sequence[torch.Tensor]) -> Work:
         """Done once before, so that libraries choose their kernels and take their memory."""
         with torch.cuda.device(self._device):
-            before = [each.clone() for each in state]
+            here: Any = torch.cuda.current_stream(self._device)
             side: Any = torch.cuda.Stream(self._device)
-            side.wait_stream(torch.cuda.current_stream(self._device))
+            before = [each.clone() for each in state]
+            side.wait_stream(here)
             with torch.cuda.stream(side):
                 work()
-            torch.cuda.current_stream(self._device).wait_stream(side)
-            for each, was in zip(state, before, strict=True):
-                each.copy_(was)
+                for each, was in zip(state, before, strict=True):
+                    each.copy_(was)
+            here.wait_stream(side)
             graph: Any = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(
+                graph, pool=self._pool, stream=side, capture_error_mode="thread_local"
+            ):
                 work()
         return graph.replay
 
