@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from specviz.engine.model.lean import LeanStep, rotary_table
-from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
+from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Product
 
 
 class StaticModel:
@@ -62,7 +62,7 @@ class StaticModel:
             caches = self._keys[number], self._values[number]
             x = self._attend(layer, x, caches, rows, turn, masks[layer.window])
             x = _feed_forward(layer, x)
-        x = weights.norm(x[count - num_logits :])
+        x = _normed(weights.norm, x[count - num_logits :])
         return weights.head(x)[:, : self._vocabulary].float()
 
     def _mask(self, places: torch.Tensor, seen: int, window: int | None) -> torch.Tensor:
@@ -87,11 +87,13 @@ class StaticModel:
     ) -> torch.Tensor:
         weights, count = self._weights, x.shape[0]
         heads, key_heads, width = weights.heads, weights.key_heads, weights.head_width
-        mixed = layer.qkv(layer.attention_norm(x)).view(count, -1, width).transpose(0, 1)
+        mixed = layer.qkv(_normed(layer.attention_norm, x)).view(count, -1, width).transpose(0, 1)
         turned = mixed.narrow(0, 0, heads + key_heads)
         if layer.query_norm is not None and layer.key_norm is not None:
             parts = turned.split((heads, key_heads))
-            turned = torch.cat((layer.query_norm(parts[0]), layer.key_norm(parts[1])))
+            turned = torch.cat(
+                (_normed(layer.query_norm, parts[0]), _normed(layer.key_norm, parts[1]))
+            )
         turned = torch.addcmul(turned * turn[0], turned.roll(width // 2, -1), turn[1])
         keys, values = caches
         keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
@@ -102,14 +104,18 @@ class StaticModel:
         scores = torch.baddbmm(
             mask, queries, keys.narrow(1, 0, seen).transpose(1, 2), alpha=width**-0.5
         )
-        shares = scores.softmax(-1, dtype=torch.float32).to(x)
-        found = torch.bmm(shares, values.narrow(1, 0, seen)).view(heads, count, width)
+        found = torch.bmm(scores.softmax(-1), values.narrow(1, 0, seen)).view(heads, count, width)
         flat = found.transpose(0, 1).reshape(count, heads * width)
         return _added(x, layer.output, flat)
 
 
+def _normed(norm: Norm, x: torch.Tensor) -> torch.Tensor:
+    """One call, where a device counts calls; it rounds once in half precision."""
+    return F.rms_norm(x, x.shape[-1:], norm.weight, norm.eps)
+
+
 def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
-    gate, up = layer.gate_up(layer.feed_forward_norm(x)).chunk(2, -1)
+    gate, up = layer.gate_up(_normed(layer.feed_forward_norm, x)).chunk(2, -1)
     return _added(x, layer.down, F.silu(gate) * up)
 
 
