@@ -77,7 +77,8 @@ def summary(
 
 
 def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
-    said = (timing_sentence(metrics, trace, so_far=so_far), why_sentence(metrics))
+    timing = timing_sentence(metrics, trace, so_far=so_far)
+    said = (timing, why_sentence(metrics), *trace.notices)
     return " ".join(each for each in said if each)
 
 

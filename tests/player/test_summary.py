@@ -223,3 +223,10 @@ def test_the_speedup_without_a_body_has_its_interval_beside_it() -> None:
 
 def test_no_reason_where_the_costs_are_not_known() -> None:
     assert why_sentence(metrics(make_trace(["aar"]))) == ""
+
+
+def test_what_is_to_be_known_of_the_pair_or_the_run_stands_behind_the_timing() -> None:
+    trace = dataclasses.replace(
+        full_trace(), notices=("Rounds go step by step, without graphs: why.",)
+    )
+    assert summary(trace, metrics(trace))["because"].endswith(trace.notices[0])
