@@ -1,9 +1,10 @@
 """Expected against measured speedup: ``python -m tests.tune.measure_grid [BODY]``, quiet machine.
 
 Sixteen cells, four γ at four temperatures, of the embedded pair (with a body of the target, such as
-90M, where one is named): first expected, then measured on two prompts of three kinds. Printed are
+90M, where one is named): first expected, then measured on four prompts of three kinds. Printed are
 every cell, how far expectation and measurement are apart, and, for each kind of text, what the γ
-that was advised reached of the best that was measured.
+that was advised reached of the best that was measured. Step costs come from the data folder: in a
+new one they are measured first.
 """
 
 from __future__ import annotations
