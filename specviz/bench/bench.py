@@ -17,12 +17,11 @@ from specviz.bench.bench_figures import BenchFigures, measure_figures
 from specviz.bench.lanes import (
     Lane,
     own_lanes,
-    transformers,
     transformers_lanes,
 )
 from specviz.bench.paired_ratios import Comparison, PairedRatio, paired_ratio, paired_ratios
 from specviz.bench.rivals import Assistance
-from specviz.bench.timing import Text, Timed, time_lanes
+from specviz.bench.timing import Text, Timed, best_assistance, time_lanes
 from specviz.errors import SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.prompts import Preset, read_presets
@@ -141,7 +140,8 @@ def _amount(repeats: int, *, quick: bool) -> _Amount:
 
 def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFigures, Assistance]:
     pair = load(NO_BODY)
-    best = _best_assistance(pair, _texts(pair, amount.grid_prompts, amount.num_tokens), say)
+    grid_texts = _texts(pair, amount.grid_prompts, amount.num_tokens)
+    best = best_assistance(pair, grid_texts, _GRID, say)
     rivals = transformers_lanes(pair, fixed=_FIXED, defaults=_DEFAULTS, best=best)
     texts = _texts(pair, amount.prompts, amount.num_tokens)
     part = _part(pair, rivals, texts, _COMPARISONS, amount.repeats, say)
@@ -205,17 +205,6 @@ def _texts(pair: Pair, prompts: Sequence[Preset], num_tokens: int) -> tuple[Text
         )
         for preset in prompts
     )
-
-
-def _best_assistance(pair: Pair, texts: Sequence[Text], say: Say) -> Assistance:
-    """The settings of a small grid that are fastest for transformers, over all prompts."""
-    say(f"searching transformers' best of {len(_GRID)} settings")
-    seconds = dict.fromkeys(_GRID, 0.0)
-    for text in texts:
-        for assistance in _GRID:
-            write = transformers(pair, assistance)
-            seconds[assistance] += min(write(text.ids, text.num_tokens).seconds for _ in range(2))
-    return min(seconds, key=lambda assistance: seconds[assistance])
 
 
 def _large_vocabulary_record_cost(repeats: int, say: Say) -> PairedRatio:

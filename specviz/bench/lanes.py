@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from specviz.bench.rivals import Assistance, assisted, generate
+from specviz.bench.rivals import Assistance, assisted, generate, wait_for
 from specviz.record.trace import RunConfig
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def _speculative(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import speculate
 
         run = speculate(pair, ids, replace(config, max_new_tokens=num_tokens))
+        wait_for(pair)  # the prompt may still be being read
         began = time.perf_counter()
         rounds = list(run)
         seconds = time.perf_counter() - began
@@ -93,6 +94,7 @@ def _plain(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import decode_plainly
 
         run = decode_plainly(pair, ids, replace(config, max_new_tokens=num_tokens))
+        wait_for(pair)  # the prompt may still be being read
         began = time.perf_counter()
         tokens = tuple(run)
         return Written(seconds=time.perf_counter() - began, token_ids=tokens)

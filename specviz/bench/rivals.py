@@ -78,7 +78,7 @@ def _timed(
         output = target.generate(
             ids, attention_mask=mask, do_sample=False, max_new_tokens=num_tokens, **extra
         )
-        _wait(pair)
+        wait_for(pair)
         seconds = time.perf_counter() - passes.first_ended
     assert passes.count > 1, "one pass has no pace"
     paced = num_tokens - (passes.before_second + 1 - len(prompt_ids))
@@ -113,7 +113,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
 
     def ends(*_: Any) -> None:
         if passes.count == 1:
-            _wait(pair)
+            wait_for(pair)
             passes.first_ended = time.perf_counter()
 
     model: Any = pair.target
@@ -162,7 +162,8 @@ def _assistant_settings(draft: Any, assistance: Assistance) -> Iterator[None]:
             setattr(settings, name, value)
 
 
-def _wait(pair: Pair) -> None:
+def wait_for(pair: Pair) -> None:
+    """For all that its device was given to do."""
     import torch
 
     if pair.device.type == "cuda":

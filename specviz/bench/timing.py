@@ -12,7 +12,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench.divergence import Divergence, divergences, exact
-from specviz.bench.lanes import Lane, Written
+from specviz.bench.lanes import Lane, Written, transformers
+from specviz.bench.rivals import Assistance
 from specviz.errors import PairError
 from specviz.measure.slice_timing import undisturbed
 
@@ -77,6 +78,19 @@ def time_lanes(
         parted=tuple(parted),
         notices=notices,
     )
+
+
+def best_assistance(
+    pair: Pair, texts: Sequence[Text], grid: Sequence[Assistance], say: Callable[[str], None]
+) -> Assistance:
+    """The settings that are fastest for transformers, over all texts."""
+    say(f"searching transformers' best of {len(grid)} settings")
+    seconds = dict.fromkeys(grid, 0.0)
+    for text in texts:
+        for assistance in grid:
+            write = transformers(pair, assistance)
+            seconds[assistance] += min(write(text.ids, text.num_tokens).seconds for _ in range(2))
+    return min(seconds, key=lambda assistance: seconds[assistance])
 
 
 def _one_repeat(lanes: Sequence[Lane], texts: Sequence[Text]) -> dict[str, float]:

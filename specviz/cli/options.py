@@ -118,11 +118,21 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repeats",
         type=int,
-        default=20,
         metavar="N",
-        help="how often the lanes run in turn; an interval needs 6 (default: 20)",
+        help="how often the lanes run in turn; an interval needs 6 (default: 20, with --gpu 7)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
+    group = parser.add_argument_group("on a GPU")
+    group.add_argument(
+        "--gpu", action="store_true",
+        help="instead measure what graphs on a GPU gain, against transformers, a compiled target "
+        "and the bandwidth",
+    )  # fmt: skip
+    group.add_argument(
+        "--bodies", metavar="X/Y,…", help="of draft and target (default: 0.5B/7B,1B/8B)"
+    )
+    group.add_argument("--contexts", metavar="N,…", help="tokens of a prompt (default: 256,4096)")
+    group.add_argument("--gammas", metavar="N,…", help="values of γ (default: 3,5,8)")
     add_json(parser)
 
 

@@ -1,0 +1,204 @@
+"""The bench on a GPU: what graphs gain, against transformers, a compiled target and the bandwidth.
+
+For each pair of bodies and each context the lanes run in turn on the same prompts, greedy, as in
+``timing``; a measured run of each γ comes before. The pair's own context is set aside: beyond it
+steps cost what they cost and acceptance is lower, so both are told.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import product
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from specviz.bench.asked import ASKED, Figure, judged
+from specviz.bench.compiled_target import CompiledTarget
+from specviz.bench.gpu_lanes import (
+    PLAIN_COMPARISONS,
+    SHARES,
+    SPECULATIVE_COMPARISONS,
+    at_gamma,
+    gpu_lanes,
+)
+from specviz.bench.gpu_plan import Bodies, GpuPlan
+from specviz.bench.gpu_runs import measured_costs, run_figures
+from specviz.bench.gpu_texts import texts_of
+from specviz.bench.paired_ratios import Comparison, paired_ratios
+from specviz.bench.rivals import Assistance
+from specviz.bench.timing import Timed, best_assistance, time_lanes
+from specviz.errors import SpecvizError
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+    from specviz.record.trace import StepCosts
+
+Say = Callable[[str], None]
+Load = Callable[[Bodies], "Pair"]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """All that was measured so far."""
+
+    environment: dict[str, Any] = field(default_factory=dict[str, Any])
+    pairs: dict[str, Any] = field(default_factory=dict[str, Any])
+    figures: list[Figure] = field(default_factory=list[Figure])
+    rows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    divergences: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    notices: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Loaded:
+    """A pair in its bodies, and what it was measured to cost."""
+
+    pair: Pair
+    bodies: Bodies
+    bandwidth: float
+    costs: StepCosts | None
+
+
+def run_gpu_bench(
+    load: Load, plan: GpuPlan, say: Say, further: Sequence[Figure] = ()
+) -> dict[str, Any]:
+    """All figures; ``further`` ones were measured elsewhere and are judged with them."""
+    found = _Found(figures=list(further))
+    for bodies in plan.bodies:
+        say(f"bodies of {bodies}")
+        try:
+            _measure_bodies(load, bodies, plan, found, say)
+        except SpecvizError as error:
+            found.notices.append(f"Left out: bodies of {bodies}. {error}")
+        _give_back()
+    return {
+        "environment": found.environment,
+        "pairs": found.pairs,
+        "settings": asdict(plan) | {"bodies": [str(each) for each in plan.bodies]},
+        "asked": judged(ASKED, found.figures if _on_gpu(found.environment) else ()),
+        "figures": [asdict(each) for each in found.figures],
+        "rows": found.rows,
+        "divergences": found.divergences,
+        "notices": list(dict.fromkeys(found.notices)),
+    }
+
+
+def _on_gpu(environment: Mapping[str, Any]) -> bool:
+    """Of what another device does nothing is asked."""
+    return str(environment.get("device", "")).startswith("cuda")
+
+
+def _measure_bodies(load: Load, bodies: Bodies, plan: GpuPlan, found: _Found, say: Say) -> None:
+    from specviz.engine.loading.hardware import read_bandwidth
+    from specviz.engine.model.memory import memory_errors
+
+    pair = replace(load(bodies), max_context=None)
+    found.environment = asdict(pair.environment)
+    found.pairs[str(bodies)] = asdict(pair.info)
+    found.notices += pair.notices
+    with memory_errors(pair.device):
+        say("bandwidth and step costs")
+        bandwidth = read_bandwidth(pair.device)
+        costs = measured_costs(pair, plan, bandwidth)
+    found.figures.append(Figure(name="bandwidth", value=bandwidth, bodies=str(bodies)))
+    loaded = _Loaded(pair=pair, bodies=bodies, bandwidth=bandwidth, costs=costs)
+    for context in plan.contexts:
+        say(f"bodies of {bodies}, {context} tokens")
+        try:
+            with memory_errors(pair.device):
+                _measure_context(loaded, context, plan, found, say)
+        except SpecvizError as error:
+            found.notices.append(f"Left out: bodies of {bodies} at {context} tokens. {error}")
+
+
+def _measure_context(loaded: _Loaded, context: int, plan: GpuPlan, found: _Found, say: Say) -> None:
+    pair, texts = loaded.pair, texts_of(loaded.pair, context, plan.prompts, plan.num_tokens)
+    here = partial(replace, bodies=str(loaded.bodies), context=context)
+    say("measured runs")
+    for gamma in plan.gammas:
+        made = run_figures(pair, texts[0], gamma, loaded.costs, plan)
+        found.figures += [here(each, gamma=gamma) for each in made]
+    grid = [Assistance(gamma=g, threshold=t) for g, t in product(plan.gammas, plan.thresholds)]
+    best = best_assistance(pair, texts[:1], grid, say)
+    compiled = _compiled(pair, context, plan, found, say)
+    if compiled is not None:
+        found.figures.append(here(Figure(name="compile_seconds", value=compiled.seconds)))
+    write = compiled and compiled.write
+    lanes = gpu_lanes(pair, plan.gammas, plan.config, best, write)
+    timed = time_lanes(pair, lanes, texts, plan.repeats, say)
+    found.figures += [here(each) for each in _ratios(timed, plan.gammas)]
+    shares = _shares(timed, loaded, plan.middle(context))
+    found.figures += [here(Figure(name=SHARES[key], value=value)) for key, value in shares.items()]
+    place = {"bodies": str(loaded.bodies), "context": context}
+    found.rows += [
+        {**place, **row, "share_of_bandwidth": shares.get(key)}
+        for key, row in zip(timed.names, timed.rows(), strict=True)
+    ]
+    found.divergences += [place | asdict(each) for each in timed.parted]
+    found.notices += timed.notices
+
+
+def _compiled(
+    pair: Pair, context: int, plan: GpuPlan, found: _Found, say: Say
+) -> CompiledTarget | None:
+    """None, with a notice, where the yardstick cannot be had."""
+    from specviz.bench.static_llama import why_not
+
+    reason = why_not(pair.target_weights)
+    if not reason:
+        say("compiling the target")
+        try:
+            return CompiledTarget(pair, context + plan.num_tokens + 1, plan.backend)
+        except (RuntimeError, ImportError, OSError) as error:
+            reason = f"compiling failed ({type(error).__name__})"
+    found.notices.append(f"No compiled target to compare with: {reason}.")
+    return None
+
+
+def _ratios(timed: Timed, gammas: Sequence[int]) -> list[Figure]:
+    made = _paired(PLAIN_COMPARISONS, timed, None)
+    for gamma in gammas:
+        made += _paired(SPECULATIVE_COMPARISONS, timed, gamma)
+    return made
+
+
+def _paired(comparisons: Sequence[Comparison], timed: Timed, gamma: int | None) -> list[Figure]:
+    seconds = timed.seconds if gamma is None else at_gamma(timed.seconds, gamma)
+    return [
+        Figure(
+            name=name,
+            value=ratio and ratio.value,
+            low=ratio and ratio.low,
+            high=ratio and ratio.high,
+            gamma=gamma,
+        )
+        for name, ratio in paired_ratios(comparisons, seconds).items()
+    ]
+
+
+def _shares(timed: Timed, loaded: _Loaded, length: float) -> dict[str, float]:
+    """Of the bandwidth that a bare sum reached, by the key of each lane that is a target alone."""
+    from specviz.engine.model.pass_bytes import pass_bytes
+
+    reads = pass_bytes(loaded.pair.target)
+    if reads is None:
+        return {}
+    tokens = sum(text.num_tokens for text in timed.texts)
+    return {
+        key: reads.at(length) * tokens / median(timed.seconds[key]) / loaded.bandwidth
+        for key in SHARES
+        if key in timed.seconds
+    }
+
+
+def _give_back() -> None:
+    """The memory of bodies that nobody holds any more."""
+    import torch
+
+    torch._dynamo.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

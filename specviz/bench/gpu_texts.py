@@ -1,0 +1,33 @@
+"""Prompts of a wanted length: a preset behind as many others of its kind as it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from specviz.bench.timing import Text
+from specviz.record.prompts import Preset, read_presets
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+_BETWEEN = "\n\n"
+
+
+def texts_of(pair: Pair, context: int, count: int, num_tokens: int) -> tuple[Text, ...]:
+    """One of each of the first ``count`` kinds; each prompt has ``context`` tokens."""
+    by_kind: dict[str, list[Preset]] = {}
+    for preset in read_presets():
+        by_kind.setdefault(preset.kind, []).append(preset)
+    return tuple(
+        Text(kind=kind, ids=_prompt(pair, presets, context), num_tokens=num_tokens)
+        for kind, presets in list(by_kind.items())[:count]
+    )
+
+
+def _prompt(pair: Pair, presets: list[Preset], context: int) -> tuple[int, ...]:
+    """It ends as the first preset ends."""
+    from specviz.engine.model.chat import encode_prompt
+
+    last = encode_prompt(pair, presets[0].text, chat=False)
+    block = encode_prompt(pair, "".join(each.text + _BETWEEN for each in presets), chat=False)
+    return tuple((block * (1 + context // len(block)) + last)[-context:])

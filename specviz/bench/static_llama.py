@@ -1,0 +1,117 @@
+"""A Llama over static caches, one token a step, written to be compiled whole: the yardstick.
+
+As gpt-fast has it: the position is a tensor on the device, the mask follows from it, and the step
+ends with its choice, so that nothing is asked of the device between two tokens. It reads the
+weights that the pair holds already.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from specviz.engine.model.lean import rotary_table
+from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
+
+
+class StaticLlama(nn.Module):
+    """``rows`` tokens fit. Buffers, so that a compiler knows that they keep their place."""
+
+    def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+        self._rows = rows
+        cos, sin = rotary_table(weights, rows)
+        self.embedding, self.cos, self.sin = (
+            nn.Buffer(weights.embedding),
+            nn.Buffer(cos),
+            nn.Buffer(sin),
+        )
+        self.norm = _Norm(weights.norm.weight, weights.norm.eps)
+        self.head = _Linear(weights.head)
+        self.layers = nn.ModuleList(_Layer(layer, weights, rows) for layer in weights.layers)
+
+    def forward(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """What follows the last of these tokens [n], which stand at these places: its id [1]."""
+        x = F.embedding(token_ids, self.embedding)
+        turn = self.cos[places], self.sin[places]
+        hidden = torch.arange(self._rows, device=places.device)[None] > places[:, None]
+        for layer in self.layers:
+            x = layer(x, places, turn, hidden)
+        return self.head(self.norm(x[-1:]))[:, : self._vocabulary].argmax(-1)
+
+
+def why_not(weights: object) -> str:
+    """Why a model cannot be written so, in words; empty where it can."""
+    if not isinstance(weights, LeanWeights):
+        return "its family has no lean step"
+    odd = any(layer.window is not None or layer.query_norm is not None for layer in weights.layers)
+    return "it has sliding windows, or norms of heads" if odd else ""
+
+
+class _Layer(nn.Module):
+    def __init__(self, layer: LeanLayer, weights: LeanWeights, rows: int) -> None:
+        super().__init__()
+        self._heads, self._key_heads = weights.heads, weights.key_heads
+        self._width = weights.head_width
+        self.attention_norm = _Norm(layer.attention_norm.weight, layer.attention_norm.eps)
+        self.feed_forward_norm = _Norm(layer.feed_forward_norm.weight, layer.feed_forward_norm.eps)
+        self.qkv, self.output = _Linear(layer.qkv), _Linear(layer.output)
+        self.gate_up, self.down = _Linear(layer.gate_up), _Linear(layer.down)
+        shape = (weights.key_heads, rows, weights.head_width)
+        self.keys, self.values = (nn.Buffer(weights.embedding.new_zeros(shape)) for _ in range(2))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        places: torch.Tensor,
+        turn: tuple[torch.Tensor, torch.Tensor],
+        hidden: torch.Tensor,
+    ) -> torch.Tensor:
+        x = x + self.output(self._attended(self.attention_norm(x), places, turn, hidden))
+        gate, up = self.gate_up(self.feed_forward_norm(x)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+    def _attended(
+        self,
+        x: torch.Tensor,
+        places: torch.Tensor,
+        turn: tuple[torch.Tensor, torch.Tensor],
+        hidden: torch.Tensor,
+    ) -> torch.Tensor:
+        count, width = x.shape[0], self._width
+        mixed = self.qkv(x).view(count, -1, width).transpose(0, 1)
+        queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
+        self.keys.index_copy_(1, places, _turned(keys, turn))
+        self.values.index_copy_(1, places, values)
+        # The heads of one key head are rows of one product, so that its cache is read once.
+        rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
+        scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
+        scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)
+        found = torch.bmm(scores.softmax(-1, dtype=torch.float32).to(x.dtype), self.values)
+        return found.view(self._heads, count, width).transpose(0, 1).reshape(count, -1)
+
+
+class _Norm(nn.Module):
+    def __init__(self, weight: torch.Tensor, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Buffer(weight)
+        self._eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x.float(), x.shape[-1:], None, self._eps).to(x.dtype) * self.weight
+
+
+class _Linear(nn.Module):
+    def __init__(self, product: Product) -> None:
+        super().__init__()
+        self.weight = nn.Buffer(product.weight)
+        self.bias = None if product.bias is None else nn.Buffer(product.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+def _turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    return x * turn[0] + x.roll(x.shape[-1] // 2, -1) * turn[1]

@@ -1,0 +1,149 @@
+"""``bench --gpu``: what graphs on a GPU gain, and a first visit."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from specviz.cli.bench_tables import INDENT, named, table, whereabouts
+from specviz.cli.first_visit import first_visit
+from specviz.cli.options import BENCH_BODY, spec_from
+from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.terminal_text import Painter, one_line
+from specviz.errors import ConfigError, DeviceError, SpecvizError
+from specviz.record.bodies import NO_BODY
+from specviz.record.numbers import SIZE, UNKNOWN
+from specviz.record.pairs import GRAPHED, PairSpec
+
+if TYPE_CHECKING:
+    from specviz.bench.asked import Figure
+    from specviz.bench.gpu_plan import Bodies
+    from specviz.engine import Pair
+
+_MET = {True: "yes", False: "no", None: "not measured"}
+_VISIT = ("first_round_seconds", "first_visit_seconds")  # told last
+
+
+def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    from specviz.bench.gpu_bench import run_gpu_bench
+    from specviz.bench.gpu_plan import REPEATS, gpu_plan
+    from specviz.engine import load_pair
+
+    spec = _spec(options)
+    plan = gpu_plan(
+        bodies=options.bodies,
+        contexts=options.contexts,
+        gammas=options.gammas,
+        repeats=options.repeats or REPEATS,
+        quick=options.quick,
+    )
+
+    def load(bodies: Bodies) -> Pair:
+        return load_pair(_in(spec, bodies), progress=tell_in_lines(say))
+
+    say("a first visit")  # before anything is on the device
+    figures, notices = _visited(spec, plan.bodies[-1])
+    result = run_gpu_bench(load, plan, say, figures)
+    return result | {"notices": [*result["notices"], *notices]}
+
+
+def _spec(options: argparse.Namespace) -> PairSpec:
+    """Raises DeviceError where there is no GPU, unless another device is named."""
+    if (options.target_body, options.draft_body) != (BENCH_BODY, NO_BODY):
+        raise ConfigError("With --gpu bodies come in pairs.", remedy="Use --bodies, as 1B/8B.")
+    spec = spec_from(options)
+    on_gpu = spec.device == "auto" or spec.device.startswith("cuda")
+    if on_gpu and not _has_cuda():
+        raise DeviceError(
+            "bench --gpu needs a CUDA device, and torch sees none here.",
+            remedy="Run it on a machine with an NVIDIA GPU, its driver, and a build of torch for "
+            "CUDA; --device cpu only tries the command, with bodies as small as none/10M.",
+        )
+    if not on_gpu:
+        return replace(spec, step=GRAPHED if spec.step == "auto" else spec.step)
+    return replace(spec, device="cuda" if spec.device == "auto" else spec.device)
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _in(spec: PairSpec, bodies: Bodies) -> PairSpec:
+    return replace(spec, target_body=bodies.target, draft_body=bodies.draft)
+
+
+def _visited(spec: PairSpec, bodies: Bodies) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
+    """With a notice where it came to no verdict."""
+    from specviz.bench.asked import Figure
+
+    try:
+        visit = first_visit(_in(spec, bodies))
+    except SpecvizError as error:
+        return (), (f"No first visit with bodies of {bodies}. {error}",)
+    seconds = zip(_VISIT, (visit.first_round, visit.verdict), strict=True)
+    return tuple(Figure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
+
+
+def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
+    """What was asked, the figures of each place, the lanes, where words part, the first visit."""
+    figures = result["figures"]
+    blocks = [table(painter, [_asked_row(each) for each in result["asked"]])]
+    for bodies, context in dict.fromkeys((each["bodies"], each["context"]) for each in figures):
+        here = [each for each in figures if (each["bodies"], each["context"]) == (bodies, context)]
+        if context is not None:
+            read = _value(figures, "bandwidth", bodies)
+            title = f"{bodies}, {context} tokens; a bare sum reads {SIZE.shown(read)} a second"
+            blocks.append(INDENT + one_line(title) + "\n" + table(painter, _by_gamma(here)))
+    blocks += [table(painter, result[name]) for name in ("rows", "divergences") if result[name]]
+    if result["notices"]:
+        blocks.append("\n".join(INDENT + one_line(each) for each in result["notices"]))
+    visit = {name: each["value"] for name in _VISIT for each in figures if each["name"] == name}
+    blocks += [table(painter, named("first visit", visit))] if visit else []
+    return "\n\n".join([*blocks, *whereabouts(painter, result["environment"])])
+
+
+def _asked_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    place = (row["bodies"], row["context"] and f"{row['context']} tokens", _gamma(row["gamma"]))
+    return {
+        "asked": row["asked"],
+        "at least": row["at_least"],
+        "at most": row["at_most"],
+        "of": row["for_bodies"] or "all",
+        "measured": row["measured"],
+        "95 % from": row["low"],
+        "to": row["high"],
+        "worst at": ", ".join(each for each in place if each) or UNKNOWN,
+        "met": _MET[row["met"]],
+    }
+
+
+def _by_gamma(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a figure, a column a γ; first those that are of every γ."""
+    rows: dict[str, dict[str, Any]] = {}
+    for each in figures:
+        row = rows.setdefault(each["name"], {"figure": each["name"]})
+        row[_gamma(each["gamma"]) or "any γ"] = _with_interval(each)
+    return list(rows.values())
+
+
+def _gamma(gamma: int | None) -> str:
+    return "" if gamma is None else f"γ {gamma}"
+
+
+def _with_interval(figure: Mapping[str, Any]) -> str:
+    value, low, high = (figure[name] for name in ("value", "low", "high"))
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}" + ("" if low is None or high is None else f" ({low:.3f} to {high:.3f})")
+
+
+def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
+    """What was measured once with these bodies."""
+    found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
+    return next(found, None)
