@@ -26,8 +26,8 @@ export class DropCard {
   place() {
     if (!this.isOpen) return;
     const button = this.opener.getBoundingClientRect();
-    const [above, below] = [button.top, window.innerHeight - button.bottom];
-    this.element.dataset.side = above < this.card.offsetHeight + 80 && below > above ? "below" : "above"; // 80: the page's head
+    const [above, below] = [button.top - 80, window.innerHeight - button.bottom]; // 80: the page's head
+    this.element.dataset.side = above < this.card.offsetHeight && below > above ? "below" : "above";
   }
 
   shut() {

@@ -60,6 +60,7 @@ class ForkPane {
       this.where,
     ]);
     this.drawn = "";
+    this.last = store.recording.id;
   }
 
   draw() {
@@ -76,6 +77,8 @@ class ForkPane {
     this.sides.hidden = forked === null;
     if (forked) this.compare(forked, tokensOf(recording), data.link?.file === true);
     else setText(this.where, "The run that was forked is not at hand any more, so its text cannot stand beside this one.");
+    if (this.last !== recording.id) this.element.scrollIntoView({ block: "nearest" });
+    this.last = recording.id;
   }
 
   /** @param {ForkedText} forked @param {string[]} own @param {boolean} isFile */

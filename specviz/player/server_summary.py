@@ -126,13 +126,13 @@ def _headlines(m: ServerMetrics) -> Iterator[_Card]:
         id="tokens-per-second", label=titled(speed.label), value=m.tokens_per_second,
         quantity=RATE,
         note="it came in one piece" if m.tokens_per_second is None else "as they came here",
-        help="Tokens after the first piece, over the seconds from the first piece to the last. The "
-        "way to here is in it.",
+        help="Tokens after the first piece, over the seconds from the first piece to the last, by "
+        "the clock here: delays of the network count too.",
     )  # fmt: skip
     yield _Card(
         id="ttft-ms", label="Time to first token",
         value=None if m.ttft is None else 1000 * m.ttft, quantity=MILLISECONDS,
-        help="From the request to the first piece: waiting, the prompt, and the way.",
+        help="From the request to the first piece: waiting in line, reading the prompt, the network.",
         note="from the request",
     )  # fmt: skip
 

@@ -30,8 +30,8 @@ OTHER_PROMPTS = (
 )
 LEGEND = (
     "A dash: that engine does not tell it, or it was not measured. Tokens/s of specviz are of its "
-    "whole rounds; of another engine, of what came after the first piece, with the way to here in "
-    "it. A speedup is over the run's own target alone, with its interval: each is true for itself."
+    "whole rounds; of another engine, of what came after the first piece, on a clock that runs "
+    "here. A speedup is over the run's own target alone, with its interval: each holds for its run."
 )
 
 

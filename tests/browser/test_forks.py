@@ -35,6 +35,12 @@ MOMENT = """() => [document.querySelector('.where').textContent,
   document.querySelector('.rounds .chip.selected')?.textContent,
   document.querySelector('.vd-say').textContent, document.querySelector('.vd-if').textContent,
   document.querySelector('[data-testid=speed]').value]"""
+TO_THE_TOP = "document.querySelector('[data-testid=stMain]').scrollTo(0, 0)"
+# Both texts, and where they part, can be read without scrolling.
+IN_VIEW = """(selector) => {
+  const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
+  return 0 < top && top + 60 < bottom && bottom <= innerHeight;
+}"""
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
 
 def run_at(open_page: Callable[..., Any], url: str) -> tuple[Any, Trace]:
     """A page with a run of its own, to its end."""
-    page = open_page(url)
+    page = open_page(url, width=1024, height=768)
     wait_for_pair(page)
     run_to_its_end(page)
     trace = trace_from_json(download_trace(page))
@@ -83,7 +89,7 @@ def try_a_draw_that_accepts(page: Any) -> None:
 
 def forked(page: Any, before: Trace) -> Trace:
     """The fork that was just asked for, at its end."""
-    page.wait_for_selector(f"{FORK}:visible")
+    page.wait_for_function(IN_VIEW, arg=FORK)
     for _ in range(20):
         wait_for_state(page, "done")
         trace = trace_from_json(download_trace(page))
@@ -111,6 +117,7 @@ def test_a_fork_is_a_run_like_any_other(
 ) -> None:
     page, before = run_at(open_page, f"{server.url}/?{SETTINGS}&temperature=0.8")
     try_a_draw_that_accepts(page)
+    page.evaluate(TO_THE_TOP)
     page.locator('[data-testid="fork-here"]').focus()
     page.keyboard.press("Enter")
     after = forked(page, before)
@@ -176,6 +183,7 @@ def test_at_temperature_0_another_token_of_the_target_is_chosen(
     picks = page.locator(f"{CARD} .vd-pick:visible")
     assert picks.count() == 9  # ten, but for what the run says
     name = picks.nth(2).get_attribute("aria-label")
+    page.evaluate(TO_THE_TOP)
     picks.nth(2).click()
     after = forked(page, before)
     fork = after.config.forks[0]

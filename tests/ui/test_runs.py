@@ -22,7 +22,7 @@ from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
-from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of
+from specviz.ui.runs.table import PAGE_ROWS, _cells, called, head_of
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace, with_bodies
@@ -419,6 +419,8 @@ def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> No
     forked = replace(row.summary, fork="round 7, token 2")
     forks = [_cells(replace(row, name=name, summary=forked))["Run"] for name in ("mine", "")]
     assert forks == [f"forked at round 7, token 2, {each}" for each in ("mine", plain)]
+    names = [called(replace(row, name=name, summary=forked)) for name in ("mine", "")]
+    assert names == [f"{forks[0]} · specviz", f"specviz, {forks[1]}"]  # side by side in Compare
 
 
 def test_runs_with_bodies_are_told_apart_and_found(library: Library) -> None:

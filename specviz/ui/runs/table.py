@@ -204,11 +204,11 @@ def _settings(summary: RunSummary) -> str:
 
 
 def called(row: RunRow) -> str:
-    """Who made it, and its name or, where that is only its prompt, its settings."""
-    engine, settings = row.summary.engine, _settings(row.summary)
+    """Who made it, and what it differs by."""
+    engine, told = row.summary.engine, _what_differs(row)
     if row.name and row.name != head_of(row):
-        return f"{row.name} · {engine or OUR_OWN}"
-    return settings if engine else f"{OUR_OWN}, {settings}"
+        return f"{told} · {engine or OUR_OWN}"
+    return told if engine else f"{OUR_OWN}, {told}"
 
 
 def _figure_head(name: str) -> str:
