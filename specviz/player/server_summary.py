@@ -132,7 +132,7 @@ def _headlines(m: ServerMetrics) -> Iterator[_Card]:
     yield _Card(
         id="ttft-ms", label="Time to first token",
         value=None if m.ttft is None else 1000 * m.ttft, quantity=MILLISECONDS,
-        help="From the request to the first piece: waiting in line, reading the prompt, the network.",
+        help="From the request to the first piece: waiting, reading the prompt, the network.",
         note="from the request",
     )  # fmt: skip
 
