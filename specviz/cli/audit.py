@@ -20,6 +20,7 @@ from specviz.cli.report import to_json
 from specviz.cli.run import waiting
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
 from specviz.errors import ConfigError
+from specviz.record.breaks import BREAKS
 from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit, AuditReport, sentences
 
@@ -89,6 +90,8 @@ def to_report(report: AuditReport) -> dict[str, Any]:
 def render_audit(painter: Painter, report: AuditReport) -> str:
     """The verdict, and what it rests on."""
     verdict, *others = sentences(report)
+    if report.broken is not None:
+        others.insert(1, BREAKS[report.broken].why)
     first = _paragraph(painter, verdict, "bold" if report.passes else "warning")
     return "\n".join([first, *(_paragraph(painter, each, "normal") for each in others)])
 

@@ -12,6 +12,9 @@ from typing import Literal
 from specviz.errors import ConfigError
 
 Symptom = Literal["the law", "acceptance", "both"]
+_COSTS: dict[Symptom, str] = {
+    "the law": "the law", "acceptance": "acceptance only", "both": "the law and acceptance",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,11 @@ class Break:
     @property
     def biased(self) -> bool:
         return self.symptom != "acceptance"
+
+    @property
+    def costs(self) -> str:
+        """The symptom in words."""
+        return _COSTS[self.symptom]
 
 
 _ALL = (

@@ -317,4 +317,4 @@ def _bug(report: AuditReport) -> str:
     if report.broken is None:
         return ""
     known = BREAKS[report.broken]
-    return f"The loop is broken on purpose ({known.name}). {known.does}"
+    return f"The loop is broken on purpose ({known.name}). {known.does} It costs {known.costs}."

@@ -114,7 +114,9 @@ def test_the_verdict_comes_first_and_everything_is_told(
     assert told.startswith("No deviation found in 2,300 tokens (p = 0.67).")
     assert "the target's likeliest tokens, taken together, were written" in told
     assert "that is a near tie, which rounding decides" in told
-    assert f"The loop is broken on purpose (match). {BREAKS['match'].does}" in told
+    bug = BREAKS["match"]
+    assert f"The loop is broken on purpose (match). {bug.does} It costs acceptance only." in told
+    assert f"acceptance only. {bug.why}" in told
 
 
 @pytest.mark.parametrize(

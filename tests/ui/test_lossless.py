@@ -62,9 +62,12 @@ def test_before_an_audit_the_page_says_what_it_does() -> None:
     assert "Press *Audit*" in told(app)
     assert not charts(app)
     assert [each.key for each in app.button if str(each.key).startswith("break_")]
-    assert {f"**{each}**" for each in BREAKS} <= {
-        part.replace("\\", "").split(" :")[0] for part in (each.value for each in app.markdown)
-    }
+    cards = {each.value.replace("\\", "") for each in app.markdown}
+    for each in BREAKS.values():
+        colour = "orange" if each.symptom == "acceptance" else "red"
+        assert f"**{each.name}** :{colour}-badge[costs {each.costs}]" in cards
+    assert "**match** :orange-badge[costs acceptance only]" in cards
+    assert "**untrimmed-target-cache** :red-badge[costs the law and acceptance]" in cards
 
 
 def test_the_controls_are_the_audit(use: Callable[..., AuditingMaker]) -> None:

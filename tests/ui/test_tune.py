@@ -122,6 +122,8 @@ def test_pasted_text_is_scored_as_it_is(use: Callable[..., ScoringMaker]) -> Non
     assert "not the target's words under this law" in told(app)
     keys = {each.key for each in app.button}
     assert not keys & {"tune_watch", "tune_measure"}
+    beside = [each.value for each in at(app, "Along the text").caption if "min(1," in each.value]
+    assert beside[0].endswith("odds are of this text, not of a run.")
 
 
 @pytest.mark.parametrize(
@@ -459,9 +461,7 @@ def test_a_run_without_odds_shows_its_rounds() -> None:
     assert "was kept before its words were scored" in told(app)
     sent = odds_text(app)
     assert set(sent["odds"]) == {None}
-    ends = list(sent["ends"].values())
-    assert len(ends) == sum(entry.extra is not None for entry in trace.rounds)
-    assert set(ends) <= {"recovered", "bonus"}
+    assert sent["ends"] == {"2": "recovered", "6": "bonus"}  # aar, aaa, and a round that is cut
 
 
 def test_a_run_with_odds_shows_them() -> None:

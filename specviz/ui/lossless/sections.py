@@ -15,11 +15,6 @@ from specviz.ui.widgets.page_parts import show_chart, show_law
 from specviz.ui.widgets.plain_text import as_text
 
 TRUE_RULE = "the true rule"
-_SYMPTOMS = {
-    "the law": ":red-badge[costs the law]",
-    "acceptance": ":orange-badge[costs acceptance only]",
-    "both": ":red-badge[costs the law and acceptance]",
-}
 
 
 def show_audits(audits: Sequence[AuditWork]) -> None:
@@ -119,7 +114,8 @@ def _show_bug(
     bug: Break, work: AuditWork | None, start: Callable[..., None], *, busy: bool
 ) -> None:
     with st.container(border=True, key=f"bug_{bug.name}", gap="small"):
-        st.markdown(f"**{as_text(bug.name)}** {_SYMPTOMS[bug.symptom]}")
+        colour = "red" if bug.biased else "orange"
+        st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
         st.markdown(as_text(bug.does))
         distance = "" if bug.distance is None else (
             f" Measured distance of an affected token's law: {PROBABILITY.bare(bug.distance)}."
