@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 INDUCTOR = "inductor"
 _WARM_UP = 4  # steps: the first compiles, the second warms up, the third captures
 _READ_AT_ONCE = 256  # tokens of a prompt
+_LEFT_OUT = "cudagraph_skips"
 
 
 class CompiledTarget:
-    """``rows`` tokens fit. ``seconds`` is what compiling took."""
+    """``rows`` tokens fit. ``seconds`` is what compiling took; ``graphs_left_out``, how often the
+    compiler did without a CUDA graph where it was asked for one."""
 
     def __init__(self, pair: Pair, rows: int, backend: str) -> None:
         import torch
+        import torch._dynamo.utils
 
         from specviz.bench.static_llama import StaticLlama
 
@@ -34,6 +37,8 @@ class CompiledTarget:
         with torch.no_grad():
             self._model = StaticLlama(weights, pair.vocabulary, rows)
         torch._dynamo.reset()
+        counted = torch._dynamo.utils.counters["inductor"]
+        before = counted[_LEFT_OUT]
         mode = "reduce-overhead" if backend == INDUCTOR else None
         self._step: Any = torch.compile(
             self._model, backend=backend, mode=mode, fullgraph=True, dynamic=False
@@ -42,6 +47,7 @@ class CompiledTarget:
         with _tuned(backend):
             self.write((0,), _WARM_UP)
         self.seconds = time.perf_counter() - began
+        self.graphs_left_out = counted[_LEFT_OUT] - before
 
     def write(self, ids: Sequence[int], num_tokens: int) -> Written:
         import torch

@@ -151,9 +151,13 @@ def _compiled(
     if not reason:
         say("compiling the target")
         try:
-            return CompiledTarget(pair, context + plan.num_tokens + 1, plan.backend)
+            made = CompiledTarget(pair, context + plan.num_tokens + 1, plan.backend)
         except (RuntimeError, ImportError, OSError) as error:
             reason = f"compiling failed ({type(error).__name__})"
+        else:
+            if made.graphs_left_out and pair.device.type == "cuda":
+                found.notices.append("The compiled target runs without CUDA graphs.")
+            return made
     found.notices.append(f"No compiled target to compare with: {reason}.")
     return None
 
