@@ -12,8 +12,10 @@ import torch
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.one_behind import OneBehind
 from specviz.engine.decoding.speculation import Speculation
+from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.lanes import GraphedLanes
-from specviz.engine.graphed.playback import OnHost
+from specviz.engine.graphed.playback import OnHost, Work
+from specviz.engine.graphed.text_state import rows_for
 from specviz.errors import DeviceError
 from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Candidate, Round, RoundTimes, RunConfig
@@ -95,6 +97,62 @@ def test_a_text_that_outgrows_what_is_looked_at() -> None:
     assert_same(play(pair, chosen), play(stepwise(pair), chosen))
 
 
+def test_a_text_that_the_context_ends_long_before_its_length() -> None:
+    target = tiny_model("llama")
+    pair = pair_of(target, noisy_copy(target, 0.1), step=GRAPHED, max_context=64)
+    chosen = config(max_new_tokens=1_000)
+    assert_same(play(pair, chosen), play(stepwise(pair), chosen))
+    alone = replace(chosen, temperature=0.0)
+    known = list(decode_plainly(stepwise(pair), PROMPT, alone))
+    assert list(decode_plainly(pair, PROMPT, alone)) == known
+
+
+def test_how_much_is_looked_at_depends_on_the_length_alone() -> None:
+    for length in (*range(1, 3_000), 4_097, 5_120, 100_000):
+        rows = rows_for(length)
+        assert length <= rows < 1.25 * length + 256
+        assert rows_for(rows) == rows
+    assert len({rows_for(length) for length in range(1, 8_193)}) == 16
+
+
+DRAFT = Chain.draft
+
+
+def test_a_round_that_is_played_again_looks_at_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though fewer rounds are under way then; in other shapes products may round otherwise."""
+    looked: list[int] = []
+
+    def draft(self: Chain, seen: int) -> Work:
+        looked.append(seen)
+        return DRAFT(self, seen)
+
+    pair, chosen = llama_pair(GRAPHED), config(gamma=5, max_new_tokens=270, record=False)
+    monkeypatch.setattr(Chain, "draft", draft)
+    run = speculate(pair, PROMPT, chosen)
+    rounds = list(run)
+    first = list(looked)
+    assert sorted(set(first)) == [256, 512]
+    for entry in reversed(rounds[-20:]):
+        looked.clear()
+        run.go_back(entry)
+        assert next(run).emitted == entry.emitted
+        assert looked == first[entry.index : entry.index + 2]
+
+
+def test_step_costs_are_timed_where_their_context_ends() -> None:
+    """In memory that another text has filled to its last row."""
+    pair, ids = llama_pair(GRAPHED), [3] * 40
+    lanes = lanes_of(pair)
+    lanes.step_timer(ids, config(), 20)
+    for memory in lanes._idle:
+        memory.stages.clear()
+        memory.state.stand_at(memory.rows, 0)
+    timer = lanes.step_timer(ids, config(), 20)
+    for read in timer.readers:
+        read(ids[:20])
+    assert min(timer.draft_phase(1, 4), timer.verification(17), timer.plain_step()) > 0.0
+
+
 @pytest.mark.parametrize("settings", WAYS[:3], ids=str)
 def test_the_target_alone_draws_what_it_draws_from_here(settings: dict[str, Any]) -> None:
     pair, chosen = llama_pair(GRAPHED), config(**settings)
@@ -166,6 +224,15 @@ def test_the_target_alone_is_read_one_behind() -> None:
     assert watched.notes == ["play", "play", "read"]
     lane.next_token(first, 1)
     assert watched.notes[3:] == ["play", "read"]
+
+
+def test_it_is_timed_as_it_decodes() -> None:
+    pair = llama_pair(GRAPHED)
+    lanes, watched = watched_lanes(pair)
+    lane = lanes.alone(PROMPT, config(), 100)
+    assert len(lane.timed([PROMPT[-1], 5, 6, 7], 0)) == 4
+    assert watched.notes == ["play", *["play", "read"] * 3]
+    assert lane.prefill > 0.0
 
 
 def test_times_follow_the_devices_clock_and_leave_capturing_out() -> None:

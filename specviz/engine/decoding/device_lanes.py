@@ -49,6 +49,8 @@ class RoundLane(Protocol):
 class TargetLane(Protocol):
     """The target by itself, with its cache."""
 
+    prefill: float  # seconds of reading the prompt
+
     @property
     def length(self) -> int:
         """Tokens held in the cache."""
@@ -69,10 +71,6 @@ class TargetLane(Protocol):
         ...
 
     def forget(self, count: int) -> None: ...
-
-    def settle(self) -> None:
-        """Wait for what is under way."""
-        ...
 
 
 class StepTimer(Protocol):

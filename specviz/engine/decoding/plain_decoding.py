@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from specviz.engine.decoding.clock import make_clock
 from specviz.engine.decoding.device_lanes import TargetLane
 from specviz.engine.decoding.endings import Endings, room_for
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
@@ -71,8 +72,11 @@ class PlainLane:
         self._sampler = Sampler(config)
         self._uniforms = Uniforms(config.seed)
         self._target: Step = pair.target_step(capacity)
-        if len(prompt_ids) > 1:
-            self.read(prompt_ids[:-1])
+        clock = make_clock(self._device)
+        clock.start()
+        self.read(prompt_ids[:-1])
+        clock.mark()
+        (self.prefill,) = clock.seconds()
 
     @property
     def length(self) -> int:
@@ -107,7 +111,3 @@ class PlainLane:
 
     def forget(self, count: int) -> None:
         self._target.forget(count)
-
-    def settle(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)

@@ -9,7 +9,6 @@ counted, until the processor's caches hold again what the lane uses.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -42,10 +41,8 @@ class Retracing:
         settings = replace(config, record=False, chat=False)
         self._run = speculate(pair, prompt_ids, settings, costs=costs)
         with memory_errors(pair.device):
-            began = time.perf_counter()
             self._lane = target_lane(pair, prompt_ids, config, len(self._text) + 1)
-            self._lane.settle()
-            self.prefill = time.perf_counter() - began
+        self.prefill = self._lane.prefill
 
     def alone(self, first: int, last: int) -> tuple[float, ...]:
         """Seconds of each token of the rounds from ``first`` to before ``last``."""

@@ -67,7 +67,6 @@ class GraphedTarget:
         state: TextState,
         single: SingleStep,
         playback: Playback,
-        seen: Callable[[int], int],
         prompt_ids: Sequence[int],
         config: RunConfig,
     ) -> None:
@@ -75,17 +74,19 @@ class GraphedTarget:
         self._state = state
         self._single = single
         self._playback = playback
-        self._seen = seen
         self._length = 0  # of the cache
         self._ahead: deque[Callable[[], list[float]]] = deque()
         single.write_tape(_uniforms(config, state.rows))
+        began = playback.mark()
         self.read(prompt_ids[:-1])
+        self.prefill = playback.between(began, playback.mark())
 
     @property
     def length(self) -> int:
         return self._length
 
     def read(self, token_ids: Sequence[int]) -> None:
+        self._ahead.clear()
         if token_ids:
             self._state.write(token_ids, self._length)
             end = self._length + len(token_ids)
@@ -97,11 +98,9 @@ class GraphedTarget:
             self._stand_before([last], index)
             self._single.go_along(False)
         while len(self._ahead) < AHEAD:
-            self._work(self._length + len(self._ahead))()
-            self._ahead.append(self._playback.fetch(self._single.drawn))
-        token = int(self._ahead.popleft()()[0])
+            self._launch(self._work(self._length + len(self._ahead)))
         self._length += 1
-        return token
+        return int(self._ahead.popleft()()[0])
 
     def timed(self, token_ids: Sequence[int], index: int) -> tuple[float, ...]:
         self._stand_before(token_ids, index)
@@ -109,19 +108,17 @@ class GraphedTarget:
         works = [self._work(self._length + number) for number in range(len(token_ids))]
         marks = [self._playback.mark()]
         for work in works:
-            work()
-            self._playback.fetch(self._single.drawn)
+            self._launch(work)
             marks.append(self._playback.mark())
+            if len(self._ahead) == AHEAD:  # its draw is waited for, as in plain decoding
+                self._ahead.popleft()()
+        self._ahead.clear()
         self._length += len(token_ids)
-        self._playback.wait()
         return tuple(self._playback.between(*each) for each in pairwise(marks))
 
     def forget(self, count: int) -> None:
         self._ahead.clear()
         self._length -= count
-
-    def settle(self) -> None:
-        self._playback.wait()
 
     def _stand_before(self, token_ids: Sequence[int], index: int) -> None:
         """These tokens follow what is in the cache; the first of them is fed next."""
@@ -129,9 +126,13 @@ class GraphedTarget:
         self._state.write(token_ids, self._length)
         self._state.stand_at(self._length + 1, index)
 
+    def _launch(self, work: Work) -> None:
+        work()
+        self._ahead.append(self._playback.fetch(self._single.drawn))
+
     def _work(self, length: int) -> Work:
         """Feeds the token behind so many in the cache."""
-        return self._single.play(self._seen(length + 1))
+        return self._single.play(self._state.seen(length + 1))
 
 
 def _uniforms(config: RunConfig, rows: int) -> np.ndarray:

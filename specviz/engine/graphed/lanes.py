@@ -20,14 +20,13 @@ from specviz.engine.graphed.chain import Chain, Lines
 from specviz.engine.graphed.playback import Playback, playback_on
 from specviz.engine.graphed.rounds import AHEAD, GraphedRounds
 from specviz.engine.graphed.static_model import StaticModel
-from specviz.engine.graphed.text_state import TextState
+from specviz.engine.graphed.text_state import TextState, rows_for
 from specviz.engine.graphed.timer import GraphedTimer
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
 _RULES = ("lossless", "over-accept", "typical")  # which judge one candidate after the other
-_ROWS = 256  # memory comes in so many tokens, and at least so many are looked at
 _MOST_IDLE = 2  # memories of a kind that nobody uses
 _MOST_KEPT = 4  # settings of a memory whose stages stay captured
 _MARGIN = 2
@@ -93,19 +92,15 @@ class GraphedLanes:
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:
         memory = self._take(capacity + AHEAD * (config.gamma + 1) + _MARGIN, with_draft=True)
         chain = self._chain(memory, config)
-        seen = partial(_seen, memory.rows)
         return self._lent(
-            GraphedRounds(memory.lines, chain, self._playback, seen, prompt_ids, config), memory
+            GraphedRounds(memory.lines, chain, self._playback, prompt_ids, config), memory
         )
 
     def alone(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedTarget:
         memory = self._take(capacity + AHEAD + _MARGIN, with_draft=False)
         single = self._single(memory, config)
-        seen = partial(_seen, memory.rows)
         return self._lent(
-            GraphedTarget(
-                memory.target, memory.state, single, self._playback, seen, prompt_ids, config
-            ),
+            GraphedTarget(memory.target, memory.state, single, self._playback, prompt_ids, config),
             memory,
         )
 
@@ -117,8 +112,7 @@ class GraphedLanes:
         def chain_of(gamma: int) -> Chain:
             return self._chain(memory, replace(config, gamma=gamma), most=len(token_ids))
 
-        seen = partial(_seen, memory.rows)
-        timer = GraphedTimer(memory.lines, chain_of, alone, playback, seen, token_ids, context)
+        timer = GraphedTimer(memory.lines, chain_of, alone, playback, token_ids, context)
         weakref.finalize(timer, memory.stages.clear)  # stages of many lengths that no run asks for
         return self._lent(timer, memory)
 
@@ -139,7 +133,7 @@ class GraphedLanes:
             memory = min(fitting, key=lambda each: each.rows)
             self._idle.remove(memory)
             return memory
-        return self._made(-(-rows // _ROWS) * _ROWS, with_draft=with_draft)
+        return self._made(rows_for(rows), with_draft=with_draft)
 
     def _made(self, rows: int, *, with_draft: bool) -> _Memory:
         target, draft = self._weights
@@ -161,12 +155,6 @@ def _keep(idle: list[_Memory], memory: _Memory) -> None:
     alike = [each for each in idle if (each.draft is None) == (memory.draft is None)]
     if len(alike) > _MOST_IDLE:
         idle.remove(min(alike, key=lambda each: each.rows))
-
-
-def _seen(rows: int, length: int) -> int:
-    """Rows of the cache that are looked at for so many tokens: few lengths, so few captures."""
-    assert length <= rows, "the text outgrew its cache"
-    return min(rows, max(_ROWS, 1 << (length - 1).bit_length()))
 
 
 def _sampling(config: RunConfig) -> tuple[object, ...]:

@@ -37,21 +37,19 @@ class GraphedRounds:
         lines: Lines,
         chain: Chain,
         playback: Playback,
-        seen: Callable[[int], int],
         prompt_ids: Sequence[int],
         config: RunConfig,
     ) -> None:
-        """``seen``: how many rows of the cache are looked at for a text of so many tokens."""
         self._lines = lines
         self._chain = chain
         self._playback = playback
-        self._seen = seen
         self._record = config.record
-        self._uniforms, self._overruled = _draws(config)
+        self._uniforms, self._overruled = _draws(config, lines.state.rows)
         chain.write_tape(self._uniforms, _forced(config))
         self._launched: deque[_Launched] = deque()
         self._length = len(prompt_ids)  # after the rounds that were collected
         self._index = 0  # of the round that is launched next
+        self._seen: list[int] = []  # rows of the cache that each round looked at
         self._last: Mark | None = None
         self.prefill = self._read(prompt_ids)
 
@@ -98,8 +96,7 @@ class GraphedRounds:
 
     def _launch(self) -> None:
         chain, playback = self._chain, self._playback
-        most = self._length + (chain.gamma + 1) * len(self._launched)
-        seen, captured = self._seen(most + chain.gamma), chain.captured
+        seen, captured = self._rows_seen(), chain.captured
         draft, verify = chain.draft(seen), chain.verify(seen)
         record = chain.record() if self._record else None
         before = self._last if chain.captured == captured else None
@@ -120,6 +117,15 @@ class GraphedRounds:
         self._last = recorded
         self._index += 1
 
+    def _rows_seen(self) -> int:
+        """By the next round, wherever the rounds under way end. One that is played again looks at
+        as much as it did, though less is under way."""
+        if self._index == len(self._seen):
+            gamma = self._chain.gamma
+            most = self._length + (gamma + 1) * len(self._launched)
+            self._seen.append(self._lines.state.seen(most + gamma))
+        return self._seen[self._index]
+
     def _times(self, launched: _Launched) -> RoundTimes:
         """As the device's own clock has them: with rounds back to back no time is left out."""
         began, drafted, verified, recorded = launched.marks
@@ -132,11 +138,11 @@ class GraphedRounds:
         )
 
 
-def _draws(config: RunConfig) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """[rounds, 2 γ + 1], of as many rounds as the text can have, and those that are ahead of it;
-    and what the seed gave where forks put other draws, by round and place."""
+def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
+    """[rounds, 2 γ + 1], of as many rounds as the text can have, and those that are ahead of it, at
+    most ``most``; and what the seed gave where forks put other draws, by round and place."""
     drawn = Uniforms(config.seed)
-    rounds = range(config.max_new_tokens + AHEAD)
+    rounds = range(min(most, config.max_new_tokens + AHEAD))
     table = np.stack([drawn.of_round(index, config.gamma) for index in rounds])
     at = {fork.round for fork in config.forks if fork.round in rounds}
     return table, {

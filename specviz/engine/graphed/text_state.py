@@ -6,6 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
+_ROWS = 256  # memory comes in so many tokens, and at least so many are looked at
+
+
+def rows_for(tokens: int) -> int:
+    """Rows of a cache for a text of so many tokens: few numbers, so that few stages are captured,
+    and at most a quarter too many of a long text."""
+    step = max(_ROWS, (1 << (tokens - 1).bit_length()) // 8)
+    return -(-tokens // step) * step
+
 
 class TextState:
     """``rows`` tokens fit. What stands behind ``length`` tokens means nothing."""
@@ -20,6 +29,12 @@ class TextState:
     def place(self) -> tuple[torch.Tensor, torch.Tensor]:
         """What playing changes and cannot write anew."""
         return self.length, self.index
+
+    def seen(self, length: int) -> int:
+        """Rows of the cache that are looked at for a text of so many tokens. It depends on nothing
+        else: where more is looked at, results may round otherwise."""
+        assert length <= self.rows, "the text outgrew its cache"
+        return rows_for(length)
 
     def stand_at(self, length: int, index: int) -> None:
         self.length.fill_(length)

@@ -23,7 +23,6 @@ class GraphedTimer:
         chain_of: Callable[[int], Chain],
         alone: GraphedTarget,
         playback: Playback,
-        seen: Callable[[int], int],
         token_ids: Sequence[int],
         context: int,
     ) -> None:
@@ -32,7 +31,6 @@ class GraphedTimer:
         self._chain_of = chain_of
         self._alone = alone
         self._playback = playback
-        self._seen = seen
         self._ids = list(token_ids)
         self._context = context
         lines.state.write(self._ids, 0)
@@ -71,20 +69,20 @@ class GraphedTimer:
 
     def draft_phase(self, tokens: int, count: int) -> float:
         del tokens
-        return self._second(self._chain_of(count).draft(self._seen(self._context + 1 + count)))
+        return self._second(self._chain_of(count).draft, count)
 
     def verification(self, tokens: int) -> float:
         chain = self._chain_of(tokens - 1)
         chain.propose(self._ids[self._context + 1 :][: tokens - 1])
-        return self._second(chain.verify(self._seen(self._context + tokens)))
+        return self._second(chain.verify, tokens - 1)
 
-    def _second(self, work: Work) -> float:
-        """Of two in a row, from the same place of the text."""
-        marks = [self._playback.mark()]
-        for _ in range(2):
-            self._lines.state.stand_at(self._context + 1, 0)
-            marks.append(self._playback.mark())
-            work()
-        marks.append(self._playback.mark())
-        self._playback.wait()
-        return self._playback.between(*marks[-2:])
+    def _second(self, stage: Callable[[int], Work], gamma: int) -> float:
+        """Of two in a row, from the same place of the text; the stage may be captured there."""
+        state, length = self._lines.state, self._context + 1
+        state.stand_at(length, 0)
+        work = stage(state.seen(length + gamma))
+        work()
+        state.stand_at(length, 0)
+        began = self._playback.mark()
+        work()
+        return self._playback.between(began, self._playback.mark())
