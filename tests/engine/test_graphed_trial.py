@@ -86,7 +86,11 @@ def test_a_fault_in_the_target_alone_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("error", "told"),
-    [(RuntimeError("operation not permitted"), "RuntimeError"), (MemoryError(), "memory ran out")],
+    [
+        (RuntimeError("operation not permitted"), "RuntimeError"),
+        (RuntimeError("CUDA error: out of memory"), "memory ran out"),
+        (MemoryError(), "memory ran out"),
+    ],
 )
 def test_what_cannot_be_captured_goes_step_by_step(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, told: str

@@ -8,15 +8,14 @@ it has fetched, and then only until these are there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import torch
 
 Work: TypeAlias = Callable[[], None]
 Mark: TypeAlias = Any  # a moment as the device reaches it
-
-_SLOTS = 3  # values on their way at once: those of two rounds, and one that nobody waits for
 
 
 class Playback(Protocol):
@@ -27,7 +26,7 @@ class Playback(Protocol):
     def mark(self) -> Mark: ...
 
     def between(self, earlier: Mark, later: Mark) -> float:
-        """Seconds; both have been reached."""
+        """Seconds; the call waits until both have been reached."""
         ...
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
@@ -61,33 +60,40 @@ class OnHost:
 
 
 class OnCuda:
-    """Work is a graph; values arrive in pinned memory."""
+    """Work is a graph; values arrive in pinned memory.
+
+    All graphs are captured on one stream into one pool, so that what one needs on its way serves
+    the others; that is safe as they are played one after the other and keep nothing there.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = torch.cuda.graph_pool_handle()
-        self._slots: dict[int, list[torch.Tensor]] = {}  # by how many values they take
-        self._fetched = 0
+        self._side: Any = torch.cuda.Stream(device)
 
-    @torch.inference_mode()
     def capture(self, work: Work, state: Sequence[torch.Tensor]) -> Work:
-        """Done once before, so that libraries choose their kernels and take their memory."""
-        with torch.cuda.device(self._device):
-            here: Any = torch.cuda.current_stream(self._device)
-            side: Any = torch.cuda.Stream(self._device)
-            before = [each.clone() for each in state]
-            side.wait_stream(here)
-            with torch.cuda.stream(side):
+        """Done once before, so that libraries choose their kernels and what stays is made."""
+        work = torch.inference_mode()(work)  # alone: a capture's own numbers must be mutable
+        here: Any = torch.cuda.current_stream(self._device)
+        before = [each.clone() for each in state]
+        graph: Any = torch.cuda.CUDAGraph()
+        self._side.wait_stream(here)
+        try:
+            # Entered here, too: a capture that fails leaves its stream the current one.
+            with torch.cuda.device(self._device), torch.cuda.stream(self._side):
                 work()
                 for each, was in zip(state, before, strict=True):
                     each.copy_(was)
-            here.wait_stream(side)
-            graph: Any = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(
-                graph, pool=self._pool, stream=side, capture_error_mode="thread_local"
-            ):
-                work()
+                with _own_workspaces(), self._captured(graph):
+                    work()
+        finally:
+            here.wait_stream(self._side)
         return graph.replay
+
+    def _captured(self, graph: Any) -> Any:
+        return torch.cuda.graph(
+            graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"
+        )
 
     def mark(self) -> Mark:
         event: Any = torch.cuda.Event(enable_timing=True)
@@ -95,26 +101,34 @@ class OnCuda:
         return event
 
     def between(self, earlier: Mark, later: Mark) -> float:
+        later.synchronize()
         return earlier.elapsed_time(later) / 1e3
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        size = values.shape[0]
-        slots = self._slots.setdefault(size, [])
-        if len(slots) < _SLOTS:
-            slots.append(torch.empty(size, dtype=values.dtype, pin_memory=True))
-        slot = slots.pop(0)
-        slots.append(slot)
-        slot.copy_(values, non_blocking=True)
+        """Torch keeps pinned memory, and gives it to nobody else before the copy is done."""
+        place = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        place.copy_(values, non_blocking=True)
         arrived = self.mark()
 
         def wait() -> list[float]:
             arrived.synchronize()
-            return slot.tolist()
+            return place.tolist()
 
         return wait
 
     def wait(self) -> None:
         torch.cuda.synchronize(self._device)
+
+
+@contextmanager
+def _own_workspaces() -> Iterator[None]:
+    """What products work in comes from the graph's pool, as all that it takes. Otherwise it would
+    be the library's, who frees it when somebody else captures, and the graph would still write."""
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
 
 
 def has_graphs(device: torch.device) -> bool:

@@ -9,6 +9,9 @@ import torch
 
 from specviz.errors import DeviceError
 
+# As the allocator of a CPU says it, and CUDA where it takes memory for itself, such as a graph's.
+_FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
+
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
@@ -24,7 +27,7 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on any device."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+        isinstance(error, RuntimeError) and any(each in str(error) for each in _FULL)
     )
 
 
