@@ -11,6 +11,7 @@ import pytest
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import next_frame
 from tests.browser.test_access import serious_violations
+from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import STREAMLIT_S_OWN
 
 TASK = ".st-key-learn_task"
@@ -33,9 +34,9 @@ def go_to(page: Any, server: Server, link: str) -> None:
 
 
 def expect_sound(page: Any) -> None:
-    """On a phone: nothing wider than the page, and axe-core finds nothing serious."""
+    """On a phone: nothing too small or wider than the page, and axe-core finds nothing serious."""
     page.wait_for_timeout(600)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_readable(page)
     page.evaluate("own => document.querySelectorAll(own).forEach(e => e.remove())", STREAMLIT_S_OWN)
     assert serious_violations(page) == []
 

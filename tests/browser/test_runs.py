@@ -19,6 +19,7 @@ from specviz.store.tables import rounds_csv
 from tests.browser.conftest import ROOT, Server
 from tests.browser.reading import STATUS, figure, state_of
 from tests.browser.test_access import serious_violations
+from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import at_rest, cut_off
 from tests.hostile_traces import MARKUP, SCRIPT, strange_traces
 
@@ -80,6 +81,7 @@ def test_a_cold_link_shows_the_kept_runs(
     assert cut_off(page) == []
     choose(page, 0)
     assert cut_off(page) == []
+    assert_readable(page)
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     assert serious_violations(page) == []
 
