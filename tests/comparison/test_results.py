@@ -66,7 +66,7 @@ def test_the_faster_lane_is_named_with_its_interval() -> None:
     assert verdict.text.startswith("γ 3 is faster by 50.0 % (")
     assert "over 3 seeds" in verdict.text
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
-    said = "γ 2: slower than the target alone: 0.67 (0.65 to 0.68, over 3 seeds)."
+    said = "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 seeds)."
     assert said in verdict.text
 
 
