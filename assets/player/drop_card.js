@@ -22,12 +22,13 @@ export class DropCard {
     return this.element.open;
   }
 
-  /** Above its button, or below it where there is more room. */
+  /** Above its button, or below it where there is more room; in view where neither is enough. */
   place() {
     if (!this.isOpen) return;
     const button = this.opener.getBoundingClientRect();
     const [above, below] = [button.top - 80, window.innerHeight - button.bottom]; // 80: the page's head
     this.element.dataset.side = above < this.card.offsetHeight && below > above ? "below" : "above";
+    this.card.scrollIntoView({ block: "nearest" });
   }
 
   shut() {
