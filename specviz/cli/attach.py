@@ -49,9 +49,12 @@ def command(options: argparse.Namespace) -> int:
     items = items_from(options) or (preset_suite() if options.presets else ())
     _check(options, items)
     settings = settings_from(options)
+    from specviz.servers.address import SERVER_KEY, withheld_key
     from specviz.servers.finding import find_server
 
     info = find_server(options.address, model=options.model, allow_remote=options.allow_remote)
+    if withheld := withheld_key(SERVER_KEY, info.address):
+        _say(withheld)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     if painter is not None:
         print(render_server(painter, info) + "\n")
@@ -158,7 +161,7 @@ def _against(
     traces: Sequence[ServerTrace],
 ) -> list[ServerTrace]:
     """The same answers with blocks of the target alone, where there is one."""
-    from specviz.servers.address import BASELINE_KEY
+    from specviz.servers.address import BASELINE_KEY, withheld_key
     from specviz.servers.against import blocks_against
     from specviz.servers.finding import find_server
 
@@ -168,6 +171,8 @@ def _against(
             options.baseline, model=options.model, allow_remote=options.allow_remote,
             key=BASELINE_KEY,
         )  # fmt: skip
+        if withheld := withheld_key(BASELINE_KEY, alone.address):
+            _say(withheld)
     found = list[ServerTrace]()
     for item, trace in zip(items, traces, strict=True):
         blocks = blocks_against(
@@ -306,6 +311,8 @@ def _from_file(options: argparse.Namespace) -> int:
 
 def _tell_counters(found: Counters, painter: Painter | None, info: ServerInfo | None) -> None:
     figures = metrics_of_counters(found)
+    for notice in found.notices:
+        _say(notice)
     if painter is not None:
         print(render_metrics(painter, figures), flush=True)
         return

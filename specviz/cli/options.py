@@ -290,8 +290,9 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         help="the address may be of another machine, which gets the prompts",
     )  # fmt: skip
     group = parser.add_argument_group(
-        "sampling", "A bearer key is read from SPECVIZ_SERVER_KEY, that of the baseline from "
-        "SPECVIZ_BASELINE_KEY.",
+        "sampling",
+        "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
+        "SPECVIZ_SERVER_KEY_FOR; the same with SPECVIZ_BASELINE_KEY for the baseline.",
     )  # fmt: skip
     add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
     group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
@@ -353,7 +354,8 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raises ConfigError if too many or too few models are named."""
+    """Raises ConfigError if too many or too few models are named, or one by an empty name."""
+    check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
             "--pair comes with --draft or --target.",
@@ -366,6 +368,18 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
             "--target has no --draft.", remedy="Give both, or use --drafter prompt-lookup."
         )
     spec_from(options)
+
+
+def check_names(options: argparse.Namespace) -> None:
+    """Raises ConfigError for an empty name, which would count as no name."""
+    drafts = options.draft if isinstance(options.draft, list) else [options.draft]
+    for option, names, remedy in (
+        ("--pair", [options.pair], "Give the name of a pair, or leave it out for the default."),
+        ("--target", [options.target], "Give a Hub id or a folder."),
+        ("--draft", drafts, "Give a Hub id or a folder."),
+    ):
+        if any(name is not None and not name.strip() for name in names):
+            raise ConfigError(f"{option} is empty.", remedy=remedy)
 
 
 def spec_from(options: argparse.Namespace) -> PairSpec:

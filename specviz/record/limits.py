@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_GAMMA = 64
+MAX_DRAFTED = 1024  # candidates in one round of another engine
 TIMING_SECONDS = 20.0  # at most, for timing the target alone along a run
 COMPARED_TIMING_SECONDS = 5.0  # the same for each run of a comparison
 

@@ -167,6 +167,7 @@ class Counters:
     accepted: float | None = None
     accepted_at: tuple[float, ...] = ()  # by position
     generated: float | None = None  # tokens
+    notices: tuple[str, ...] = ()  # what was left out of it, and why
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:

@@ -1,7 +1,8 @@
-"""Serving engines at an address: what they tell of speculation, as the same values for all.
+"""Serving engines at an address: what they report about speculation, as the same values for all.
 
 ``find_server`` recognises an engine, ``ask`` has it answer a prompt, ``read_counters`` reads what
-it counts of everything it serves. A key comes from the environment alone.
+it counts of everything it serves. Nothing that an engine sends is trusted: ``foreign_json`` decodes
+it and removes the key, ``account`` checks its counts.
 """
 
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY, is_local

@@ -1,7 +1,8 @@
 """Addresses of serving engines, and the keys to them.
 
-A key comes from the environment alone: an address that holds one would carry it into traces,
-links and errors, and is refused.
+Keys are read from the environment only: an address that contains one would carry it into traces,
+links and errors, so it is refused. A key is bound to addresses by a second variable,
+``SPECVIZ_SERVER_KEY_FOR``; no other address ever gets it.
 """
 
 from __future__ import annotations
@@ -45,15 +46,64 @@ def checked_address(address: str, *, allow_remote: bool) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def key_of(name: KeyName) -> str | None:
-    """The bearer key in this variable of the environment; None without one."""
+def key_for(name: KeyName, address: str) -> str | None:
+    """Return the bearer key in this environment variable if it is bound to this address."""
+    key = _key(name)
+    if key is None or not any(_matches(each, address) for each in _bound_to(name)):
+        return None
+    return key
+
+
+def withheld_key(name: KeyName, address: str) -> str:
+    """Say in one sentence why a key that is set does not go to this address; empty otherwise."""
+    if _key(name) is None or key_for(name, address) is not None:
+        return ""
+    where = _parts(address).netloc
+    if not _bound_to(name):
+        return f"{where} gets no key: {name}_FOR does not name the address that {name} is for."
+    return f"{where} gets no key: {name} is bound to another address by {name}_FOR."
+
+
+def _key(name: KeyName) -> str | None:
     key = os.environ.get(name, "").strip()
     if not key.isascii() or any(not " " < each <= "~" for each in key):
         raise ServerError(
-            f"The key in {name} holds characters that no HTTP header can.",
-            remedy="Set it anew, without line breaks or spaces.",
+            f"The key in {name} contains characters that an HTTP header cannot carry.",
+            remedy="Set it again, without line breaks or spaces.",
         )
     return key or None
+
+
+def _bound_to(name: KeyName) -> list[str]:
+    return [each.strip() for each in os.environ.get(f"{name}_FOR", "").split(",") if each.strip()]
+
+
+def _matches(pattern: str, address: str) -> bool:
+    """Compare an address with one entry of ``…_KEY_FOR``.
+
+    An entry is an address with its scheme (scheme, host and port must be equal, and the path must
+    begin with the entry's), or HOST, HOST:PORT, ``*.DOMAIN``. Entries without a scheme match https,
+    and plain http on this machine only, so that no key crosses a network in the clear.
+    """
+    theirs = _parts(address)
+    ours = _parts(pattern)
+    if "://" in pattern:
+        return _place(ours) == _place(theirs) and _is_below(theirs.path, ours.path)
+    if theirs.scheme != "https" and not is_local(address):
+        return False
+    if ours.port is not None and ours.port != _place(theirs)[2]:
+        return False
+    host, their_host = ours.hostname or "", theirs.hostname or ""
+    return their_host.endswith(host[1:]) if host.startswith("*.") else their_host == host
+
+
+def _place(parts: SplitResult) -> tuple[str, str | None, int]:
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _is_below(path: str, above: str) -> bool:
+    above = above.rstrip("/").removesuffix("/v1").rstrip("/")
+    return path.rstrip("/") == above or path.startswith(f"{above}/")
 
 
 def _parts(address: str) -> SplitResult:

@@ -1,13 +1,15 @@
-"""Ask an engine: an answer is an iterator of its rounds as they land.
+"""Ask an engine: an answer is an iterator over its rounds as they land.
 
-A thread of its own reads what comes, so that a reader who is busy neither falsifies the times nor
-makes pieces merge.
+A thread of its own reads the stream, so a busy reader neither distorts the times nor makes pieces
+merge. Every failure in that thread, also an unexpected one, reaches the iterator.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -24,9 +26,11 @@ from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import PATIENT, Connection, Limits
 from specviz.servers.engines import engine_of
 from specviz.servers.events import EventStream
-from specviz.servers.pieces import Prompt, Reading, Request
+from specviz.servers.failures import other_engine, unreadable
+from specviz.servers.pieces import Outcome, Prompt, Reading, Request
 
 _BROKE_OFF = "The engine ended the stream before the answer was done."
+_SECONDS_A_TOKEN = 2.0  # that a slow engine may take, beyond the usual limit
 
 
 def ask(
@@ -37,12 +41,13 @@ def ask(
     speculate: bool = True,
     allow_remote: bool = False,
     key: KeyName = SERVER_KEY,
-    limits: Limits = PATIENT,
+    limits: Limits | None = None,
 ) -> Answer:
-    """Without ``speculate`` an engine that can (``can_switch_off``) answers without drafts."""
+    """Ask for one answer, without drafts if ``speculate`` is false and the engine can do that."""
     if not speculate:
         _check_switch(info)
     engine = engine_of(info)
+    limits = limits or _limits_for(settings)
     connection = Connection(info.address, key=key, allow_remote=allow_remote, limits=limits)
     reading = (engine.chat_reading if settings.chat else engine.reading)(info, settings)
     request = engine.request(info, prompt, settings)
@@ -52,8 +57,8 @@ def ask(
 class Answer(Iterator[ServerRound]):
     """One answer under way. Everything but ``__next__`` may be called from any thread.
 
-    An engine that fails raises ``ServerError`` once, where the next round would have come; what
-    came before stays in the trace.
+    A failure raises ``ServerError`` once, in place of the next round; earlier rounds stay in the
+    trace.
     """
 
     def __init__(
@@ -70,7 +75,8 @@ class Answer(Iterator[ServerRound]):
         self._lock = Lock()
         self._landed: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
         self._error: ServerError | None = None
-        self._over = False
+        self._over = self._read_all = False
+        self._waiting: list[ServerRound] = []  # until it is sure that they hold no part of the key
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         Thread(target=self._read, name="answer", daemon=True).start()
@@ -87,63 +93,92 @@ class Answer(Iterator[ServerRound]):
         raise StopIteration
 
     def stop(self) -> None:
-        """Ends the answer at once: what came so far stays, its finish is ``stopped``."""
+        """End the answer at once: earlier rounds stay, its finish is ``stopped``."""
         self._connection.stop()
         self._landed.put(None)
 
     def trace(self) -> ServerTrace:
-        """What came so far; when the answer is over, reconciled with what the engine told."""
-        with self._lock:
-            found = self._reading.outcome()
-            error = self._error
-        told = () if error is None else (str(error),)
+        """Return what came so far; once it is over, reconciled with the engine's own totals."""
+        over, found = self._read_all, self._outcome()
+        error = self._error
+        rounds = self._connection.remover.from_rounds(found.rounds, over=over)
+        failure = () if error is None else (str(error),)
         return ServerTrace(
             info=self._info,
             settings=self._settings,
             prompt=self._prompt if isinstance(self._prompt, str) else "",
             prompt_ids=() if isinstance(self._prompt, str) else self._prompt,
             prompt_tokens=found.prompt_tokens,
-            rounds=found.rounds,
+            rounds=rounds,
             grounds=found.grounds,
-            text="".join(text for each in found.rounds for text in each.texts),
+            text="".join(text for each in rounds for text in each.texts),
             finish=found.finish or "stopped",
             created=self._created,
-            seconds=found.rounds[-1].at if found.rounds else 0.0,
+            seconds=rounds[-1].at if rounds else 0.0,
             totals=found.totals,
-            notices=(*found.notices, *told),
+            notices=(*found.notices, *failure),
         )
 
     def _read(self) -> None:
         try:
             self._take_all()
-        except ServerError as error:
-            if not self._connection.stopped:
-                self._fail(error)
-        finally:
             with self._lock:
                 held = self._reading.close()
-            for each in held:
-                self._landed.put(each)
-            self._landed.put(self._error)
+            self._land(held, over=True)
+            self._outcome()  # if it cannot be made, the failure is found before the end
+        except ServerError as error:
+            if not self._connection.stopped:
+                self._error = self._explained(error)
+        except Exception as error:  # whatever an engine sends, its reader must end
+            self._error = unreadable(self._connection.address, error)
+        finally:
+            self._end()
+
+    def _explained(self, error: ServerError) -> ServerError:
+        known = self._info.engine != "openai"
+        if known and self._connection.lacks_page:
+            return other_engine(error, self._info.title)
+        return error
+
+    def _outcome(self) -> Outcome:
+        """Return what the reading has found; nothing if that fails, which ends the answer."""
+        with self._lock:
+            try:
+                return self._reading.outcome()
+            except Exception as error:
+                self._error = self._error or unreadable(self._connection.address, error)
+                return Outcome(rounds=(), grounds="none")
+
+    def _end(self) -> None:
+        """Land what an answer that broke off had left, then the failure or None."""
+        with suppress(Exception), self._lock:
+            self._land(self._reading.close(), over=True)
+        self._read_all = True
+        self._landed.put(self._error)
 
     def _take_all(self) -> None:
         lines = self._connection.lines(self._request.path, self._request.body)
-        stream = EventStream(self._connection.address, lines)
+        stream = EventStream(self._connection, lines)
         for event, at in stream:
             with self._lock:
                 landed = self._reading.take(event, at - self._began)
-            for each in landed:
-                self._landed.put(each)
-        with self._lock:
-            finish = self._reading.outcome().finish
+            self._land(landed, over=False)
+        finish = self._outcome().finish
         if finish is None and not stream.done:
             raise ServerError(
                 f"{self._connection.address}: {_BROKE_OFF}", remedy="Look into its log."
             )
 
-    def _fail(self, error: ServerError) -> None:
-        with self._lock:
-            self._error = error
+    def _land(self, rounds: Sequence[ServerRound], *, over: bool) -> None:
+        self._waiting += rounds
+        ready = self._connection.remover.from_rounds(self._waiting, over=over)
+        del self._waiting[: len(ready)]
+        for each in ready:
+            self._landed.put(each)
+
+
+def _limits_for(settings: ServerSettings) -> Limits:
+    return replace(PATIENT, total=PATIENT.total + _SECONDS_A_TOKEN * settings.max_new_tokens)
 
 
 def _check_switch(info: ServerInfo) -> None:

@@ -1,13 +1,12 @@
-"""HTTP to one engine: JSON pages, and streams of events, within bounds of size and time.
+"""HTTP to one engine: JSON pages and streams of events, within limits of size and time.
 
-Redirects are not followed, nor the settings of proxies or netrc in the environment: what is sent
-goes to the address that was given and nowhere else. Every failure is one ``ServerError``. The key
-is in no error, not even where an engine repeats it.
+Redirects are not followed, nor proxies or netrc from the environment: requests go to the address
+that was given and nowhere else. Every failure is one ``ServerError``. The key never appears in what
+this module returns or raises, not even where an engine sends it back.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -19,12 +18,14 @@ from typing import Any, Literal
 import httpx2
 
 from specviz.errors import ServerError
-from specviz.servers.address import KeyName, checked_address, key_of
+from specviz.servers.address import KeyName, checked_address, key_for, withheld_key
 from specviz.servers.failures import answered, broken, unreachable
+from specviz.servers.foreign_json import KeyRemover, decoded
 
 MAX_LINE = 10**6  # bytes
 MAX_BODY = 64 * 10**6
-_SHORTEST_SECRET = 8  # characters
+MAX_LINES = 10**6  # of one stream
+_LONGEST_ERROR = 10_000  # bytes that are read of an error's body
 _NO_SUCH_PAGE = (404, 405, 501)
 
 
@@ -33,7 +34,7 @@ class Limits:
     """Seconds."""
 
     connect: float = 5.0
-    between: float = 60.0  # two pieces, and before the first one
+    between: float = 180.0  # two pieces, and before the first one: a long prompt takes minutes
     total: float = 900.0
 
 
@@ -57,8 +58,10 @@ class Connection:
     ) -> None:
         self.address = checked_address(address, allow_remote=allow_remote)
         self._key_name: KeyName = key
-        self._key = key_of(key)
+        self._key = key_for(key, self.address)
+        self.remover = KeyRemover(self._key)
         self._limits = limits
+        self.lacks_page = False  # whether it has answered that there is no such page
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
 
@@ -70,40 +73,61 @@ class Connection:
         return self._stopped.is_set()
 
     def get(self, path: str) -> Any:
-        """A JSON page; None if there is no such page, or it is none of JSON."""
-        return _json_or_none(self.get_text(path))
+        """Return a JSON page; None if there is no such page, or it is not JSON."""
+        return self._json_or_none(self._got(path))
 
     def get_text(self, path: str) -> str | None:
-        """None if there is no such page."""
+        """Return a page; None if there is no such page."""
+        return self._shown(self._got(path))
+
+    def look(self, path: str) -> Any:
+        """Return a JSON page that only some engines have; None for any other answer."""
+        return self._json_or_none(self._looked_at(path))
+
+    def look_text(self, path: str) -> str | None:
+        return self._shown(self._looked_at(path))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        with self._open("POST", path, body) as response:
+            self._check(response)
+            return self.parsed(self._text(response, path))
+
+    def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
+        """Yield the lines of a streamed answer as they come, not yet decoded."""
+        with self._open("POST", path, body) as response:
+            self._check(response)
+            yield from self._split(self._pieces(response, path))
+
+    def parsed(self, text: str) -> Any:
+        """Decode what has to be JSON."""
+        return self._decoded(text, self.remover)
+
+    def parsed_event(self, text: str) -> Any:
+        """Decode an event. The key stays in it: it is removed from whole rounds, where it is found
+        even if it is split, together with the ids of its tokens."""
+        return self._decoded(text, KeyRemover(None))
+
+    def _decoded(self, text: str, remover: KeyRemover) -> Any:
+        try:
+            return decoded(text, remover)
+        except ValueError:
+            raise broken(self.address, "answers with something that is no JSON") from None
+
+    def stop(self) -> None:
+        """End the request under way at once; the thread that waits for it gets an error."""
+        self._stopped.set()
+        self._hang_up()
+
+    def _got(self, path: str) -> str | None:
         with self._open("GET", path) as response:
             if response.status_code in _NO_SUCH_PAGE:
                 return None
             self._check(response)
             return self._text(response, path)
 
-    def look(self, path: str) -> Any:
-        """A JSON page that only some engines have: None whatever else is answered."""
-        return _json_or_none(self.look_text(path))
-
-    def look_text(self, path: str) -> str | None:
+    def _looked_at(self, path: str) -> str | None:
         with self._open("GET", path) as response:
             return self._text(response, path) if response.is_success else None
-
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        with self._open("POST", path, body) as response:
-            self._check(response)
-            return parsed(self.address, self._text(response, path))
-
-    def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
-        """The lines of a streamed answer, as they come."""
-        with self._open("POST", path, body) as response:
-            self._check(response)
-            yield from self._split(self._pieces(response, path))
-
-    def stop(self) -> None:
-        """Ends what is under way at once; the thread that waits for it is told so by an error."""
-        self._stopped.set()
-        self._hang_up()
 
     @contextmanager
     def _open(
@@ -158,17 +182,30 @@ class Connection:
 
     def _check(self, response: httpx2.Response) -> None:
         if not response.is_success:
-            known = (self._key_name, self._key is not None)
-            raise answered(self.address, response, self._error_text(response), known)
+            self.lacks_page = response.status_code in _NO_SUCH_PAGE
+            said = _first_part(response)
+            raise answered(self.address, response, said, self.remover, self._key_problem())
+
+    def _key_problem(self) -> tuple[str, str]:
+        """What is wrong with the key if the engine refuses it, and what to do."""
+        name = self._key_name
+        if self._key is not None:
+            return f"refuses the key in {name}", f"Set {name} to a key that it accepts."
+        if withheld := withheld_key(name, self.address):
+            return f"asks for a key. {withheld}", f"Set {name}_FOR={self.address} if it is its key."
+        return "asks for a key", f"Set {name} to it, and {name}_FOR={self.address}."
 
     def _text(self, response: httpx2.Response, path: str) -> str:
-        return self._shown(b"".join(self._pieces(response, path)))
+        return b"".join(self._pieces(response, path)).decode(errors="replace")
 
-    def _shown(self, data: bytes | bytearray) -> str:
-        """As text, without the key: but for keys so short that they may well stand for nothing."""
-        text = data.decode(errors="replace")
-        hidden = self._key is not None and len(self._key) >= _SHORTEST_SECRET
-        return text.replace(self._key, "[key]") if hidden and self._key else text
+    def _shown(self, text: str | None) -> str | None:
+        return None if text is None else self.remover.from_text(text)
+
+    def _json_or_none(self, text: str | None) -> Any:
+        try:
+            return None if text is None else decoded(text, self.remover)
+        except ValueError:
+            return None
 
     def _pieces(self, response: httpx2.Response, path: str) -> Iterator[bytes]:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -179,56 +216,50 @@ class Connection:
             if size > MAX_BODY:
                 raise broken(self.address, f"sends more than {MAX_BODY // 10**6} MB for {path}")
             yield piece
+            self._check_time()
+        self._check_time()
+
+    def _check_time(self) -> None:
         if self._stopped.is_set() or self._late.is_set():
             raise self._explained(None)
 
     def _split(self, pieces: Iterator[bytes]) -> Iterator[Line]:
-        held = bytearray()
+        held, count = bytearray(), 0
         for piece in pieces:
             at = time.perf_counter()
             *ends, rest = piece.split(b"\n")
+            count += len(ends)
+            if count > MAX_LINES:
+                raise broken(self.address, f"sends more than {MAX_LINES:,} lines")
             for end in ends:
                 held += end
-                yield Line(text=self._shown(self._bounded(held)).rstrip("\r"), at=at)
+                yield Line(text=self._bounded(held).decode(errors="replace").rstrip("\r"), at=at)
+                self._check_time()
                 held = bytearray()
             held += rest
             self._bounded(held)
         if held:
-            yield Line(text=self._shown(held), at=time.perf_counter())
+            yield Line(text=held.decode(errors="replace"), at=time.perf_counter())
 
     def _bounded(self, line: bytearray) -> bytearray:
         if len(line) > MAX_LINE:
             raise broken(self.address, f"sends a line of more than {MAX_LINE // 10**6} MB")
         return line
 
-    def _error_text(self, response: httpx2.Response) -> str:
-        """The first part of what it says of an error, without the key."""
-        said = b""
-        for piece in response.iter_raw():
-            said += piece
-            if len(said) > 10_000:
-                break
-        text = said[:10_000].decode(errors="replace")
-        return text.replace(self._key, "[key]") if self._key else text
-
     def _explained(self, error: Exception | None) -> ServerError:
         if self._stopped.is_set():
             return ServerError(f"The answer of {self.address} was stopped.", remedy="Ask again.")
         if self._late.is_set():
             return broken(self.address, f"is not done after {self._limits.total:g} s")
-        return unreachable(self.address, error, self._limits.connect, self._limits.between)
+        limits = self._limits
+        return unreachable(self.address, error, limits.connect, limits.between, self.remover)
 
 
-def _json_or_none(text: str | None) -> Any:
-    try:
-        return None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def parsed(address: str, text: str | bytes) -> Any:
-    """What was to be JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise broken(address, "answers with something that is no JSON") from None
+def _first_part(response: httpx2.Response) -> str:
+    """Read the beginning of an error's body."""
+    said = b""
+    for piece in response.iter_raw():
+        said += piece
+        if len(said) > _LONGEST_ERROR:
+            break
+    return said[:_LONGEST_ERROR].decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Reads an engine's counters once a second, for as long as somebody looks; what came of it.
+"""Reads an engine's counters once a second for as long as a page shows them.
 
-One poller an address, however many look. What it has to say is a value: ``Seen``. A counter that
-went back breaks the line: nothing is worked out across it.
+There is one poller for each address, shared by all tabs. Its result is a value: ``Seen``. No rate
+is computed across a counter that went back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
-from specviz.errors import SpecvizError
+from specviz.errors import ServerError, SpecvizError
 from specviz.record.server_run import Counters
 from specviz.servers.counters import Rates, rates, went_back
 
@@ -90,9 +90,9 @@ class CounterPoller:
             try:
                 self._take(self._read())
                 pause = self._every
-            except SpecvizError as error:
+            except Exception as error:  # the page must learn of it
                 with self._lock:
-                    self._error = error
+                    self._error = _explained(error)
                 pause = max(self._every, _AFTER_FAILURE)
             self._first_read.set()
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
@@ -117,6 +117,15 @@ class CounterPoller:
             self._dropped += len(self._points) == self._points.maxlen
             told = _over(self._samples, MEAN_OF)
             self._points.append(Point(at=found.at - self._began, rates=told, anew=anew))
+
+
+def _explained(error: Exception) -> SpecvizError:
+    if isinstance(error, SpecvizError):
+        return error
+    return ServerError(
+        f"The engine's counters cannot be read ({type(error).__name__}).",
+        remedy="Look at its page /metrics.",
+    )
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:

@@ -1,46 +1,58 @@
 """What engines count of everything that they serve, and the rates between two moments.
 
-Samples of several replicas are summed. SGLang counts verifications and tokens; of drafts it gives
-averages only, which are no counters and are left out.
+Samples of several replicas are summed. A counter has one name in each engine; a value that no
+counter can have is left out, with a notice. SGLang counts verifications and tokens; of drafts it
+gives only averages, which are no counters.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from specviz.errors import ServerError
-from specviz.record.server_run import Counters, ServerInfo, alpha_by_position
+from specviz.record.server_run import (
+    ENGINES,
+    Counters,
+    EngineName,
+    ServerInfo,
+    alpha_by_position,
+)
 from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import Connection
 from specviz.servers.failures import broken
-from specviz.servers.prometheus import Sample, samples_of
+from specviz.servers.prometheus import Sample, position_of, samples_of
 
-# By engine, what its counters are called; the end ``_total`` may be missing.
-_NAMES = {
-    "vllm:spec_decode_num_drafts": "drafts",
-    "vllm:spec_decode_num_draft_tokens": "drafted",
-    "vllm:spec_decode_num_accepted_tokens": "accepted",
-    "vllm:generation_tokens": "generated",
-    "llamacpp:spec_decode_num_drafts": "drafts",
-    "llamacpp:spec_decode_num_draft_tokens": "drafted",
-    "llamacpp:spec_decode_num_accepted_tokens": "accepted",
-    "llamacpp:tokens_predicted": "generated",
-    "sglang:spec_verify_calls": "drafts",
-    "sglang:generation_tokens": "generated",
+# The names of the counters by engine; the ending ``_total`` may be missing.
+_NAMES: dict[EngineName, dict[str, str]] = {
+    "vllm": {
+        "drafts": "vllm:spec_decode_num_drafts",
+        "drafted": "vllm:spec_decode_num_draft_tokens",
+        "accepted": "vllm:spec_decode_num_accepted_tokens",
+        "accepted_at": "vllm:spec_decode_num_accepted_tokens_per_pos",
+        "generated": "vllm:generation_tokens",
+    },
+    "llama.cpp": {
+        "drafts": "llamacpp:spec_decode_num_drafts",
+        "drafted": "llamacpp:spec_decode_num_draft_tokens",
+        "accepted": "llamacpp:spec_decode_num_accepted_tokens",
+        "accepted_at": "llamacpp:spec_decode_num_accepted_tokens_per_pos",
+        "generated": "llamacpp:tokens_predicted",
+    },
+    "sglang": {
+        "drafts": "sglang:spec_verify_calls",
+        "generated": "sglang:generation_tokens",
+    },
 }
-_BY_POSITION = (
-    "vllm:spec_decode_num_accepted_tokens_per_pos",
-    "llamacpp:spec_decode_num_accepted_tokens_per_pos",
-)
-_MOST_POSITIONS = 1000
+_AT = "accepted_at"
+_TOTAL = "_total"
+_LARGEST = 2.0**53  # above it a counter no longer counts by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Between two moments. None where the engine does not count it, or counted nothing."""
+    """Rates between two moments. None: the engine does not count it, or counted nothing."""
 
     seconds: float
     alpha_by_position: tuple[float | None, ...] = ()
@@ -54,21 +66,22 @@ class Rates:
 def read_counters(
     info: ServerInfo, *, allow_remote: bool = False, key: KeyName = SERVER_KEY
 ) -> Counters:
-    """From the engine's /metrics."""
+    """Read the counters of an engine from its /metrics."""
     connection = Connection(info.address, key=key, allow_remote=allow_remote)
     page = connection.get_text("/metrics")
     if page is None:
         raise broken(connection.address, "has no page /metrics")
-    return _counters(samples_of(page), at=time.monotonic(), source=connection.address)
+    engine = info.engine if info.engine in _NAMES else None
+    return _counters(samples_of(page), engine, at=time.monotonic(), source=connection.address)
 
 
 def counters_of_dump(text: str) -> Counters:
-    """Of a saved /metrics, whose time is not known: 0."""
-    return _counters(samples_of(text), at=0.0, source="The page of metrics")
+    """Read the counters of a saved /metrics. Its time is not known: 0."""
+    return _counters(samples_of(text), None, at=0.0, source="The page of metrics")
 
 
 def rates(before: Counters, after: Counters) -> Rates | None:
-    """None if a counter went back: the engine was started anew in between."""
+    """Return None if a counter went back: the engine was restarted in between."""
     if went_back(before, after):
         return None
     seconds = after.at - before.at
@@ -89,9 +102,9 @@ def rates(before: Counters, after: Counters) -> Rates | None:
 
 
 def went_back(before: Counters, after: Counters) -> bool:
-    """Whether a counter is less than it was, or gone: the engine was started anew."""
+    """Return whether a counter is smaller than before, or gone: the engine was restarted."""
     for each in fields(Counters):
-        if each.name in ("at", "accepted_at"):
+        if each.name in ("at", _AT, "notices"):
             continue
         old, new = getattr(before, each.name), getattr(after, each.name)
         if old is not None and (new is None or new < old):
@@ -100,26 +113,75 @@ def went_back(before: Counters, after: Counters) -> bool:
     return any(new < old for new, old in zip(held, before.accepted_at, strict=False))
 
 
-def _counters(samples: Sequence[Sample], *, at: float, source: str) -> Counters:
-    sums = dict[str, float]()
-    positions: defaultdict[int, float] = defaultdict(float)
-    for sample in samples:
-        name = sample.name.removesuffix("_total")
-        if (kind := _NAMES.get(name)) is not None:
-            sums[kind] = sums.get(kind, 0.0) + sample.value
-        elif name in _BY_POSITION and sample.labels.get("position", "").isdecimal():
-            positions[int(sample.labels["position"])] += sample.value
-    if not sums:
+def _counters(
+    samples: Sequence[Sample], engine: EngineName | None, *, at: float, source: str
+) -> Counters:
+    """``engine``: whose counters to read; None: those of the first engine that has some."""
+    present: list[EngineName] = [name for name in _NAMES if any(_of_engine(samples, name))]
+    chosen = engine or next(iter(present), None)
+    if chosen not in present:
         raise ServerError(
             f"{source} holds none of the counters of vLLM, llama.cpp or SGLang.",
             remedy="Start the engine with its metrics on.",
         )
-    last = min(max(positions, default=-1), _MOST_POSITIONS)
-    return Counters(at=at, **sums, accepted_at=tuple(positions[place] for place in range(last + 1)))
+    notices = [
+        f"Counters of {ENGINES[name]} are on the same page and left out: several engines may share "
+        "this address."
+        for name in present
+        if name != chosen
+    ]
+    sums, positions = _sums(samples, _NAMES[chosen], notices)
+    found = Counters(at=at, **sums, accepted_at=positions, notices=tuple(notices))
+    return _consistent(found)
+
+
+def _of_engine(samples: Sequence[Sample], engine: EngineName) -> Iterator[Sample]:
+    names = _NAMES[engine].values()
+    return (each for each in samples if each.name.removesuffix(_TOTAL) in names)
+
+
+def _sums(
+    samples: Sequence[Sample], names: Mapping[str, str], notices: list[str]
+) -> tuple[dict[str, float], tuple[float, ...]]:
+    sums, positions = dict[str, float](), dict[int, float]()
+    for kind, name in names.items():
+        series = _series(samples, name)
+        total = sum(series.values())
+        if any(not 0 <= value <= _LARGEST for value in series.values()) or total > _LARGEST:
+            notices.append(f"{name} has values that no counter can have and is left out.")
+        elif kind == _AT:
+            for (place, _), value in series.items():
+                if place is not None:
+                    positions[place] = positions.get(place, 0.0) + value
+        elif series:
+            sums[kind] = total
+    last = max(positions, default=-1)
+    return sums, tuple(positions.get(place, 0.0) for place in range(last + 1))
+
+
+def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str], float]:
+    """Return the values of a counter by position and labels, under one of its two names."""
+    named = [each for each in samples if each.name == name + _TOTAL]
+    named = named or [each for each in samples if each.name == name]
+    return {(position_of(each), repr(sorted(each.labels.items()))): each.value for each in named}
+
+
+def _consistent(found: Counters) -> Counters:
+    """Leave out accepted candidates that are more than the drafted ones."""
+    notices = list(found.notices)
+    accepted, drafted = found.accepted, found.drafted
+    if accepted is not None and drafted is not None and accepted > drafted:
+        notices.append("More candidates are counted as accepted than as drafted: left out.")
+        return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
+    ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
+    if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
+        notices.append("More candidates are counted at a position than before it: left out.")
+        return replace(found, accepted_at=(), notices=tuple(notices))
+    return found
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
-    """A counter that appeared in between began at 0."""
+    """Return the growth; a counter that appeared in between began at 0."""
     return None if after is None else after - (before or 0.0)
 
 

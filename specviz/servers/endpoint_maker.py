@@ -18,7 +18,7 @@ from specviz.record.scores import Law, ScoredText, TextScores
 from specviz.record.server_run import ServerSettings
 from specviz.record.trace import Prompt, RunConfig
 from specviz.servers.address import DRAFT_KEY, SERVER_KEY, KeyName
-from specviz.servers.asking import ask
+from specviz.servers.asking import Answer, ask
 from specviz.servers.connection import Connection, Limits
 from specviz.servers.finding import find_server
 from specviz.servers.law_study import alone
@@ -44,6 +44,7 @@ class EndpointMaker:
     ) -> None:
         self._inner, self._allow_remote = inner, allow_remote
         self._stopped = False
+        self._under_way: list[Connection | Answer] = []  # what a stop ends at once
         self._written: dict[tuple[str, Law, tuple[int, ...]], tuple[tuple[int, ...], bool]] = {}
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
@@ -67,12 +68,24 @@ class EndpointMaker:
         yield PairFound(info=None, memory_bytes=None)
         for law in study.laws:
             for item in study.items:
-                if self._stopped:
-                    raise StoppedError
-                yield self._scored(study, law, item, target, draft)
+                yield self._scored_or_stopped(study, law, item, target, draft)
+
+    def _scored_or_stopped(
+        self, study: TextStudy, law: Law, item: SuiteItem, target: TokenModel, draft: TokenModel
+    ) -> ScoredText:
+        if self._stopped:
+            raise StoppedError
+        try:
+            return self._scored(study, law, item, target, draft)
+        except ServerError:
+            if self._stopped:  # which is why the request under way failed
+                raise StoppedError from None
+            raise
 
     def stop(self) -> None:
         self._stopped = True
+        for each in self._under_way:
+            each.stop()
         self._inner.stop()
 
     def _model(self, place: str | None, spec: PairSpec, key: KeyName) -> TokenModel:
@@ -84,7 +97,13 @@ class EndpointMaker:
         connection = Connection(
             place, key=key, allow_remote=self._allow_remote, limits=Limits(total=300.0)
         )
+        self._begin(connection)
         return served_model(info, connection)
+
+    def _begin(self, request: Connection | Answer) -> None:
+        self._under_way.append(request)
+        if self._stopped:
+            request.stop()
 
     def _scored(
         self,
@@ -137,14 +156,16 @@ class EndpointMaker:
             top_p=law.top_p, seed=config.seed, ignore_eos=config.ignore_eos,
         )  # fmt: skip
         answer = ask(target.info, prompt_ids, settings, allow_remote=self._allow_remote)
+        self._begin(answer)
         for _ in answer:
-            if self._stopped:
-                answer.stop()
-                raise StoppedError
+            pass
+        self._under_way.remove(answer)
+        if self._stopped:
+            raise StoppedError
         trace = answer.trace()
         if not trace.token_ids:
             raise ServerError(
-                f"{target.label} does not tell the token ids of its words.",
+                f"{target.label} does not report the token ids of its text.",
                 remedy="Score a text of your own with --text-file.",
             )
         return trace.token_ids, trace.finish == "eos"

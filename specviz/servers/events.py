@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from specviz.servers.connection import Line, parsed
-from specviz.servers.failures import broken, message_of, refused
+from specviz.servers.connection import Connection, Line
+from specviz.servers.failures import broken, refused
 from specviz.servers.pieces import Event
 
 _FIELDS = ("event:", "id:", "retry:", ":")
 
 
 class EventStream:
-    """Events with the time at which each came. One that tells of an error raises it.
+    """Events with the time at which each came. An event that reports an error raises it.
 
     ``done``: whether the stream said that it was over.
     """
 
-    def __init__(self, address: str, lines: Iterable[Line]) -> None:
-        self._address, self._lines = address, lines
+    def __init__(self, connection: Connection, lines: Iterable[Line]) -> None:
+        self._connection, self._lines = connection, lines
         self.done = False
 
     def __iter__(self) -> Iterator[tuple[Event, float]]:
@@ -27,16 +27,18 @@ class EventStream:
                 continue
             name, _, data = line.text.partition(":")
             if name not in ("data", "error"):
-                raise broken(self._address, "answers with something that is no stream of events")
+                raise broken(
+                    self._connection.address, "answers with something that is no stream of events"
+                )
             if data.strip() == "[DONE]":
                 self.done = True
                 return
             yield self._event(name, data), line.at
 
     def _event(self, name: str, data: str) -> Event:
-        event = parsed(self._address, data)
+        event = self._connection.parsed_event(data)
         if not isinstance(event, dict):
-            raise broken(self._address, "sends an event that is no object")
+            raise broken(self._connection.address, "sends an event that is no object")
         if name == "error" or event.get("error"):
-            raise refused(self._address, message_of(event))
+            raise refused(self._connection.address, event, self._connection.remover)
         return event

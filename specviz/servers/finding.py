@@ -1,4 +1,4 @@
-"""Which engine answers at an address, by what it answers."""
+"""Find out which engine answers at an address, by what it answers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import QUICK, Connection, Limits
 from specviz.servers.engines import ENGINES
 from specviz.servers.failures import broken
+from specviz.servers.foreign_json import one_line_name
 from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
+_MOST_MODELS = 1000
 
 
 def find_server(
@@ -23,12 +25,25 @@ def find_server(
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
 ) -> ServerInfo:
-    """``model``: which of several it shall be; else the first. ``key``: the variable of the
-    environment that holds the bearer key, if there is one."""
+    """Return what answers at an address.
+
+    Args:
+        model: Which of several models; None: the first.
+        key: The environment variable of the bearer key, which has to be bound to this address.
+    """
     connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
     chosen = _chosen(connection, model)
-    found = (each.recognised(connection, chosen) for each in ENGINES)
-    return next(info for info in found if info is not None)
+    *known, other = ENGINES
+    found = [info for each in known if (info := each.recognised(connection, chosen)) is not None]
+    if len(found) > 1:
+        raise ServerError(
+            f"{connection.address} answers as {' and as '.join(each.title for each in found)}: "
+            "several engines share this address.",
+            remedy="Give the address of a single engine.",
+        )
+    info = found[0] if found else other.recognised(connection, chosen)
+    assert info is not None
+    return info
 
 
 def find_models(
@@ -38,14 +53,14 @@ def find_models(
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
 ) -> tuple[str, ...]:
-    """The names of the models that it serves; at least one."""
+    """Return the names of the models that it serves; at least one."""
     connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
     return tuple(each.model for each in _models(connection))
 
 
 def _models(connection: Connection) -> tuple[Listed, ...]:
     listed = inside(connection.get("/v1/models"), "data")
-    rows = map(_row, listed) if isinstance(listed, list) else ()
+    rows = map(_row, listed[:_MOST_MODELS]) if isinstance(listed, list) else ()
     if not (found := tuple(row for row in rows if row is not None)):
         raise broken(connection.address, "has no list of models under /v1/models")
     return found
@@ -64,6 +79,6 @@ def _chosen(connection: Connection, model: str | None) -> Listed:
 
 def _row(row: Any) -> Listed | None:
     name, owner = inside(row, "id"), inside(row, "owned_by")
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not (model := one_line_name(name)):
         return None
-    return Listed(model=name, owner=owner if isinstance(owner, str) else None)
+    return Listed(model=model, owner=owner if isinstance(owner, str) else None)

@@ -1,9 +1,9 @@
-"""llama.cpp's server: a piece is a token, and the running totals of the answer tell its round.
+"""llama.cpp's server: a piece is a token, and the running totals of the answer show its round.
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round gives
-its accepted candidates and one token more; a token beyond these had no drafts. Text of half a
-character is held back, and its token's id with it: it is counted all the same. A chat has no ids at
-all: what llama.cpp lists of its tokens on request leaves out those that were drafted.
+its accepted candidates and one more token; a token beyond these had no drafts. llama.cpp holds back
+the text of an incomplete character together with its token's id, but counts the token. A chat has
+no ids: the list of tokens that llama.cpp sends on request omits the drafted ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from specviz.record.server_run import (
 )
 from specviz.record.trace import Finish
 from specviz.servers import openai
+from specviz.servers.account import Account
 from specviz.servers.connection import Connection
+from specviz.servers.foreign_json import one_line_name
 from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole, wholes
 from specviz.servers.prometheus import largest_position, samples_of
 
@@ -46,7 +48,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
     return ServerInfo(
         address=connection.address,
         engine="llama.cpp",
-        version=version if isinstance(version, str) else None,
+        version=one_line_name(version) if isinstance(version, str) else None,
         model=listed.model,
         gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
@@ -108,19 +110,36 @@ class CountedReading:
     accepted: int = 0
     finish: Finish | None = None
     prompt_tokens: int | None = None
+    account: Account = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.info, self.settings)
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         before = len(self.rounds)
-        timings = event.get("timings")
-        told = whole(inside(timings, "predicted_n"))
+        self._check(event)
         self._end(event)
-        count = openai.either(told, whole(event.get("tokens_predicted")))
-        count = min(count or 0, self.settings.max_new_tokens)  # no engine may make us count on
+        count = self.account.tokens
         if count > self.tokens:
-            self._begin_round(count - self.tokens, timings, at)
+            self._begin_round(count - self.tokens, at)
             self._add(count - self.tokens, event, at)
             self.tokens = count
         return self.rounds[before:]
+
+    def _check(self, event: Event) -> None:
+        """Take the totals: from here on every count is one that an answer can have."""
+        timings, account = event.get("timings"), self.account
+        account.add_event()
+        account.add(0, _text(event))
+        account.update(
+            drafted=whole(inside(timings, "draft_n")),
+            accepted=whole(inside(timings, "draft_n_accepted")),
+            tokens=openai.either(
+                whole(inside(timings, "predicted_n")), whole(event.get("tokens_predicted"))
+            ),
+        )
+        account.check_accepted()
+        account.check_round(account.drafted - self.drafted, account.accepted - self.accepted)
 
     def _end(self, event: Event) -> None:
         self.prompt_tokens = openai.either(
@@ -134,11 +153,10 @@ class CountedReading:
         if isinstance(reason := inside(_first(event.get("choices")), "finish_reason"), str):
             self.finish = openai.finish_of(reason)
 
-    def _begin_round(self, came: int, timings: Any, at: float) -> None:
-        """If the totals have grown. Tokens that were held back belong to the round before."""
-        drafted = whole(inside(timings, "draft_n")) or 0
-        accepted = whole(inside(timings, "draft_n_accepted")) or 0
-        if drafted <= self.drafted:
+    def _begin_round(self, came: int, at: float) -> None:
+        """Begin a round if the totals have grown. Tokens held back belong to the round before."""
+        drafted, accepted = self.account.drafted, self.account.accepted
+        if drafted == self.drafted:
             return
         if self.open is not None:
             held = min(self.open.missing, came - 1)
@@ -150,7 +168,7 @@ class CountedReading:
         self.drafted, self.accepted = drafted, accepted
 
     def _add(self, came: int, event: Event, at: float) -> None:
-        """Of several tokens all but the last were held back, and are known by number only."""
+        """Add tokens to the open round; all but the last were held back and have no text."""
         while came > 0:
             if self.open is None:
                 self.open = _OpenRound(drafted=0, accepted=0)
@@ -168,12 +186,13 @@ class CountedReading:
         held, self.open = self.open, None
         if held is None or held.num_tokens == 0:
             return
-        told = len(held.token_ids) == held.num_tokens
+        known = len(held.token_ids) == held.num_tokens
+        divided = len(held.texts) == held.num_tokens
         self.rounds.append(
             ServerRound(
                 index=len(self.rounds),
-                texts=tuple(held.texts) or ("",),
-                token_ids=tuple(held.token_ids) if told else (),
+                texts=tuple(held.texts) if divided else ("".join(held.texts),),
+                token_ids=tuple(held.token_ids) if known else (),
                 num_tokens=held.num_tokens,
                 at=held.at,
                 drafted=held.drafted or None,

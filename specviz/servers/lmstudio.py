@@ -6,7 +6,7 @@ in the program or for the model; a request of ours names none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from specviz.record.server_run import (
     ServerTotals,
 )
 from specviz.servers import openai
+from specviz.servers.account import Account
 from specviz.servers.connection import Connection
 from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole
 
@@ -50,14 +51,14 @@ class StatisticsReading:
     info: ServerInfo
     settings: ServerSettings
     pieces: openai.Pieces = field(init=False)
-    stats: dict[str, Any] = field(default_factory=dict[str, Any])
+    totals: ServerTotals = openai.NO_TOTALS
 
     def __post_init__(self) -> None:
-        self.pieces = openai.Pieces(self.settings)
+        self.pieces = openai.Pieces(Account(self.info, self.settings))
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         if isinstance(stats := event.get("stats"), dict):
-            self.stats = {**self.stats, **stats}
+            self.totals = self.pieces.account.checked(self._grown(stats))
         piece = self.pieces.take(event, at)
         if piece is None:
             return ()
@@ -67,8 +68,12 @@ class StatisticsReading:
         return ()
 
     def outcome(self) -> Outcome:
-        totals = ServerTotals(
-            drafted=whole(inside(self.stats, "total_draft_tokens_count")),
-            accepted=whole(inside(self.stats, "accepted_draft_tokens_count")),
+        return openai.text_outcome(self.pieces, self.totals)
+
+    def _grown(self, stats: Mapping[str, Any]) -> ServerTotals:
+        drafted = whole(stats.get("total_draft_tokens_count"))
+        accepted = whole(stats.get("accepted_draft_tokens_count"))
+        return ServerTotals(
+            drafted=openai.either(drafted, self.totals.drafted),
+            accepted=openai.either(accepted, self.totals.accepted),
         )
-        return openai.text_outcome(self.pieces, totals)

@@ -1,7 +1,7 @@
-"""Any server that speaks as OpenAI's does: pieces of text as they come, and no rounds.
+"""Any server with OpenAI's interface: pieces of text as they come, and no rounds.
 
-How many tokens a piece holds is told by few; their number in all by most, at the end. The other
-engines' adapters read the same events and find more in them.
+Few servers report how many tokens a piece holds; most report the number of all tokens at the end.
+The adapters of the other engines read the same events and find more in them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from specviz.errors import ServerError
 from specviz.record.server_run import ServerInfo, ServerRound, ServerSettings, ServerTotals
 from specviz.record.trace import Finish
+from specviz.servers.account import Account
 from specviz.servers.pieces import (
     Event,
     Outcome,
@@ -20,16 +21,18 @@ from specviz.servers.pieces import (
     Prompt,
     Request,
     inside,
+    logprob,
     whole,
     wholes,
 )
 
 NO_TOTALS = ServerTotals()
+_BAD_LOGPROBS = "Some log-probabilities were no numbers of at most 0 and are left out."
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Only what all know: an unknown field makes some refuse the whole request."""
+    """Use only fields that all servers know: some refuse a request with an unknown one."""
     body: dict[str, Any] = {
         "model": info.model,
         "max_tokens": settings.max_new_tokens,
@@ -60,22 +63,25 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
 
 @dataclass(slots=True)
 class Pieces:
-    """The pieces of an answer's first choice, and what its events say of the whole."""
+    """The pieces of an answer's first choice, and what its events say about the whole."""
 
-    settings: ServerSettings
+    account: Account
     pieces: list[Piece] = field(default_factory=list)
     finish: Finish | None = None
     prompt_tokens: int | None = None
     tokens: int | None = None  # in all, as the engine counts them
+    bad_logprobs: bool = False  # some were no numbers, or above 0
 
     def take(self, event: Event, at: float) -> Piece | None:
-        """None if no new piece came: what came joins the one before it."""
+        """Return the new piece; None if the event brought none or joins the piece before."""
+        self.account.add_event()
         self._take_usage(event.get("usage"))
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
             return None
-        piece = _piece(choice, at)
+        piece = self._piece(choice, at)
+        self.account.add(piece.num_tokens, piece.text)
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self.finish = finish_of(reason, choice.get("stop_reason"))
@@ -93,6 +99,27 @@ class Pieces:
     def _take_usage(self, usage: Any) -> None:
         self.prompt_tokens = either(whole(inside(usage, "prompt_tokens")), self.prompt_tokens)
         self.tokens = either(whole(inside(usage, "completion_tokens")), self.tokens)
+        self.account.update(tokens=self.tokens)
+
+    def _piece(self, choice: Mapping[str, Any], at: float) -> Piece:
+        text = _text(choice)
+        ids = wholes(choice.get("token_ids"))
+        texts, values = _reported_tokens(choice.get("logprobs"))
+        logprobs = _logprobs(values, len(texts))
+        self.bad_logprobs |= logprobs is None
+        known = not ids or len(ids) == len(texts)
+        return Piece(
+            text=text,
+            at=at,
+            num_tokens=len(ids) or len(texts),
+            token_ids=ids,
+            texts=_shown(texts, text) if known else (),
+            logprobs=logprobs or () if known else (),
+        )
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return (_BAD_LOGPROBS,) if self.bad_logprobs else ()
 
 
 @dataclass(slots=True)
@@ -104,7 +131,7 @@ class TextReading:
     pieces: Pieces = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pieces = Pieces(self.settings)
+        self.pieces = Pieces(Account(self.info, self.settings))
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         piece = self.pieces.take(event, at)
@@ -120,7 +147,7 @@ class TextReading:
 
 
 def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
-    """Without rounds. Where there are as many pieces as tokens, each is a token."""
+    """Return pieces that are no rounds. If there are as many as tokens, each is a token."""
     found = pieces.pieces
     if pieces.tokens == len(found) and not any(piece.num_tokens for piece in found):
         found = [replace(piece, num_tokens=1) for piece in found]
@@ -132,11 +159,12 @@ def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
         finish=pieces.finish,
         prompt_tokens=pieces.prompt_tokens,
         totals=replace(totals, tokens=either(totals.tokens, pieces.tokens)),
+        notices=pieces.notices,
     )
 
 
 def finish_of(reason: str, stop_reason: Any = None) -> Finish:
-    """Engines say ``stop`` for the end of the text as well as for a word that was to end it."""
+    """Engines report ``stop`` both for the end of the text and for a stop word."""
     if reason == "length":
         return "length"
     if reason in ("stop", "eos"):
@@ -146,21 +174,6 @@ def finish_of(reason: str, stop_reason: Any = None) -> Finish:
 
 def either(first: int | None, second: int | None) -> int | None:
     return second if first is None else first
-
-
-def _piece(choice: Mapping[str, Any], at: float) -> Piece:
-    text = _text(choice)
-    ids = wholes(choice.get("token_ids"))
-    texts, logprobs = _told_tokens(choice.get("logprobs"))
-    known = not ids or len(ids) == len(texts)
-    return Piece(
-        text=text,
-        at=at,
-        num_tokens=len(ids) or len(texts),
-        token_ids=ids,
-        texts=_shown(texts, text) if known else (),
-        logprobs=logprobs if known else (),
-    )
 
 
 def _text(choice: Mapping[str, Any]) -> str:
@@ -173,8 +186,8 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 
 def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
-    """What each token adds to the text: nothing, if it is named but not shown, as one that ends a
-    text. Empty if the text is not made of them."""
+    """Return what each token adds to the text: nothing for one that is listed but not shown, such
+    as the end of the text. Empty if the text does not consist of them."""
     shown = list[str]()
     for each in texts:
         shown.append(each if text.startswith(each) else "")
@@ -182,14 +195,22 @@ def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
     return () if text else tuple(shown)
 
 
-def _told_tokens(told: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Texts and log-probabilities by token, of a completion or of a chat."""
-    if isinstance(content := inside(told, "content"), list):
+def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the texts and log-probabilities by token, of a completion or of a chat."""
+    if isinstance(content := inside(reported, "content"), list):
         texts = [inside(each, "token") for each in content]
         values = [inside(each, "logprob") for each in content]
     else:
-        texts, values = inside(told, "tokens"), inside(told, "token_logprobs")
+        texts, values = inside(reported, "tokens"), inside(reported, "token_logprobs")
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        return (), ()
-    whole_list = isinstance(values, list) and all(isinstance(each, int | float) for each in values)
-    return tuple(texts), tuple(map(float, values)) if whole_list else ()
+        return (), None
+    return tuple(texts), values
+
+
+def _logprobs(values: Any, count: int) -> tuple[float, ...] | None:
+    """Empty where none were sent; None if one of them cannot be a log-probability."""
+    if not isinstance(values, list) or not values:
+        return ()
+    found = [logprob(each) for each in values]
+    good = [each for each in found if each is not None]
+    return tuple(good) if len(good) == len(found) == count else None

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from specviz.record.server_run import Grounds, ServerRound, ServerTotals
 from specviz.record.trace import Finish
 
+_LOWEST, _ROUNDING = -1e6, 1e-5  # of log-probabilities
 Prompt = str | tuple[int, ...]
 Event = Mapping[str, Any]
 
@@ -103,6 +104,16 @@ def whole(value: Any) -> int | None:
     """A count as engines send it; None of anything else."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
     return value if good else None
+
+
+def logprob(value: Any) -> float | None:
+    """Return a log-probability as engines send it; None of anything else.
+
+    The logarithm of a float32 probability may end a hair above 0; some engines write -9999 for
+    minus infinity.
+    """
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if good and _LOWEST <= value <= _ROUNDING else None
 
 
 def wholes(values: Any) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Samples of a page of metrics in the text format of Prometheus. What is none is left out."""
+"""Samples of a page of metrics in Prometheus's text format. Other lines are left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from specviz.record.limits import MAX_DRAFTED
+
 MAX_SAMPLES = 100_000
+_LONGEST_POSITION = 4  # digits
 _SAMPLE = re.compile(
     r'(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(?P<value>\S+)',
     re.ASCII,
@@ -32,10 +35,18 @@ def samples_of(text: str) -> tuple[Sample, ...]:
     return tuple(found)
 
 
+def position_of(sample: Sample) -> int | None:
+    """Return a sample's position in a round; None if it has none that can be."""
+    held = sample.labels.get("position", "")
+    if not (held.isascii() and held.isdecimal()) or len(held) > _LONGEST_POSITION:
+        return None
+    return int(held) if int(held) < MAX_DRAFTED else None
+
+
 def largest_position(samples: Sequence[Sample], name: str) -> int | None:
-    """How many positions are counted under this name; None without any."""
-    held = (each.labels.get("position", "") for each in samples if each.name == name)
-    return max((int(each) + 1 for each in held if each.isdecimal()), default=None)
+    """Return how many positions are counted under this name; None without any."""
+    held = (position_of(each) for each in samples if each.name == name)
+    return max((each + 1 for each in held if each is not None), default=None)
 
 
 def _sample(line: str) -> Sample | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     Capabilities,
     ServerInfo,
@@ -18,7 +19,9 @@ from specviz.record.server_run import (
 )
 from specviz.record.trace import Finish
 from specviz.servers import openai
+from specviz.servers.account import Account
 from specviz.servers.connection import Connection
+from specviz.servers.foreign_json import one_line_name
 from specviz.servers.pieces import (
     Event,
     Listed,
@@ -44,11 +47,12 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
         return None
     version, method = told.get("version"), told.get("speculative_algorithm")
     drafts = whole(told.get("speculative_num_draft_tokens"))
+    drafts = drafts if drafts and drafts <= MAX_DRAFTED else None
     speculates = method is not None if "speculative_algorithm" in told else None
     return ServerInfo(
         address=connection.address,
         engine="sglang",
-        version=version if isinstance(version, str) else None,
+        version=one_line_name(version) if isinstance(version, str) else None,
         model=listed.model,
         gamma=drafts - 1 if speculates and drafts else None,
         capabilities=Capabilities(
@@ -86,10 +90,16 @@ class GenerateReading:
     text: str = ""
     tokens: int = 0
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    account: Account = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.info, self.settings)
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
+        self.account.add_event()
         if not isinstance(meta := event.get("meta_info"), dict):
             return ()
+        self.account.checked(_totals(meta, whole(meta.get("completion_tokens"))))
         self.meta = meta
         piece = self._piece(event, at)
         if not piece.num_tokens:
@@ -105,6 +115,7 @@ class GenerateReading:
         words = text if isinstance(text, str) else ""
         if so_far and words.startswith(self.text):
             words = words[len(self.text) :]
+        self.account.add(len(new), words)
         self.text += words
         self.tokens += len(new)
         return Piece(text=words, at=at, num_tokens=len(new), token_ids=new)
@@ -112,7 +123,7 @@ class GenerateReading:
     def _round(self, piece: Piece, index: int) -> ServerRound:
         if self.info.capabilities.speculates is not True:
             return piece.as_round(index, drafted=None, accepted=None)
-        if index == 0 and piece.num_tokens == 1:
+        if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
             return piece.as_round(index, drafted=None, accepted=None)
         return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
 
@@ -138,7 +149,7 @@ class GenerateReading:
         return replace(plain, grounds="chunks", notices=notices)
 
 
-def _totals(meta: dict[str, Any], tokens: int) -> ServerTotals:
+def _totals(meta: dict[str, Any], tokens: int | None) -> ServerTotals:
     return ServerTotals(
         rounds=whole(meta.get("spec_verify_ct")) or None,
         drafted=_any_of(meta, _DRAFTED),

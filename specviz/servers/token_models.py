@@ -1,7 +1,8 @@
-"""Models as far as scoring needs them: tokens, and laws along a text that is known.
+"""What scoring needs from a model: the tokens of a text, and distributions along a known text.
 
-A model is one that an engine serves, or one that is loaded here. Texts go as token ids, with
-nothing added. Laws are raw: at temperature 1 without filters, whatever a request says.
+A model is served by an engine or loaded here. Texts are sent as token ids, with nothing added.
+Distributions are raw: at temperature 1 without filters, whatever a request says. Every number from
+an engine is checked before it is used.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from specviz.record.pairs import PairSpec
 from specviz.record.server_run import ServerInfo
 from specviz.servers.connection import Connection
 from specviz.servers.law_study import LawStudy, TokenStudy
+from specviz.servers.pieces import whole, wholes
 from specviz.theory.listed_laws import ListedLaw, is_raw
 
 _WINDOW_ENTRIES = 2**16  # of whole laws in one answer
 _MOST_WINDOW = 16  # positions
+_LONGEST_ID = 9  # digits
 
 
 class TokenModel(Protocol):
@@ -55,13 +58,19 @@ class _ServedModel:
 
     def tokens(self, text: str) -> tuple[int, ...]:
         asked = {"model": self._model, "prompt": text, "add_special_tokens": False}
-        found = _fields(self._connection.post("/tokenize", asked)).get("tokens")
-        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
-            raise _no_laws(self.label, "does not tell the tokens of a text")
-        return tuple(cast("list[int]", found))
+        reported = _fields(self._connection.post("/tokenize", asked)).get("tokens")
+        found = wholes(reported)
+        if not found and reported != []:
+            raise _no_laws(self.label, "does not report the tokens of a text")
+        return found
 
     def token_texts(self) -> Mapping[int, str]:
         return self._texts
+
+    def _id(self, text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_ID:
+            raise _no_laws(self.label, "lists tokens that have no id")
+        return int(text)
 
 
 class VllmModel(_ServedModel):
@@ -75,20 +84,23 @@ class VllmModel(_ServedModel):
         rows = self._listed_rows(prompt_ids, text_ids, top)
         for token, listed in zip(text_ids, rows[len(prompt_ids) :], strict=True):
             own = _number(listed.get(token, {}).get("logprob"), self.label)
-            ranked = {each: entry["logprob"] for each, entry in listed.items()
-                      if entry.get("rank", top + 1) <= max(1, top)}  # fmt: skip
-            yield _raw(_listed(ranked, own), self.label)
+            ranked = {
+                each: _number(entry.get("logprob"), self.label) for each, entry in listed.items()
+                if (whole(entry.get("rank")) or top + 1) <= max(1, top)
+            }  # fmt: skip
+            yield _raw(_listed(ranked, own, self.label), self.label)
 
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """What is told of every token, the first of which has nothing before it."""
+        """Return what is reported of every token; nothing of the first, which follows nothing."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
             raise _no_laws(self.label, "gives no log-probabilities of a prompt")
         rows = [
-            {int(token): _fields(each) for token, each in _fields(row).items()} for row in found
+            {self._id(token): _fields(each) for token, each in _fields(row).items()}
+            for row in cast("list[object]", found)
         ]
         for listed in rows:
             self._learn(listed)
@@ -114,11 +126,13 @@ class VllmModel(_ServedModel):
         tops = _fields(choice.get("logprobs")).get("top_logprobs")
         if not isinstance(tops, list) or not tops:
             raise _no_laws(self.label, "gives no whole laws")
-        listed = {int(name.removeprefix("token_id:")): each for name, each in tops[0].items()}
+        listed = {
+            self._id(name.removeprefix("token_id:")): _number(each, self.label)
+            for name, each in _fields(cast("list[object]", tops)[0]).items()
+        }
         if token not in listed:
             raise _no_laws(self.label, f"has no token {token}")
-        own = _number(listed[token], self.label)
-        return _raw(_listed(listed, own, whole=True), self.label)
+        return _raw(_listed(listed, listed[token], self.label, whole=True), self.label)
 
     def _ask(self, prompts: list[list[int]], **wanted: int) -> list[Mapping[str, Any]]:
         asked = {
@@ -126,10 +140,12 @@ class VllmModel(_ServedModel):
             "add_special_tokens": False, "return_tokens_as_token_ids": True, **wanted,
         }  # fmt: skip
         answer = _fields(self._connection.post("/v1/completions", asked))
-        choices = [_fields(each) for each in answer.get("choices") or []]
-        if len(choices) != len(prompts):
+        found = answer.get("choices")
+        choices = [_fields(each) for each in found] if isinstance(found, list) else []
+        places = [whole(each.get("index")) for each in choices]
+        if sorted(place for place in places if place is not None) != list(range(len(prompts))):
             raise _no_laws(self.label, "did not answer every prompt")
-        return sorted(choices, key=lambda each: each.get("index", 0))
+        return [choices[places.index(place)] for place in range(len(prompts))]
 
     def _learn(self, listed: Mapping[int, Mapping[str, Any]]) -> None:
         for token, entry in listed.items():
@@ -162,10 +178,22 @@ class SglangModel(_ServedModel):
         if not isinstance(own, list) or not isinstance(tops, list) or len(own) < len(text_ids):
             raise _no_laws(self.label, "gives no log-probabilities of a prompt")
         own, tops = own[-len(text_ids) :], tops[-len(text_ids) :]
-        for (value, token, text), row in zip(own, tops, strict=True):
-            self._texts |= {int(token): str(text), **{int(each[1]): str(each[2]) for each in row}}
-            listed = {int(each[1]): each[0] for each in row}
-            yield _raw(_listed(listed, _number(value, self.label)), self.label)
+        if len(own) != len(tops):
+            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+        for entry, row in zip(own, tops, strict=True):
+            value, _, _ = self._entry(entry)
+            entries = [self._entry(each) for each in row] if isinstance(row, list) else []
+            listed = {token: of_token for of_token, token, _ in entries}
+            yield _raw(_listed(listed, value, self.label), self.label)
+
+    def _entry(self, entry: object) -> tuple[float, int, str]:
+        """Read a log-probability with its token, and remember the token's text."""
+        match entry:
+            case [value, int(token), str() | None as text] if whole(token) is not None:
+                self._texts[token] = text or ""
+                return _number(value, self.label), token, text or ""
+            case _:
+                raise _no_laws(self.label, "lists tokens in an unknown form")
 
 
 class LocalModel:
@@ -207,7 +235,11 @@ def served_model(info: ServerInfo, connection: Connection) -> TokenModel:
             )
 
 
-def _listed(logprobs: Mapping[int, float], own: float, *, whole: bool = False) -> ListedLaw:
+def _listed(
+    logprobs: Mapping[int, float], own: float, label: str, *, whole: bool = False
+) -> ListedLaw:
+    if not logprobs:
+        raise _no_laws(label, "lists no tokens")
     ranked = sorted(logprobs.items(), key=lambda each: -each[1])
     ids, values = zip(*ranked, strict=True)
     return ListedLaw(
@@ -229,8 +261,9 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object, label: str) -> float:
+    """``value`` is decoded JSON, so a number is finite; ``_raw`` refuses those above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _no_laws(label, "gives no log-probability of the text's own token")
+        raise _no_laws(label, "gives log-probabilities that are no numbers")
     return float(value)
 
 

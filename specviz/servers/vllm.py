@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     Capabilities,
     Grounds,
@@ -22,7 +23,9 @@ from specviz.record.server_run import (
     ServerTotals,
 )
 from specviz.servers import openai
+from specviz.servers.account import Account
 from specviz.servers.connection import Connection
+from specviz.servers.foreign_json import one_line_name
 from specviz.servers.pieces import (
     Event,
     Listed,
@@ -57,7 +60,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
     return ServerInfo(
         address=connection.address,
         engine="vllm",
-        version=version,
+        version=one_line_name(version),
         model=listed.model,
         gamma=largest_position(samples, _BY_POSITION),
         capabilities=Capabilities(
@@ -95,11 +98,12 @@ class StepReading:
     told: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self.pieces = openai.Pieces(self.settings)
+        self.pieces = openai.Pieces(Account(self.info, self.settings))
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         told = inside(event, "metrics", "speculative_decoding")
         if isinstance(told, dict):
+            self._check(told)
             self.told = told
         piece = self.pieces.take(event, at)
         if piece is None:
@@ -109,6 +113,12 @@ class StepReading:
 
     def close(self) -> Sequence[ServerRound]:
         return ()
+
+    def _check(self, told: dict[str, Any]) -> None:
+        account = self.pieces.account
+        account.checked(_totals(told))
+        for step in _steps(told) or ():
+            account.check_round(step.drafted, step.accepted)
 
     @property
     def _speculates(self) -> bool:
@@ -127,7 +137,7 @@ def _taken_for_a_round(piece: Piece, index: int, speculates: bool) -> ServerRoun
     """As long as nothing else is told, a piece is a step; the first one follows the prompt."""
     if not speculates or not piece.num_tokens:
         return piece.as_round(index, drafted=None, accepted=None)
-    if index == 0 and piece.num_tokens == 1:
+    if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
         return piece.as_round(index, drafted=None, accepted=None)
     return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
 
@@ -154,7 +164,7 @@ def _outcome(
         finish=pieces.finish,
         prompt_tokens=pieces.prompt_tokens,
         totals=replace(totals, tokens=pieces.tokens),
-        notices=notices,
+        notices=(*notices, *pieces.notices),
     )
 
 

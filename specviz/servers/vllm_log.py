@@ -1,8 +1,9 @@
-"""vLLM's lines of speculation in its log, of which each counts what came since the one before.
+"""vLLM's log lines about speculation, each of which counts what came since the one before.
 
-A line tells accepted and drafted tokens as whole numbers, tokens a round with two digits and the
-share accepted at each position with three. Drafts are worked out of these and are whole; what was
-accepted at a position is as exact as its three digits.
+A line gives accepted and drafted tokens as whole numbers, tokens per round with two digits and the
+share accepted at each position with three. The number of drafts follows from these and is whole;
+the count accepted at a position is as exact as its three digits. Lines with impossible figures are
+skipped.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from datetime import datetime
 from specviz.record.server_run import Counters
 
 _MARK = "SpecDecoding metrics: "
-_NUMBER = r"([\d.]+|nan)"
+_DECIMAL = r"\d{1,15}(?:\.\d{1,15})?"
+_NUMBER = rf"({_DECIMAL}|nan)"
+_SHARE = r"[01](?:\.\d{1,15})?"
 _LINE = re.compile(
     rf"Mean acceptance length: {_NUMBER}, Accepted throughput: {_NUMBER} tokens/s, "
-    rf"Drafted throughput: {_NUMBER} tokens/s, Accepted: (\d+) tokens, Drafted: (\d+) tokens, "
-    rf"Per-position acceptance rate: ([\d., ]*), Avg Draft acceptance rate: {_NUMBER}%",
+    rf"Drafted throughput: {_NUMBER} tokens/s, Accepted: (\d{{1,15}}) tokens, "
+    rf"Drafted: (\d{{1,15}}) tokens, "
+    rf"Per-position acceptance rate: ((?:{_SHARE}(?:, {_SHARE})*)?), "
+    rf"Avg Draft acceptance rate: {_NUMBER}%",
     re.ASCII,
 )
 _TIME = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)", re.ASCII)
@@ -49,7 +54,7 @@ def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
     for line in text.splitlines():
         head, mark, tail = line[:_LONGEST].partition(_MARK)
         match = _LINE.match(tail) if mark else None
-        if match is not None:
+        if match is not None and int(match[4]) <= int(match[5]):
             yield _counted(match), _clock(head)
 
 
@@ -72,7 +77,7 @@ def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
     """As many as fit the mean length, 1 + accepted / drafts in two digits; of these the number
     nearest to that of drafts of full length."""
     full = max(1, math.ceil(drafted / positions))
-    if accepted == 0 or length <= 1.005:
+    if accepted == 0 or not length > 1.005:  # also where it is nan
         return full
     fewest = math.ceil(accepted / (length - 1 + 0.005))
     return max(fewest, min(full, math.floor(accepted / (length - 1 - 0.005))), 1)

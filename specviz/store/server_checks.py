@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     ServerInfo,
     ServerRound,
@@ -16,7 +17,6 @@ from specviz.record.server_run import (
 )
 
 MAX_PIECE = 100_000  # tokens that came together
-MAX_DRAFTED = 1024  # candidates of one round: every one is drawn
 _ROUNDING = 1e-5  # a logarithm of a float32 probability may end a hair above 0
 
 

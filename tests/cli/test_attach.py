@@ -25,6 +25,7 @@ METRICS = {
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPECVIZ_SERVER_KEY", "a-secret-key")
+    monkeypatch.setenv("SPECVIZ_SERVER_KEY_FOR", "127.0.0.1")
 
 
 def attached(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -81,6 +82,37 @@ def test_pieces_of_text_are_no_rounds(capsys: pytest.CaptureFixture[str]) -> Non
     untold = METRICS - {"alpha_by_position", "tokens_per_second"}
     assert {name: record["metrics"][name] for name in untold} == dict.fromkeys(untold)
     assert (record["engine"], record["text"]) == ("openai", " a dog")
+    assert Library().find() == ()
+
+
+def streamed(*events: str) -> dict[str, Page]:
+    body = "".join(f"data: {each}\n\n" for each in events) + "data: [DONE]\n\n"
+    return {
+        "/v1/models": Page(body=rb'{"object": "list", "data": [{"id": "half \ud800 a pair"}]}'),
+        "/v1/completions": Page(body=body.encode(), kind="text/event-stream"),
+    }
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1" * 400])
+def test_values_that_are_no_numbers_are_left_out_in_words_before_anything_is_stored(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = f'{{"tokens": ["a"], "token_logprobs": [{value}]}}'
+    choice = f'{{"text": "a", "logprobs": {listed}, "finish_reason": "stop"}}'
+    with served(streamed(f'{{"choices": [{choice}]}}')) as server:
+        record = attached(capsys, server.address, "--prompt", "I saw")
+    assert record["runs"][0]["rounds"][0]["logprobs"] == []
+    assert "left out" in record["runs"][0]["notices"][-1]
+    (row,) = Library().find()
+    assert Library().open_any(row.id)
+
+
+def test_an_answer_that_breaks_off_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    with served(streamed('{"usage": {"completion_tokens": 1000}}')) as server:
+        assert main(["attach", server.address, "--prompt", "I saw", "--json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "were asked for" in shown.err.splitlines()[-1]
     assert Library().find() == ()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from specviz.errors import ServerError
 from specviz.servers import SERVER_KEY, is_local
-from specviz.servers.address import checked_address, key_of
+from specviz.servers.address import checked_address, key_for
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_no_address(address: str) -> None:
 def test_a_key_that_no_header_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, "sec\nret")
     with pytest.raises(ServerError, match=SERVER_KEY) as caught:
-        key_of(SERVER_KEY)
+        key_for(SERVER_KEY, "http://127.0.0.1:8000")
     assert "sec" not in str(caught.value)
     monkeypatch.setenv(SERVER_KEY, "  ")
-    assert key_of(SERVER_KEY) is None
+    assert key_for(SERVER_KEY, "http://127.0.0.1:8000") is None

@@ -166,6 +166,7 @@ def test_a_wrong_key(
 ) -> None:
     if key is not None:
         monkeypatch.setenv(SERVER_KEY, key)
+        monkeypatch.setenv(f"{SERVER_KEY}_FOR", "127.0.0.1")
     page = Page(status=status, body=f"no such key: {key}".encode())
     with (
         served({"/v1/models": page}) as server,
@@ -178,6 +179,7 @@ def test_a_wrong_key(
 
 def test_an_engine_that_repeats_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, KEY)
+    monkeypatch.setenv(f"{SERVER_KEY}_FOR", "127.0.0.1")
     page = Page(status=500, body=json.dumps({"error": {"message": f"your {KEY} is odd"}}).encode())
     with served(completion(page)) as server:
         assert "answers 500: your [key] is odd" in failure(server)
@@ -194,7 +196,7 @@ def test_a_redirect_is_not_followed() -> None:
         place = elsewhere.address.replace("//", "//name:secret@") + "/there?token=secret"
         page = Page(status=307, headers={"Location": place})
         with served({"/v1/models": page, **completion(page)}) as server:
-            with pytest.raises(ServerError, match="sends us on to") as caught:
+            with pytest.raises(ServerError, match="redirects to") as caught:
                 find_server(server.address, limits=SHORT)
             text = failure(server)
         assert elsewhere.asked == []
@@ -278,7 +280,6 @@ def test_a_broken_stream(body: bytes, words: str) -> None:
         {"choices": [{"text": "a", "token_ids": [1, -1], "logprobs": {"tokens": [None]}}]},
         {"usage": [1], "metrics": {"speculative_decoding": {"per_step_accepted": [10**30]}}},
         {"timings": 3, "tokens_predicted": True, "meta_info": [], "stats": 3},
-        {"tokens_predicted": 10**9, "timings": {"draft_n": 7, "draft_n_accepted": 9}},
         {"meta_info": {"completion_tokens": "x", "finish_reason": {"type": 3}}, "output_ids": [1]},
     ],
 )

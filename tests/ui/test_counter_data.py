@@ -56,8 +56,8 @@ def test_what_went_wrong_is_said() -> None:
     failure = ServerError("It cannot be reached.", remedy="Start it.")
     seen = Seen(last=Counters(at=0.0, drafts=0.0), anew=2, error=failure)
     assert told(seen)["notes"] == [
-        "It cannot be reached. Start it. What stands here was read before.",
-        "The counters went back 2 times: the engine was started anew.",
+        "It cannot be reached. Start it. The figures below were read before.",
+        "The counters went back 2 times: the engine was restarted.",
         "It has drafted nothing yet.",
     ]
     assert rates(AFTER, BEFORE) is None

@@ -193,6 +193,7 @@ def test_one_of_several_models_is_chosen() -> None:
 
 def test_a_key_is_sent_and_shown_nowhere(vllm: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_SERVER_KEY", "very-secret")
+    monkeypatch.setenv("SPECVIZ_SERVER_KEY_FOR", vllm.address)
     app = page_of(server=vllm.address)
     ask(app)
     assert all(head["Authorization"] == "Bearer very-secret" for _, head in vllm.asked)

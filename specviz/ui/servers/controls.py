@@ -47,7 +47,8 @@ def choose() -> Choices:
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
         st.caption(
-            f"Keys are read from `{SERVER_KEY}` and `{BASELINE_KEY}`, where the dashboard runs.",
+            f"Keys are read from `{SERVER_KEY}` and `{BASELINE_KEY}` where the dashboard runs. "
+            f"Each is sent only to the addresses in `{SERVER_KEY}_FOR` and `{BASELINE_KEY}_FOR`.",
         )
         if server is not None or baseline is not None:
             st.button("Look again", key="server_look", type="tertiary", on_click=look_again)

@@ -94,15 +94,17 @@ def _count(value: float | None) -> str:
 
 
 def _notes(seen: Seen) -> list[str]:
-    told = []
+    notes = []
     if seen.error is not None:
-        told.append(f"{seen.error} What stands here was read before.")
+        notes.append(f"{seen.error} The figures below were read before.")
     if seen.anew:
         times = "once" if seen.anew == 1 else f"{seen.anew} times"
-        told.append(f"The counters went back {times}: the engine was started anew.")
-    if seen.last is not None and not seen.last.drafts:
-        told.append("It has drafted nothing yet.")
-    return told
+        notes.append(f"The counters went back {times}: the engine was restarted.")
+    if seen.last is not None:
+        notes += seen.last.notices
+        if not seen.last.drafts:
+            notes.append("It has drafted nothing yet.")
+    return notes
 
 
 def _short(value: float | None) -> float | None:

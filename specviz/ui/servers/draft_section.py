@@ -20,7 +20,7 @@ from specviz.tune.tune_work import TuneWork
 from specviz.ui.servers.charts import tau_over_gamma
 from specviz.ui.servers.controls import Choices
 from specviz.ui.servers.kept_boxes import box, keep_boxes
-from specviz.ui.servers.places import is_granted
+from specviz.ui.servers.places import is_granted, say_withheld_key
 from specviz.ui.session.background_work import run_maker, the_work_queue
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.tune.current import follow
@@ -85,7 +85,11 @@ def _choose() -> _Wish:
     if is_address(draft):
         draft = checked_address(draft, allow_remote=True)
         granted = is_granted(draft, "server_draft", "Texts go")
-        st.caption(f"Its key is read from `{DRAFT_KEY}`.")
+        st.caption(
+            f"Its key is read from `{DRAFT_KEY}`, which is sent only to the addresses in "
+            f"`{DRAFT_KEY}_FOR`."
+        )
+        say_withheld_key(DRAFT_KEY, draft)
     return _Wish(draft=draft, granted=granted, costs=costs)
 
 

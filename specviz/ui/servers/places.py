@@ -1,7 +1,8 @@
-"""The servers that the page may look at: an address, the word of confirmation, what answers there.
+"""The servers that the page may contact: an address, its confirmation, what answers there.
 
-Nothing is sent to another machine, not even a look, before a person has confirmed it here. Nor is
-anything sent to an address that came with a link, on this machine or another, before a press.
+Nothing is sent to another machine before the user has confirmed it here. Nothing is sent to an
+address that came with a link, on this machine or another, before a press. An address gets a key
+only if the key is bound to it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.record.server_run import ServerInfo
-from specviz.servers.address import KeyName, checked_address, is_local
+from specviz.servers.address import KeyName, checked_address, is_local, withheld_key
 from specviz.servers.connection import Limits
 from specviz.servers.finding import find_models, find_server
 from specviz.ui.servers.kept_boxes import box, keep_boxes
@@ -52,6 +53,7 @@ def choose_place(
         return None
     try:
         address = checked_address(typed, allow_remote=True)
+        say_withheld_key(key_name, address)
         granted = is_granted(address, key, what)
     except SpecvizError as error:
         return Place(address="", granted=False, error=error)
@@ -82,6 +84,12 @@ def is_granted(address: str, key: str, what: str) -> bool:
     told = st.checkbox(f"{what} to {as_text(host)}, another machine", key=box(name))
     keep_boxes(name)
     return told
+
+
+def say_withheld_key(name: KeyName, address: str) -> None:
+    """Say why a key that is set does not go to this address."""
+    if withheld := withheld_key(name, address):
+        st.caption(as_text(withheld))
 
 
 def _own(key: str) -> None:

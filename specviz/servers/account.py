@@ -1,0 +1,108 @@
+"""The counts that an engine reports about one answer, checked while they grow.
+
+Nothing in an answer may be larger than what was asked for, a total never falls, and no engine
+accepts more candidates than it drafted. An answer that breaks one of these rules ends with one
+line; what came before it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.errors import ServerError
+from specviz.record.limits import MAX_DRAFTED
+from specviz.record.server_run import ServerInfo, ServerSettings, ServerTotals
+
+_CHARACTERS_A_TOKEN = 1000
+_CHARACTERS = 10_000  # besides those of the tokens, for what engines add around an answer
+_EVENTS_A_TOKEN = 8
+_EVENTS = 10_000
+
+
+@dataclass(slots=True)
+class Account:
+    """What one answer has come to so far."""
+
+    info: ServerInfo
+    settings: ServerSettings
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    tokens: int = 0  # as the engine counts them
+    came: int = 0  # as they were counted here
+    characters: int = 0
+    events: int = 0
+
+    def add_event(self) -> None:
+        self.events += 1
+        if self.events > _EVENTS + _EVENTS_A_TOKEN * self.settings.max_new_tokens:
+            raise self._wrong(f"has sent {self.events:,} events for one answer")
+
+    def add(self, tokens: int, text: str) -> None:
+        """Count what one event brought."""
+        self.came += tokens
+        self.characters += len(text)
+        self._check_asked(self.came)
+        most = _CHARACTERS + _CHARACTERS_A_TOKEN * self.settings.max_new_tokens
+        if self.characters > most:
+            raise self._wrong(f"has sent more than {most:,} characters for one answer")
+
+    def update(
+        self,
+        *,
+        rounds: int | None = None,
+        drafted: int | None = None,
+        accepted: int | None = None,
+        tokens: int | None = None,
+    ) -> None:
+        """Take new totals; those that the engine does not report now stay as they were."""
+        self.rounds = self._grown("rounds", self.rounds, rounds)
+        self.drafted = self._grown("drafted candidates", self.drafted, drafted)
+        self.accepted = self._grown("accepted candidates", self.accepted, accepted)
+        self.tokens = self._grown("tokens", self.tokens, tokens)
+        self._check_asked(self.tokens)
+        most = self.settings.max_new_tokens
+        if self.rounds > most:
+            raise self._wrong(f"reports {self.rounds:,} rounds for {most:,} tokens")
+        if self.drafted > MAX_DRAFTED * most:
+            raise self._wrong(f"reports {self.drafted:,} candidates for {most:,} tokens")
+
+    def check_accepted(self) -> None:
+        """After totals that belong together have all been taken."""
+        if self.accepted > self.drafted:
+            raise self._wrong(
+                f"reports {self.accepted:,} accepted of {self.drafted:,} drafted candidates"
+            )
+
+    def check_round(self, drafted: int, accepted: int) -> None:
+        if not 0 <= accepted <= drafted <= MAX_DRAFTED:
+            raise self._wrong(
+                f"reports a round with {accepted:,} accepted of {drafted:,} drafted candidates"
+            )
+
+    def checked(self, totals: ServerTotals) -> ServerTotals:
+        """Take the totals of the whole answer and return them."""
+        self.update(
+            rounds=totals.rounds, drafted=totals.drafted, accepted=totals.accepted,
+            tokens=totals.tokens,
+        )  # fmt: skip
+        if totals.drafted is not None:
+            self.check_accepted()
+        return totals
+
+    def _grown(self, what: str, before: int, now: int | None) -> int:
+        if now is not None and now < before:
+            raise self._wrong(f"reports {now:,} {what} after {before:,}")
+        return before if now is None else now
+
+    def _check_asked(self, tokens: int) -> None:
+        if tokens > self.settings.max_new_tokens:
+            raise self._wrong(
+                f"reports {tokens:,} tokens, and {self.settings.max_new_tokens:,} were asked for"
+            )
+
+    def _wrong(self, what: str) -> ServerError:
+        return ServerError(
+            f"{self.info.address} {what}. The answer ends here.",
+            remedy="Check that a serving engine runs at this address.",
+        )

@@ -1,0 +1,545 @@
+"""Engines that lie: every attack ends in one line, in bounded time, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from specviz.errors import ServerError
+from specviz.measure.run_makers import InProcessMaker
+from specviz.record.limits import MAX_DRAFTED
+from specviz.record.server_figures import server_metrics
+from specviz.record.server_run import (
+    Capabilities,
+    EngineName,
+    ServerInfo,
+    ServerSettings,
+    ServerTrace,
+)
+from specviz.servers import SERVER_KEY, ask, counters_of_dump, find_server, read_counters
+from specviz.servers.connection import Limits
+from specviz.servers.endpoint_maker import EndpointMaker
+from specviz.servers.pieces import Prompt
+from specviz.servers.vllm_log import counters_of_log
+from specviz.tune.given_costs import given_costs
+from specviz.tune.tune_work import TuneWork
+from tests.servers.replaying import Handler, Page, events_page, served
+from tests.servers.tapes import CASES
+
+SETTINGS = ServerSettings(max_new_tokens=8)
+LIMITS = Limits(connect=1.0, between=1.0, total=3.0)
+KEY = "sk-0123456789abcdef"
+ESCAPED = "".join(f"\\u{ord(each):04x}" for each in KEY)
+PATHS = {
+    "vllm": "/v1/completions",
+    "llama.cpp": "/completion",
+    "sglang": "/generate",
+    "lmstudio": "/api/v0/completions",
+    "openai": "/v1/completions",
+}
+ENGINES: tuple[EngineName, ...] = ("vllm", "llama.cpp", "sglang", "lmstudio", "openai")
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < 8
+
+
+@pytest.fixture
+def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVER_KEY, KEY)
+    monkeypatch.setenv(f"{SERVER_KEY}_FOR", "127.0.0.1")
+
+
+def info_of(engine: EngineName, address: str = "http://127.0.0.1:1") -> ServerInfo:
+    return ServerInfo(
+        address=address, engine=engine, version=None, model="tiny", gamma=4,
+        capabilities=Capabilities(speculates=True, rounds=True),
+    )  # fmt: skip
+
+
+def answered(
+    engine: EngineName,
+    page: Page,
+    *,
+    settings: ServerSettings = SETTINGS,
+    prompt: Prompt = "Once",
+) -> tuple[ServerTrace, str]:
+    """The trace of an answer, and the words of its failure; the rounds that landed are its own."""
+    with served({PATHS[engine]: page}) as server:
+        answer = ask(info_of(engine, server.address), prompt, settings, limits=LIMITS)
+        failure = ""
+        try:
+            for _ in answer:
+                pass
+        except ServerError as error:
+            failure = str(error)
+            assert "\n" not in failure
+        return answer.trace(), failure
+
+
+def counted(tokens: int, drafted: int, accepted: int, text: str = "a") -> dict[str, Any]:
+    """An event of llama.cpp."""
+    totals = {"predicted_n": tokens, "draft_n": drafted, "draft_n_accepted": accepted}
+    return {"content": text, "tokens": [1], "timings": totals, "stop": False}
+
+
+def figures_are_possible(trace: ServerTrace) -> None:
+    figures = server_metrics(trace)
+    assert figures.tau is None or figures.tau >= 1
+    assert figures.draft_acceptance_rate is None or 0 <= figures.draft_acceptance_rate <= 1
+    for each in trace.rounds:
+        assert 0 <= each.num_tokens <= trace.settings.max_new_tokens
+        assert each.accepted is None or 0 <= each.accepted <= MAX_DRAFTED
+    assert trace.num_tokens <= trace.settings.max_new_tokens
+
+
+# Counts
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([counted(1, 4, 2**53 - 1), counted(2, 8, 0)], "accepted of 4 drafted"),
+        ([counted(1, 4, 3), counted(2, 8, 0)], "0 accepted candidates after 3"),
+        ([counted(1, 4, 1), counted(2, 2, 1)], "2 drafted candidates after 4"),
+        ([counted(2, 4, 1), counted(1, 4, 1)], "1 tokens after 2"),
+        ([counted(1, 4, 5)], "5 accepted of 4 drafted"),
+        ([counted(1, 4, 0), counted(2, 8, 5)], "a round with 5 accepted of 4"),
+        ([counted(10**9, 7, 7)], "8 were asked for"),
+        ([counted(9, 0, 0)], "8 were asked for"),
+        ([counted(1, 2**53 - 1, 0)], "candidates for 8 tokens"),
+        ([counted(1, 2000, 2000)], "a round with 2,000 accepted"),
+    ],
+)
+def test_totals_of_llamacpp_that_cannot_be_end_the_answer(
+    events: Sequence[dict[str, Any]], words: str
+) -> None:
+    trace, failure = answered("llama.cpp", events_page(events))
+    assert words in failure
+    assert trace.finish == "stopped"
+    assert trace.notices == (failure,)
+    figures_are_possible(trace)
+
+
+def told(**of_speculation: Any) -> dict[str, Any]:
+    return {"metrics": {"speculative_decoding": of_speculation}, "choices": []}
+
+
+def piece(text: str, **of_choice: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "text": text, "finish_reason": None, **of_choice}]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "events", "words"),
+    [
+        ("vllm", [told(num_draft_tokens=4, num_accepted_draft_tokens=8)], "8 accepted of 4"),
+        (
+            "vllm",
+            [told(per_step_accepted=[5], per_step_drafted=[4], num_spec_steps=1)],
+            "a round with 5 accepted of 4",
+        ),
+        ("vllm", [told(num_spec_steps=3), told(num_spec_steps=2)], "2 rounds after 3"),
+        ("vllm", [piece("abc", token_ids=list(range(9)))], "9 tokens, and 8 were asked for"),
+        ("vllm", [{"usage": {"completion_tokens": 9}}], "9 tokens, and 8 were asked for"),
+        ("openai", [{"usage": {"completion_tokens": 5}}, {"usage": {"completion_tokens": 4}}],
+         "4 tokens after 5"),
+        (
+            "lmstudio",
+            [{"stats": {"total_draft_tokens_count": 4, "accepted_draft_tokens_count": 8}}],
+            "8 accepted of 4",
+        ),
+        (
+            "sglang",
+            [{"meta_info": {"completion_tokens": 1, "spec_num_correct_drafts": 8,
+                            "spec_num_proposed_drafts": 4}}],
+            "8 accepted of 4",
+        ),
+        ("sglang", [{"meta_info": {"completion_tokens": each}} for each in (3, 2)],
+         "2 tokens after 3"),
+        ("sglang", [{"output_ids": list(range(9)), "text": "x", "meta_info": {}}], "9 tokens"),
+        ("sglang", [{"meta_info": {"spec_verify_ct": 500}}], "500 rounds for 8 tokens"),
+    ],
+)  # fmt: skip
+def test_totals_of_the_others_that_cannot_be_end_the_answer(
+    engine: EngineName, events: Sequence[dict[str, Any]], words: str
+) -> None:
+    trace, failure = answered(engine, events_page([*events, piece("never read")]))
+    assert words in failure
+    assert "never read" not in trace.text
+    figures_are_possible(trace)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_too_many_events_end_the_answer(engine: EngineName) -> None:
+    page = Page(body=b"data: {}\n\n" * 20_000, kind="text/event-stream")
+    _, failure = answered(engine, page)
+    assert "events for one answer" in failure
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp", "openai"])
+def test_too_much_text_ends_the_answer(engine: EngineName) -> None:
+    text = "x" * 10_000
+    event = counted(1, 0, 0, text) if engine == "llama.cpp" else piece(text)
+    _, failure = answered(engine, events_page([event] * 10))
+    assert "characters for one answer" in failure
+
+
+def test_lines_without_an_event_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz.servers.connection.MAX_LINES", 1000)
+    page = Page(body=b": alive\n" * 2000, kind="text/event-stream")
+    _, failure = answered("vllm", page)
+    assert "more than 1,000 lines" in failure
+
+
+def test_a_stop_ends_a_stream_that_never_pauses() -> None:
+    def endless(handler: Handler) -> None:
+        handler.begin_stream()
+        while not handler.served.over.is_set():
+            handler.wfile.write(b": alive\n" * 1000)
+
+    with served({PATHS["vllm"]: Page(behave=endless)}) as server:
+        answer = ask(info_of("vllm", server.address), "Once", SETTINGS)
+        time.sleep(0.2)
+        answer.stop()
+        began = time.monotonic()
+        assert list(answer) == []
+        assert time.monotonic() - began < 1
+
+
+def test_a_slow_engine_has_longer_for_more_tokens() -> None:
+    """At two seconds a token nothing is late."""
+    from specviz.servers.asking import _limits_for
+
+    assert _limits_for(ServerSettings(max_new_tokens=2000)).total >= 4000
+
+
+def test_an_unexpected_failure_reaches_the_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("int too large to convert")
+
+    monkeypatch.setattr("specviz.servers.openai.TextReading.take", broken)
+    _, failure = answered("openai", events_page([piece("a")]))
+    assert "cannot be read (OverflowError)" in failure
+    monkeypatch.undo()
+    monkeypatch.setattr("specviz.servers.openai.TextReading.outcome", broken)
+    trace, failure = answered("openai", events_page([piece("a")]))
+    assert "cannot be read (OverflowError)" in failure
+    assert (trace.rounds, trace.finish) == ((), "stopped")
+
+
+# Numbers and texts that JSON can carry
+
+
+def raw(body: str) -> Page:
+    return Page(body=f"data: {body}\n\ndata: [DONE]\n\n".encode(), kind="text/event-stream")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["NaN", "-Infinity", "Infinity", "1e999", "1" * 400, "-" + "9" * 400, "0.5", "true", '"x"'],
+)
+@pytest.mark.parametrize("engine", ["vllm", "openai"])
+def test_a_value_that_is_no_log_probability_is_left_out_in_words(
+    engine: EngineName, value: str
+) -> None:
+    listed = f'{{"tokens": ["a", "b"], "token_logprobs": [-0.5, {value}]}}'
+    choice = f'{{"index": 0, "text": "ab", "logprobs": {listed}, "finish_reason": "stop"}}'
+    trace, failure = answered(engine, raw(f'{{"choices": [{choice}]}}'))
+    assert failure == ""
+    assert [each.logprobs for each in trace.rounds] == [()]
+    assert any("left out" in each for each in trace.notices)
+    json.dumps(trace.text, allow_nan=False)
+
+
+def test_half_a_character_becomes_a_replacement() -> None:
+    trace, failure = answered("openai", raw(r'{"choices": [{"text": "a\ud800b"}]}'))
+    assert failure == ""
+    assert trace.text in ("a?b", "a\ufffdb")
+    trace.text.encode()
+
+
+@pytest.mark.parametrize(
+    "body", ['{"a": ' * 100_000, "[" * 100_000, '{"choices": [{"text": ' + "[" * 3000]
+)
+def test_deep_nesting_is_refused(body: str) -> None:
+    _, failure = answered("openai", raw(body))
+    assert "no JSON" in failure
+
+
+def test_names_are_cut_to_a_line() -> None:
+    names = ["m" * 10**6, "two\nlines\x1b[2J", "\ud800"]
+    models = {"data": [{"id": each, "owned_by": None} for each in names]}
+    with served({"/v1/models": Page(body=json.dumps(models).encode())}) as server:
+        assert len(find_server(server.address).model) == 200
+        assert find_server(server.address, model="two lines [2J").model == "two lines [2J"
+
+
+# The key
+
+
+def pieces_of(text: str, *cuts: int) -> list[dict[str, Any]]:
+    ends = [*cuts, len(text)]
+    return [piece(text[a:b]) for a, b in zip([0, *cuts], ends, strict=True)]
+
+
+@pytest.mark.usefixtures("with_key")
+@pytest.mark.parametrize("engine", ["vllm", "openai"])
+@pytest.mark.parametrize("cuts", [(), (9,), (8, 10, 14, 20), tuple(range(1, 24))])
+def test_a_key_that_is_echoed_appears_nowhere(engine: EngineName, cuts: tuple[int, ...]) -> None:
+    with served({PATHS[engine]: events_page(pieces_of(f"so it {KEY} is sk-0", *cuts))}) as server:
+        answer = ask(info_of(engine, server.address), "Once", SETTINGS, limits=LIMITS)
+        shown = ""
+        for entry in answer:
+            shown += "".join(entry.texts)
+            assert KEY not in shown
+            assert KEY not in answer.trace().text
+    trace = answer.trace()
+    assert trace.text == shown == "so it [key] is sk-0"
+    assert KEY not in repr(trace)
+    assert KEY[:10] not in repr(trace)
+
+
+@pytest.mark.usefixtures("with_key")
+def test_a_key_in_tokens_takes_their_ids_with_it() -> None:
+    listed = {"tokens": [KEY[:9], KEY[9:], "!"], "token_logprobs": [-1.0, -1.0, -1.0]}
+    event = piece(f"{KEY}!", token_ids=[1, 2, 3], logprobs=listed)
+    trace, _ = answered("vllm", events_page([event]))
+    (entry,) = trace.rounds
+    assert (entry.texts, entry.token_ids, entry.logprobs) == (("[key]!",), (), ())
+    assert entry.num_tokens == 3
+
+
+@pytest.mark.usefixtures("with_key")
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"error": {{"message": "bad {ESCAPED}"}}}}',
+        f'{{"error": {{"{ESCAPED}": "x"}}}}',
+        json.dumps({"error": f'{{"message": "bad {ESCAPED}"}}'}),
+        json.dumps({"detail": [f"bad {KEY}"]}),
+        f"<html>{KEY}</html>",
+        f'{{"error": "cut short {ESCAPED}',
+        '{"message": "' + "x" * 280 + f'{KEY}"}}',
+    ],
+)
+@pytest.mark.parametrize("status", [400, 500])
+def test_no_error_holds_the_key(body: str, status: int) -> None:
+    for page in (Page(status=status, body=body.encode()), raw(f'{{"error": {json.dumps(body)}}}')):
+        trace, failure = answered("openai", page)
+        assert failure
+        for text in (failure, repr(trace)):
+            assert KEY not in text
+            assert ESCAPED not in text
+            assert KEY[:12] not in text
+
+
+@pytest.mark.usefixtures("with_key")
+def test_the_key_is_in_no_name_and_no_redirect() -> None:
+    models = {"data": [{"id": f"model-{KEY}"}]}
+    with served({"/v1/models": Page(body=json.dumps(models).encode())}) as server:
+        assert find_server(server.address).model == "model-[key]"
+    location = "http://127.0.0.1:1/%73k-0123456789abcdef"
+    with served({"/v1/models": Page(status=302, headers={"Location": location})}) as server:
+        with pytest.raises(ServerError, match="redirects") as caught:
+            find_server(server.address)
+        assert KEY[1:] not in str(caught.value)
+
+
+# Counters
+
+
+def test_positions_of_any_length_are_bounded() -> None:
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines = ["vllm:spec_decode_num_drafts_total 9"]
+    places = ("1" * 5000, "1" * 300, "-1", "\u0663", "1024", "x", "", "0", "1")
+    lines += [f'{name}{{position="{place}"}} 5' for place in places]
+    page = "\n".join(lines)
+    assert counters_of_dump(page).accepted_at == (5.0, 5.0)
+    pages = {
+        "/v1/models": Page(body=b'{"data": [{"id": "tiny", "owned_by": "vllm"}]}'),
+        "/version": Page(body=b'{"version": "0.32.0"}'),
+        "/metrics": Page(body=page.encode(), kind="text/plain"),
+    }
+    with served(pages) as server:
+        assert find_server(server.address).gamma == 2
+
+
+@pytest.mark.parametrize("value", ["1e308", "-5", "1e17", "-1e308"])
+def test_a_value_that_no_counter_has_is_left_out_in_words(value: str) -> None:
+    lines = [
+        f'vllm:spec_decode_num_draft_tokens_total{{engine="{each}"}} {value}' for each in "abc"
+    ]
+    found = counters_of_dump("\n".join(["vllm:spec_decode_num_drafts_total 3", *lines]))
+    assert (found.drafts, found.drafted) == (3, None)
+    assert len(found.notices) == 1
+
+
+def test_more_accepted_than_drafted_is_left_out_in_words() -> None:
+    page = (
+        "vllm:spec_decode_num_drafts_total 3\nvllm:spec_decode_num_draft_tokens_total 10\n"
+        "vllm:spec_decode_num_accepted_tokens_total 20\n"
+    )
+    found = counters_of_dump(page)
+    assert (found.drafted, found.accepted) == (10, None)
+    assert "as accepted than as drafted" in found.notices[0]
+
+
+def test_a_counter_has_one_name_by_engine() -> None:
+    """Of four names only one counts, and a counter of another engine is not added."""
+    page = (
+        "vllm:generation_tokens_total 7\nvllm:generation_tokens 1000\n"
+        "llamacpp:tokens_predicted_total 50000\nsglang:generation_tokens_total 199010\n"
+    )
+    found = counters_of_dump(page)
+    assert found.generated == 7
+    assert len(found.notices) == 2
+    with served({"/metrics": Page(body=page.encode(), kind="text/plain")}) as server:
+        assert read_counters(info_of("sglang", server.address)).generated == 199010
+        assert read_counters(info_of("vllm", server.address)).generated == 7
+
+
+def test_a_repeated_series_counts_once() -> None:
+    assert counters_of_dump('vllm:generation_tokens_total{e="0"} 7\n' * 4).generated == 7
+
+
+LOG_LINE = (
+    "SpecDecoding metrics: Mean acceptance length: {length}, Accepted throughput: 1.00 tokens/s, "
+    "Drafted throughput: 1.00 tokens/s, Accepted: {accepted} tokens, Drafted: {drafted} tokens, "
+    "Per-position acceptance rate: {shares}, Avg Draft acceptance rate: 1.0%"
+)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accepted": "9" * 4500},
+        {"accepted": "50"},
+        {"length": "1.2.3"},
+        {"length": "9" * 4000},
+        {"shares": "0.5,,0.5"},
+        {"shares": "7.5"},
+        {"length": "nan"},
+    ],
+)
+def test_impossible_lines_of_a_log_are_skipped(wrong: dict[str, str]) -> None:
+    right = {"length": "2.00", "accepted": "5", "drafted": "10", "shares": "0.500"}
+    log = "\n".join(LOG_LINE.format(**each) for each in (right, {**right, **wrong}))
+    found = counters_of_log(log)
+    assert found[-1].accepted in (5, 10)  # a length of nan is possible where nothing was drafted
+
+
+# Two engines behind one address
+
+
+def recognisable(*engines: str) -> dict[str, Page]:
+    pages = {"/v1/models": Page(body=b'{"data": [{"id": "tiny", "owned_by": "vllm"}]}')}
+    if "vllm" in engines:
+        pages["/version"] = Page(body=b'{"version": "0.32.0"}')
+    if "llama.cpp" in engines:
+        pages["/props"] = Page(body=b'{"default_generation_settings": {}, "build_info": "b1"}')
+    return pages
+
+
+def test_two_engines_at_one_address_are_refused() -> None:
+    with served(recognisable("vllm", "llama.cpp")) as server:
+        with pytest.raises(ServerError, match=r"as vLLM 0\.32\.0 and as llama\.cpp b1") as caught:
+            find_server(server.address)
+        assert "single engine" in caught.value.remedy
+
+
+def test_a_page_that_its_engine_must_have_is_missed_in_words() -> None:
+    page = Page(status=404, body=b"{}")
+    _, failure = answered("llama.cpp", page)
+    assert "answers 404, although llama.cpp was recognised there" in failure
+    assert "several engines" in failure
+
+
+# Which address gets the key
+
+ADDRESSES = {
+    "": [],
+    "http://127.0.0.1:8000": ["http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"],
+    "https://api.example.com": ["https://api.example.com", "https://api.example.com:443/v1"],
+    "https://example.com/one": ["https://example.com/one"],
+    "api.example.com": ["https://api.example.com", "https://api.example.com:444"],
+    "*.example.com": ["https://api.example.com", "https://api.example.com:444"],
+    "127.0.0.1": ["http://127.0.0.1:8000", "http://127.0.0.1:9"],
+    "localhost:9, 127.0.0.1:9": ["http://127.0.0.1:9"],
+}
+ASKED = [
+    "http://127.0.0.1:8000", "http://127.0.0.1:9", "http://localhost:8000",
+    "https://api.example.com", "http://api.example.com", "https://api.example.com:444",
+    "https://example.com", "https://example.com/one", "https://example.com/onetwo",
+    "https://badexample.com", "https://api.example.com.evil.org",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", ADDRESSES)
+def test_only_the_address_that_a_key_is_bound_to_gets_it(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from specviz.servers.address import checked_address, key_for, withheld_key
+
+    monkeypatch.setenv(SERVER_KEY, KEY)
+    monkeypatch.setenv(f"{SERVER_KEY}_FOR", bound)
+    expected = {checked_address(each, allow_remote=True) for each in ADDRESSES[bound]}
+    asked = {checked_address(each, allow_remote=True) for each in [*ASKED, *ADDRESSES[bound]]}
+    given = {each for each in asked if key_for(SERVER_KEY, each) == KEY}
+    assert given == expected
+    for address in asked - given:
+        assert key_for(SERVER_KEY, address) is None
+        assert f"{SERVER_KEY}_FOR" in withheld_key(SERVER_KEY, address)
+        assert KEY not in withheld_key(SERVER_KEY, address)
+    for address in given:
+        assert withheld_key(SERVER_KEY, address) == ""
+
+
+def test_another_address_gets_no_key_and_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SERVER_KEY, KEY)
+    monkeypatch.setenv(f"{SERVER_KEY}_FOR", "https://api.example.com")
+    with served({"/v1/models": Page(status=401)}) as server:
+        with pytest.raises(ServerError, match="gets no key") as caught:
+            find_server(server.address)
+        assert f"{SERVER_KEY}_FOR={server.address}" in caught.value.remedy
+    assert all("Authorization" not in headers for _, headers in server.asked)
+
+
+def test_settings_stay_what_was_asked() -> None:
+    """Nothing that an engine sends changes what the trace says was asked of it."""
+    trace, _ = answered("openai", events_page([piece("a", finish_reason="stop")]))
+    assert trace.settings == SETTINGS
+    assert replace(trace.info, address="") == replace(info_of("openai"), address="")
+
+
+# Scores through a server
+
+
+def test_a_stop_ends_a_score_that_does_not_come() -> None:
+    def hanging(handler: Handler) -> None:
+        handler.served.over.wait(6)
+
+    pages = {**recognisable("vllm"), "/tokenize": Page(behave=hanging)}
+    (case,) = (each for each in CASES if each.name == "unfiltered")
+    with served(pages) as server:
+        work = TuneWork(
+            case.question(server.address, server.address),
+            EndpointMaker(InProcessMaker(lambda _: None)), given=given_costs(0.1, 1.2),
+        )  # fmt: skip
+        thread = Thread(target=work.carry_out)
+        thread.start()
+        while not any(path == "/tokenize" for path, _ in server.asked):
+            time.sleep(0.02)
+        began = time.monotonic()
+        work.stop()
+        thread.join(5)
+        assert time.monotonic() - began < 1
+    assert (work.state, work.error) == ("stopped", None)
