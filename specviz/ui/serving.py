@@ -22,6 +22,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from specviz.ui.access import TokenGate, announce_link
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.session.worker import the_worker
 from specviz.ui.shell import PAGES, Page
@@ -38,7 +39,11 @@ _ROOT = '<div id="root">'
 
 @asynccontextmanager
 async def get_ready(_app: object) -> AsyncIterator[None]:
-    """Start the worker's process beside the server, for it takes seconds to import its models."""
+    """Print the link with the access token, and start the worker's process beside the server.
+
+    The worker needs seconds to import its libraries.
+    """
+    announce_link()
     Thread(target=the_worker, name="get ready", daemon=True).start()
     yield
 
@@ -63,7 +68,7 @@ class FirstDocument:
             await send({"type": "http.response.body", "body": body})
 
 
-MIDDLEWARE = [Middleware(FirstDocument), Middleware(StaleTicks)]
+MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(StaleTicks)]
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:

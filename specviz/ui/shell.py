@@ -16,6 +16,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
+from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_work import show_work_line
 from specviz.ui.session.link_values import drop_senseless_numbers
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
@@ -64,6 +65,9 @@ def open_shell() -> None:
     )
     st.html(_STYLE)
     st.logo(ROOT / "assets" / "logo.svg", size="large")
+    if reachable_by_others():
+        _require_gate()
+        st.set_option("client.showErrorDetails", "type")  # a traceback names files of the server
     page = st.navigation(_navigation(), position="top")
     drop_senseless_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
@@ -73,6 +77,13 @@ def open_shell() -> None:
         page.run()
     finally:
         _inside.reset(token)
+
+
+def _require_gate() -> None:
+    """Stop a page that Streamlit serves without app.py, and so without the gate."""
+    if not the_access().guarded:
+        st.error("This page would be open to everybody. Start specviz with streamlit run app.py.")
+        st.stop()
 
 
 def _navigation() -> dict[str, list[StreamlitPage]]:

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import pytest
@@ -97,9 +98,15 @@ def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers, each in a process of its own, and ends them all."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start_at(port: int, script: str, environment: dict[str, str]) -> Server | None:
+    def start_at(
+        port: int,
+        script: str,
+        options: Sequence[str],
+        errors: int | None,
+        environment: dict[str, str],
+    ) -> Server | None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}"],
+            [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}", *options],
             cwd=ROOT,
             env={
                 **os.environ,
@@ -109,15 +116,23 @@ def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
                 **environment,
             },
             stdout=subprocess.DEVNULL,
+            stderr=errors,
             start_new_session=True,
         )
         started.append(process)
         url = f"http://127.0.0.1:{port}"
         return Server(url, process.pid) if _await_health(url, process) else None
 
-    def start(script: str = "app.py", **environment: str) -> Server:
+    def start(
+        script: str = "app.py",
+        *,
+        options: Sequence[str] = (),
+        errors: int | None = None,
+        **environment: str,
+    ) -> Server:
+        """Start a script; ``errors`` is an open file for the server's standard error."""
         for _ in range(_STARTS):
-            if server := start_at(_free_port(), script, environment):
+            if server := start_at(_free_port(), script, options, errors, environment):
                 return server
         raise AssertionError("the server ended by itself")
 
@@ -226,7 +241,9 @@ def _await_health(url: str, process: subprocess.Popen[bytes]) -> bool:
         try:
             with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
                 return True
-        except OSError:
+        except OSError as error:
+            if isinstance(error, HTTPError) and error.code == 401:  # it has a gate in front
+                return True
             time.sleep(0.1)
     raise AssertionError("the server did not start")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import Server
 
 
-def handshake(server: Server, host: str, origin: str) -> int:
+def handshake(server: Server, host: str, origin: str, cookie: str = "") -> int:
     """What the server answers to one who asks for its web socket under these names."""
     port = urlsplit(server.url).port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
@@ -22,6 +22,7 @@ def handshake(server: Server, host: str, origin: str) -> int:
         "Upgrade": "websocket",
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "c3BlY3ZpenNwZWN2aXoxMg==",
+        "Cookie": cookie,
     }.items():
         connection.putheader(name, value)
     connection.endheaders()

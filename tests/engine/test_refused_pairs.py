@@ -117,6 +117,8 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
         (_without_tokenizer, "no tokenizer files", "tokenizer.json"),
         (_index({"a": "model-00001-of-00002.safetensors"}), "lacks its weights file", "again"),
         (_index([]), "index.json", "again"),  # pyright: ignore[reportArgumentType]
+        (_index({"a": "../draft/model.safetensors"}), "index.json", "again"),
+        (_index({"a": "/etc/passwd"}), "index.json", "again"),
         (_OWN_CODE, "brings its own model code", "family that transformers itself knows"),
         (_config(model_type="mine"), "family 'mine'", "Choose another model"),
         (_config(model_type=None), "family None", "Choose another model"),

@@ -50,7 +50,7 @@ def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
 ) -> None:
     FakeCluster.made = []
     monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
     app = compare_page()
     sound(app.toggle(key="compare_on_cluster").set_value(True).run())
     sound(app.button(key="compare_start_prompt").click().run())
@@ -65,7 +65,7 @@ def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
 ) -> None:
     FakeCluster.made = []
     monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
     app = page_of("tune")
     sound(app.toggle(key="tune_on_cluster").set_value(True).run())
     sound(app.button(key="tune_ask").click().run())
@@ -82,7 +82,7 @@ def test_however_the_work_ends_its_cluster_is_let_go_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
-    monkeypatch.setattr(cluster_work, "ClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
     lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4))
     plan = Plan(lanes=lanes, items=(SuiteItem(prompt="Once"),))
     work = cluster_work.ClusterComparison(plan, cluster_work.Library(), name="prompt", reuse="any")

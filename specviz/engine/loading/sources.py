@@ -182,6 +182,8 @@ def _named_weights(source: Source) -> tuple[Path, ...]:
         _refuse_without_safetensors(source)
     try:
         names = sorted(set(read_object(index)["weight_map"].values()))
+        if any(Path(name).name != name for name in names):
+            raise ValueError("a weights file outside the model's folder")
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PairError(
             f"The {_INDEX} of {source.name} is broken.", remedy="Copy or download it again."

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import streamlit as st
 
+from specviz.errors import SpecvizError
+from specviz.measure.run_makers import Study
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
+from specviz.ui.session.model_places import refusal_of
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
-from specviz.worker.parent.client import Worker
+from specviz.worker.parent.client import Check, Room, Run, Worker
+from specviz.worker.parent.handles import Studying
 
 _TAB = "tab"
 
@@ -23,10 +31,59 @@ class Tab:
     tabs: Tabs = field(compare=False, repr=False)
 
 
+class PageWorker(Worker):
+    """A worker that refuses the pairs that this dashboard does not open; see ``model_places``.
+
+    What is refused fails as if the process had refused it, but the process is not asked.
+    """
+
+    def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
+        if refusal_of(spec) is None:
+            super().prepare(spec, fresh=fresh)
+
+    def submit(
+        self, session: str, spec: PairSpec, prompt: str, config: RunConfig, **options: Any
+    ) -> Run:
+        error = refusal_of(spec)
+        if error is None:
+            return super().submit(session, spec, prompt, config, **options)
+        run = Run(session=session, spec=spec, config=config, on_stop=lambda _run: None)
+        run.end("failed", error)
+        return run
+
+    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+        error = refusal_of(spec)
+        if error is None:
+            return super().check(spec, prompts, chat=chat)
+        return refused_check(spec, error)
+
+    def room(self, spec: PairSpec) -> Room:
+        error = refusal_of(spec)
+        if error is None:
+            return super().room(spec)
+        room = Room(spec)
+        room.end(None, error)
+        return room
+
+    def study(self, spec: PairSpec, study: Study) -> Studying:
+        error = refusal_of(spec)
+        if error is None:
+            return super().study(spec, study)
+        studying = Studying(spec, uuid.uuid4().hex)
+        studying.end(None, error)
+        return studying
+
+
+def refused_check(spec: PairSpec, error: SpecvizError) -> Check:
+    check = Check(spec)
+    check.end(None, error)
+    return check
+
+
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
     """Started when the first page opens, ended with the server. Its runs are saved."""
-    worker = Worker(on_over=the_run_saver().save)
+    worker = PageWorker(on_over=the_run_saver().save)
     worker.start()
     _started().append(worker)
     return worker

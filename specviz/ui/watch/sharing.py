@@ -10,6 +10,7 @@ from specviz.player.payload import RunLink
 from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import spec_of
 from specviz.record.trace import Trace
+from specviz.ui.access import reachable_by_others
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import MOMENT
 from specviz.ui.session.run_saving import the_run_saver
@@ -27,7 +28,6 @@ from specviz.worker.parent.client import Run
 
 # In the address, but not settings of a run.
 _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK, *MOMENT}
-_ON_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 def show_downloads(history: History) -> None:
@@ -77,7 +77,7 @@ def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | Non
 
 def is_local() -> bool:
     """Whether the server listens on this machine alone."""
-    return st.get_option("server.address") in _ON_THIS_MACHINE
+    return not reachable_by_others()
 
 
 def _settings_of(trace: Trace) -> str | None:

@@ -11,7 +11,9 @@ from specviz.errors import ConfigError
 from specviz.record.body_words import spec_words
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
+from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.session.worker import refused_check
 from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
@@ -51,12 +53,13 @@ def run_label(status: PairStatus, shown: PairSpec | None) -> str:
 
 
 def asked_by_run(shown: PairSpec | None) -> PairSpec:
-    """The pair for a click on Run. Raises SpecvizError where the boxes name none."""
+    """The pair for a click on Run. Raises SpecvizError where there is none that may be opened."""
     if shown is None:
         raise ConfigError(
             "There is no pair to run.",
             remedy="Name a target and a draft under The pair, or choose Embedded there.",
         )
+    require_open(shown)
     ask_for(shown)
     return shown
 
@@ -96,6 +99,9 @@ def _check(worker: Worker, wished: PairSpec) -> None:
 
 
 def _load(worker: Worker, wished: PairSpec) -> None:
+    if error := refusal_of(wished):
+        st.session_state[_CHECK] = (wished, refused_check(wished, error))
+        return
     ask_for(wished)
     worker.prepare(wished)
 

@@ -1,0 +1,83 @@
+"""Which models a visitor may name where others can reach the dashboard.
+
+Then a page opens only Hub ids, the embedded pairs, the Hugging Face cache, and the folders that
+``SPECVIZ_MODELS`` lists. Each other path is refused with one message, whether it exists or not, and
+before anything is opened. All work of the pages passes here: ``session/worker.py`` for the worker
+and ``session/cluster_work.py`` for a cluster. On a dashboard that only this machine reaches, a
+page opens any folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from specviz.errors import PairError
+from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
+from specviz.ui.access import reachable_by_others
+
+MODELS = "SPECVIZ_MODELS"
+_HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
+
+
+def refusal_of(spec: PairSpec) -> PairError | None:
+    """Return why this dashboard does not open the pair; None where it does."""
+    if not reachable_by_others():
+        return None
+    places = [each for each in (spec.target, spec.draft) if each]
+    if spec.suffix_texts not in ("", LIBRARY):
+        places.append(spec.suffix_texts)
+    return None if all(map(_is_open, places)) else _refusal()
+
+
+def require_open(spec: PairSpec) -> None:
+    """Raise PairError for a pair that this dashboard does not open."""
+    if refusal := refusal_of(spec):
+        raise refusal
+
+
+def _refusal() -> PairError:
+    return PairError(
+        "Others can reach this dashboard, so it does not open this folder.",
+        remedy=f"Give a Hub id, or a folder inside one that the server's {MODELS} lists.",
+    )
+
+
+def _is_open(place: str) -> bool:
+    """Return whether a page may open a place, which is a Hub id or a path.
+
+    The loader reads a Hub id as a folder if one of that name exists. For every other place the
+    text of the path is checked first, so the answer for a path outside never depends on the disk.
+    """
+    try:
+        if _HUB_ID.fullmatch(place) and not os.path.lexists(place):
+            return True
+        path = _expanded(place)
+        return path is not None and _is_inside(os.path.abspath(path)) and _is_inside(
+            os.path.realpath(path)
+        )  # fmt: skip
+    except (OSError, ValueError):  # such as a null character
+        return False
+
+
+def _expanded(place: str) -> str | None:
+    """Return the path with ``~`` replaced; None for ``~name``, which would look up a user."""
+    if place.startswith("~") and place.rstrip("/") != "~" and not place.startswith("~/"):
+        return None
+    return os.path.expanduser(place)
+
+
+def _is_inside(path: str) -> bool:
+    return any(path == folder or path.startswith(f"{folder}{os.sep}") for folder in _folders())
+
+
+def _folders() -> Iterator[str]:
+    """Yield the folders whose models a page may open, each as it is named and as it is resolved."""
+    from huggingface_hub import constants
+
+    listed = os.environ.get(MODELS, "").split(os.pathsep)
+    for folder in (constants.HF_HUB_CACHE, str(pairs_folder()), *filter(None, listed)):
+        path = os.path.expanduser(folder)
+        yield os.path.abspath(path).rstrip(os.sep)
+        yield os.path.realpath(path).rstrip(os.sep)
