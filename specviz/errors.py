@@ -6,6 +6,8 @@ into messages on a page.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 _LONGEST = 600  # characters of a culprit, which may quote a foreign file
 
 
@@ -17,6 +19,11 @@ class SpecvizError(Exception):
         super().__init__(f"{culprit} {remedy}")
         self.culprit = culprit
         self.remedy = remedy
+
+    @property
+    def in_full(self) -> str:
+        """The message for the command line, which may name places of this machine."""
+        return str(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.culprit, self.remedy))
@@ -43,7 +50,21 @@ class TraceError(SpecvizError):
 
 
 class StoreError(SpecvizError):
-    """A run library that cannot be read or written."""
+    """A run library that cannot be read or written.
+
+    ``path`` is its file. Only the command line prints it: a page may be open on another machine.
+    """
+
+    def __init__(self, culprit: str, *, remedy: str, path: Path | None = None) -> None:
+        super().__init__(culprit, remedy=remedy)
+        self.path = path
+
+    @property
+    def in_full(self) -> str:
+        return str(self) if self.path is None else f"{self} The run library is {self.path}."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_store_error, (self.culprit, self.remedy, self.path))
 
 
 class TheoryError(SpecvizError):
@@ -66,3 +87,7 @@ def shortened(text: str) -> str:
 
 def _rebuild(kind: type[SpecvizError], culprit: str, remedy: str) -> SpecvizError:
     return kind(culprit, remedy=remedy)
+
+
+def _rebuild_store_error(culprit: str, remedy: str, path: Path | None) -> StoreError:
+    return StoreError(culprit, remedy=remedy, path=path)

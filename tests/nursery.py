@@ -56,15 +56,19 @@ class Nursery:
         return self._answer()
 
     def killed(self, chance: random.Random, *, most: int, pause: float) -> None:
-        """Started, and killed at any moment after it has reported up to so many runs."""
+        """Started, and killed at any moment after it has reported up to so many runs.
+
+        Half of the kills are SIGTERM, which service managers send first.
+        """
         child, wanted = self.start(), chance.randrange(0, most)
         deadline = time.monotonic() + 60
         while len(self.reports()) < wanted:
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.001)
         time.sleep(chance.uniform(0.0, pause))
-        os.kill(child, signal.SIGKILL)
-        assert self.end() == -signal.SIGKILL
+        sign = chance.choice((signal.SIGKILL, signal.SIGTERM))
+        os.kill(child, sign)
+        assert self.end() == -sign
 
     def said(self) -> list[str]:
         return self.err.read_text().splitlines(keepends=True)

@@ -76,7 +76,8 @@ def _command(argv: Sequence[str] | None) -> int:
 
 
 def _complain(error: Exception, hint: str | None = None) -> int:
-    print(f"error: {one_line(str(error))}", file=sys.stderr)
+    words = error.in_full if isinstance(error, SpecvizError) else str(error)
+    print(f"error: {one_line(words)}", file=sys.stderr)
     if hint:
         print(hint, file=sys.stderr)
     return BAD_INPUT

@@ -267,7 +267,7 @@ def _keep(traces: Sequence[ServerTrace]) -> None:
             if each.rounds:
                 save_run(Library(), each)
     except SpecvizError as error:
-        _say(f"not kept in the run library: {error}")
+        _say(f"not kept in the run library: {error.in_full}")
 
 
 # Counters

@@ -177,7 +177,7 @@ def _keep(trace: Trace) -> None:
     try:
         save_run(Library(), trace)
     except SpecvizError as error:
-        print(f"not kept in the run library: {one_line(str(error))}", file=sys.stderr)
+        print(f"not kept in the run library: {one_line(error.in_full)}", file=sys.stderr)
 
 
 def finished(run: Measurable, interrupts: Interrupts) -> Trace:

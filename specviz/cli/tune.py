@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Never
 
 from specviz.cli.compare_table import paragraph, table
 from specviz.cli.makers import maker_for
-from specviz.cli.options import check_budget, check_pair, config_from, items_from, spec_from
+from specviz.cli.options import (
+    check_budget,
+    check_names,
+    check_pair,
+    config_from,
+    items_from,
+    spec_from,
+)
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import say, scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
@@ -109,6 +116,7 @@ def _question(options: argparse.Namespace) -> Question:
 
 def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, ...]:
     """The pair as it is named; then its target with every further draft."""
+    check_names(options)
     drafts: list[str] = options.draft
     one = argparse.Namespace(**{**vars(options), "draft": None})
     if options.target is not None:

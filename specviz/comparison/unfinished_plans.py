@@ -5,16 +5,15 @@ Only the plans are remembered here; the runs that were made are in the library.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 
 from specviz.comparison.plan import Plan, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError
-from specviz.store import load_value, save_value
+from specviz.store import change_value, load_value
 
 _KIND, _KEY = "unfinished-work", "comparisons"
 _MOST = 20
-_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,9 @@ class UnfinishedPlan:
         return plan_from_json(self.plan_json)
 
 
+_Entries = tuple[UnfinishedPlan, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnfinishedPlans:
     entries: tuple[UnfinishedPlan, ...] = ()
@@ -37,28 +39,34 @@ class _UnfinishedPlans:
 def remember(name: str, plan: Plan) -> None:
     """Called before the first run of the plan."""
     entry = UnfinishedPlan(name=name, plan_json=plan_to_json(plan))
-    with _lock:
-        _save((*_without(plan.key), entry)[-_MOST:])
+    _change(lambda entries: (*_without(plan.key, entries), entry)[-_MOST:])
 
 
 def forget(plan: Plan) -> None:
     """Called when it is over, or was stopped by hand."""
-    with _lock:
-        _save(_without(plan.key))
+    _change(lambda entries: _without(plan.key, entries))
 
 
 def remembered() -> tuple[UnfinishedPlan, ...]:
     """Oldest first; plans that cannot be read any more are left out."""
-    kept = load_value(_KIND, _KEY, _UnfinishedPlans)
+    return _readable(load_value(_KIND, _KEY, _UnfinishedPlans))
+
+
+def _readable(kept: _UnfinishedPlans | None) -> tuple[UnfinishedPlan, ...]:
     return tuple(each for each in kept.entries if _key(each)) if kept else ()
 
 
-def _without(key: str) -> tuple[UnfinishedPlan, ...]:
-    return tuple(each for each in remembered() if _key(each) != key)
+def _without(key: str, entries: _Entries) -> _Entries:
+    return tuple(each for each in entries if _key(each) != key)
 
 
-def _save(entries: tuple[UnfinishedPlan, ...]) -> None:
-    save_value(_KIND, _KEY, _UnfinishedPlans(entries=entries))
+def _change(change: Callable[[_Entries], _Entries]) -> None:
+    """Other dashboards on the same data folder may change the plans at the same time."""
+
+    def changed(kept: _UnfinishedPlans | None) -> _UnfinishedPlans:
+        return _UnfinishedPlans(entries=change(_readable(kept)))
+
+    change_value(_KIND, _KEY, _UnfinishedPlans, changed)
 
 
 def _key(entry: UnfinishedPlan) -> str:

@@ -1,7 +1,7 @@
 """What is kept: traces as versioned JSON, small values between runs, and the run library."""
 
 from specviz.store.files import MAX_BYTES, parsed
-from specviz.store.kept_values import data_folder, load_value, save_value
+from specviz.store.kept_values import change_value, data_folder, load_value, save_value
 from specviz.store.library import Library
 from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary, SortKey
 from specviz.store.traces import (
@@ -29,6 +29,7 @@ __all__ = [
     "RunRow",
     "RunSummary",
     "SortKey",
+    "change_value",
     "data_folder",
     "load_run",
     "load_trace",

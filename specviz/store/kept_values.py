@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from filelock import FileLock
 
 from specviz.errors import SpecvizError
 from specviz.folders import data_folder
@@ -45,6 +48,20 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
         return fit_to_type(fields.get("value"), value_type)
     except (OSError, ValueError, RuntimeError, SpecvizError, MisfitError):
         return None  # RuntimeError: nested too deeply, or no home folder
+
+
+def change_value(kind: str, key: str, value_type: type[T], change: Callable[[T | None], T]) -> bool:
+    """Replace the value by what ``change`` makes of it; False where it cannot be kept.
+
+    Other threads and processes that change it meanwhile wait, so no change is lost.
+    """
+    try:
+        path = _value_path(kind, key).with_suffix(".lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path):  # it ends with the process that holds it
+            return save_value(kind, key, change(load_value(kind, key, value_type)))
+    except (OSError, RuntimeError):
+        return False
 
 
 def _value_path(kind: str, key: str) -> Path:

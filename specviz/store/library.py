@@ -20,10 +20,18 @@ from typing import Any
 from specviz.errors import StoreError
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
+from specviz.store.dataclass_json import short
 from specviz.store.kept_values import data_folder
 from specviz.store.older_rows import count_older, older_alphas, set_older_alphas
 from specviz.store.packing import packed, unpacked
-from specviz.store.queries import facet_values, row_of, select_run, select_runs, where_clause
+from specviz.store.queries import (
+    facet_values,
+    row_of,
+    select_run,
+    select_runs,
+    storable,
+    where_clause,
+)
 from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
 from specviz.store.traces import run_from_json
@@ -79,11 +87,23 @@ class Library:
         rows = [(_values(run), packed(run.trace)) for run in runs]
         with self._writing() as db:
             for values, body in rows:
-                number = _insert(db, values | {"trace_bytes": len(body)})
-                row = (number, body)
-                db.execute("INSERT OR IGNORE INTO traces (run, body) VALUES (?, ?)", row)
-                _index_words(db, [number])
+                _add(db, values, body)
         return tuple(values["id"] for values, _ in rows)
+
+    def add_unless_there(self, run: NewRun) -> tuple[str, bool]:
+        """Add a run whose trace the library does not have; its id, and whether it was there.
+
+        A deleted run with this trace is restored. Of two processes that add the same trace at the
+        same time, one finds the run of the other.
+        """
+        values, body = _values(run), packed(run.trace)
+        with self._writing() as db:
+            there = _copy_of(db, body)
+            if there is not None:
+                db.execute("UPDATE runs SET deleted_at = NULL WHERE id = ?", (there,))
+                return there, True
+            _add(db, values, body)
+        return values["id"], False
 
     def find(self, query: Query | None = None) -> tuple[RunRow, ...]:
         query = query or Query()
@@ -101,10 +121,10 @@ class Library:
         """Raises StoreError if there is no such run, or it was deleted."""
         with self._reading() as db:
             found = db.execute(
-                select_run("WHERE id = ? AND deleted_at IS NULL"), (_storable(run_id),)
+                select_run("WHERE id = ? AND deleted_at IS NULL"), (storable(run_id),)
             ).fetchone()
         if found is None:
-            raise self._no_run()
+            raise _no_run(run_id)
         return row_of(found)
 
     def facets(self) -> Facets:
@@ -128,10 +148,10 @@ class Library:
         with self._reading() as db:
             found = db.execute(
                 "SELECT body FROM traces JOIN runs USING (run) WHERE id = ?",
-                (_storable(run_id),),
+                (storable(run_id),),
             ).fetchone()
         if found is None:
-            raise self._no_run()
+            raise _no_run(run_id)
         return run_from_json(unpacked(found[0]), source="The kept run")
 
     def texts_by(self, target_sha256: str, limit: int) -> list[list[int]]:
@@ -145,16 +165,6 @@ class Library:
             ).fetchall()
         texts = (text_by(target_sha256, body) for (body,) in reversed(found))
         return [text for text in texts if text]
-
-    def copy_of(self, trace: AnyTrace) -> str | None:
-        """The run, also a deleted one, that has this very trace."""
-        body = packed(trace)
-        with self._reading() as db:
-            found = db.execute(
-                "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
-                (len(body), body),
-            ).fetchone()
-        return found[0] if found else None
 
     def annotate(
         self,
@@ -183,13 +193,14 @@ class Library:
         with self._writing() as db:
             db.executemany(
                 "UPDATE runs SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL",
-                [(time.time(), each) for each in run_ids],
+                [(time.time(), storable(each)) for each in run_ids],
             )
 
     def restore(self, run_ids: Sequence[str]) -> None:
         with self._writing() as db:
             db.executemany(
-                "UPDATE runs SET deleted_at = NULL WHERE id = ?", [(each,) for each in run_ids]
+                "UPDATE runs SET deleted_at = NULL WHERE id = ?",
+                [(storable(each),) for each in run_ids],
             )
 
     def purge(self, older_than_days: float) -> int:
@@ -223,7 +234,7 @@ class Library:
             db.execute(
                 "INSERT OR IGNORE INTO comparisons (key, title, plan_json, created) "
                 "VALUES (?, ?, ?, ?)",
-                (key, _storable(title), _storable(plan_json), _now()),
+                (storable(key), storable(title), storable(plan_json), _now()),
             )
 
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
@@ -232,7 +243,7 @@ class Library:
             found = db.execute(
                 "SELECT lane, item, repeat, id FROM runs WHERE comparison = ? "
                 "AND deleted_at IS NULL AND lane IS NOT NULL ORDER BY run",
-                (key,),
+                (storable(key),),
             ).fetchall()
         return {(lane, item, repeat): run_id for lane, item, repeat, run_id in found}
 
@@ -242,10 +253,10 @@ class Library:
 
     def comparison(self, key: str) -> ComparisonRow:
         """Raises StoreError if there is no such comparison."""
-        for found in self._comparisons("WHERE key = ?", (key,)):
+        for found in self._comparisons("WHERE key = ?", (storable(key),)):
             return found
         raise StoreError(
-            f"There is no such comparison in {self.path}.",
+            f"There is no comparison {short(key)} in the library.",
             remedy="Choose one that Compare has under Kept.",
         )
 
@@ -290,15 +301,17 @@ class Library:
                 raise
 
     def _number(self, db: sqlite3.Connection, run_id: str) -> int:
-        found = db.execute("SELECT run FROM runs WHERE id = ?", (_storable(run_id),)).fetchone()
+        found = db.execute("SELECT run FROM runs WHERE id = ?", (storable(run_id),)).fetchone()
         if found is None:
-            raise self._no_run()
+            raise _no_run(run_id)
         return int(found[0])
 
-    def _no_run(self) -> StoreError:
-        return StoreError(
-            f"There is no such run in {self.path}.", remedy="Choose one from the list of runs."
-        )
+
+def _no_run(run_id: str) -> StoreError:
+    return StoreError(
+        f"There is no run {short(run_id)} in the library.",
+        remedy="Choose one from the list of runs.",
+    )
 
 
 def _home() -> Path:
@@ -324,8 +337,23 @@ def _values(run: NewRun) -> dict[str, Any]:
     }
 
 
+def _add(db: sqlite3.Connection, values: dict[str, Any], body: bytes) -> None:
+    number = _insert(db, values | {"trace_bytes": len(body)})
+    db.execute("INSERT OR IGNORE INTO traces (run, body) VALUES (?, ?)", (number, body))
+    _index_words(db, [number])
+
+
+def _copy_of(db: sqlite3.Connection, body: bytes) -> str | None:
+    """The run, also a deleted one, that has this very trace."""
+    found = db.execute(
+        "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
+        (len(body), body),
+    ).fetchone()
+    return found[0] if found else None
+
+
 def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
-    given = {n: _storable(each) if isinstance(each, str) else each for n, each in values.items()}
+    given = {n: storable(each) if isinstance(each, str) else each for n, each in values.items()}
     holes = ", ".join(f":{name}" for name in given)
     later = ", ".join(f"{each} = coalesce(excluded.{each}, {each})" for each in _GIVEN_LATER)
     added = db.execute(
@@ -347,26 +375,21 @@ def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
         db.execute("UPDATE runs SET words = ? WHERE run = ?", (words, run))
 
 
-def _storable(text: str) -> str:
-    """SQLite takes no lone surrogates, and its texts end at a NUL for some."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
 def _name(name: str) -> str:
     name = " ".join(name.split())
     if len(name) > MAX_NAME:
         raise StoreError(f"The name has {len(name)} characters.", remedy=f"Use at most {MAX_NAME}.")
-    return _storable(name)
+    return storable(name)
 
 
 def _note(note: str) -> str:
     if len(note) > MAX_NOTE:
         raise StoreError(f"The note has {len(note)} characters.", remedy=f"Use at most {MAX_NOTE}.")
-    return _storable(note)
+    return storable(note)
 
 
 def _tags(tags: Iterable[str]) -> list[str]:
-    wanted = sorted({_storable(" ".join(tag.split())) for tag in tags} - {""})
+    wanted = sorted({storable(" ".join(tag.split())) for tag in tags} - {""})
     if len(wanted) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in wanted):
         raise StoreError(
             "There are too many tags, or too long ones.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
@@ -40,6 +41,8 @@ _KINDS: dict[str, type | UnionType] = {
     **dict.fromkeys(_MAYBE_TEXTS, str | None),
 }
 
+_LARGEST = 2**63 - 1  # of SQLite's integers
+
 Condition = tuple[str, list[Any]]
 
 
@@ -54,16 +57,17 @@ def where_clause(query: Query) -> Condition:
     if query.comparison is not None:
         parts.append(("comparison = ?", [query.comparison]))
     clause = " AND ".join(text for text, _ in parts)
-    return f"WHERE {clause}", [value for _, values in parts for value in values]
+    return f"WHERE {clause}", [_bindable(value) for _, values in parts for value in values]
 
 
 def select_runs(condition: str, query: Query) -> str:
     """Unknown values come last in either direction; equal ones newest first."""
     key, way = _SORTED[query.sort], "DESC" if query.descending else "ASC"
-    limit = -1 if query.limit is None else int(query.limit)
+    limit = -1 if query.limit is None else min(query.limit, _LARGEST)
+    offset = min(query.offset, _LARGEST)
     return (
         f"SELECT {', '.join(COLUMNS)}, {_TAGS} FROM runs {condition} "
-        f"ORDER BY {key} {way} NULLS LAST, run DESC LIMIT {limit} OFFSET {int(query.offset)}"
+        f"ORDER BY {key} {way} NULLS LAST, run DESC LIMIT {limit} OFFSET {offset}"
     )
 
 
@@ -122,12 +126,26 @@ def _distinct(db: sqlite3.Connection, column: str) -> tuple[Any, ...]:
     return tuple(each[0] for each in found.fetchall())
 
 
+def storable(text: str) -> str:
+    """Return the text as SQLite can store it, without lone surrogates and NULs."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _bindable(value: Any) -> Any:
+    """Return a value that SQLite can hold; no row equals one that it cannot hold."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return math.inf
+    return value
+
+
 def _deleted(query: Query) -> Condition:
     return f"deleted_at IS {'NOT ' if query.deleted else ''}NULL", []
 
 
 def _searched(query: Query) -> list[Condition]:
-    words = query.search.encode("utf-8", "replace").decode().casefold().split()
+    words = storable(query.search).casefold().split()
     return [("instr(words, ?) > 0", [word]) for word in words]
 
 

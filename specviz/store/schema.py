@@ -14,6 +14,7 @@ from specviz.errors import StoreError
 
 BUSY_SECONDS = 10.0
 _SAFE = "What was kept before is still there."
+_ELSEWHERE = "Check its permissions, or set SPECVIZ_HOME to a folder of yours."
 
 _FIRST = """
 CREATE TABLE runs (
@@ -157,7 +158,11 @@ def _check_file(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_file():
-        raise StoreError(f"{path} is not a file.", remedy="Move it away, or set SPECVIZ_HOME.")
+        raise StoreError(
+            "The run library is not a file.",
+            remedy="Move it away, or set SPECVIZ_HOME.",
+            path=path,
+        )
     if path.with_name(f"{path.name}-wal").exists():
         _check_version(_version_in_log(path), path)
 
@@ -179,8 +184,9 @@ def _version(connection: sqlite3.Connection) -> int:
 def _check_version(version: int, path: Path) -> None:
     if version > VERSION:
         raise StoreError(
-            f"{path} has schema {version}: it was written by a newer specviz.",
+            f"The run library has schema {version}: it was written by a newer specviz.",
             remedy=f"Update specviz (this one knows up to {VERSION}), or set SPECVIZ_HOME.",
+            path=path,
         )
 
 
@@ -191,7 +197,9 @@ def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> Non
         if _version(connection) > 0:
             return
         raise StoreError(
-            f"{path} belongs to another program.", remedy="Move it away, or set SPECVIZ_HOME."
+            "The file of the run library belongs to another program.",
+            remedy="Move it away, or set SPECVIZ_HOME.",
+            path=path,
         )
 
 
@@ -225,35 +233,35 @@ def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     """What SQLite or the system says of the file, in the user's words."""
     if isinstance(error, sqlite3.Error):
         # Errors of the Python module itself have no code, nor has what is no database at all.
-        return _of_database(getattr(error, "sqlite_errorname", ""), error, path)
-    reason = error.strerror or str(error)
-    return StoreError(f"{path} cannot be used: {reason}.", remedy=_elsewhere())
+        culprit, remedy = _words_of(getattr(error, "sqlite_errorname", ""), error)
+    else:
+        culprit, remedy = _unusable(error.strerror or type(error).__name__)
+    return StoreError(culprit, remedy=remedy, path=path)
 
 
-def _of_database(name: str, error: sqlite3.Error, path: Path) -> StoreError:
+def _words_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
+    """The culprit and the remedy for an error of SQLite."""
     if name.startswith("SQLITE_FULL"):
-        return StoreError(f"There is no room left for {path}.", remedy=f"Free some. {_SAFE}")
+        return "There is no room left for the run library.", f"Free some. {_SAFE}"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreError(
-            f"{path} is held by another program.", remedy=f"End that program, then retry. {_SAFE}"
+        return (
+            "The run library is held by another program.",
+            f"End that program, then retry. {_SAFE}",
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StoreError(f"{path} cannot be written.", remedy=_elsewhere())
+        return "The run library cannot be written.", _ELSEWHERE
     if name.startswith("SQLITE_IOERR"):
-        return StoreError(
-            f"{path}: the disk does not answer, or is full.", remedy=f"Check the disk. {_SAFE}"
+        return (
+            "The disk of the run library does not answer, or is full.",
+            f"Check the disk. {_SAFE}",
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
-        return _damaged(path)
-    return StoreError(f"{path} cannot be used: {error}.", remedy=_elsewhere())
+        return (
+            "The run library is damaged, or another kind of file.",
+            "Move it away: a new one is made. Runs saved as files are not in it.",
+        )
+    return _unusable(str(error))
 
 
-def _elsewhere() -> str:
-    return "Check its permissions, or set SPECVIZ_HOME to a folder of yours."
-
-
-def _damaged(path: Path) -> StoreError:
-    return StoreError(
-        f"{path} is damaged, or no run library.",
-        remedy="Move it away: a new one is made. Runs saved as files are not in it.",
-    )
+def _unusable(reason: str) -> tuple[str, str]:
+    return f"The run library cannot be used: {reason}.", _ELSEWHERE

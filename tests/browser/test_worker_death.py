@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +17,13 @@ from tests.browser.reading import ROUND, click_run, state_of
 pytestmark = pytest.mark.alone
 
 TOLD_SECONDS = 2.0
+REPLACED_SECONDS = 6.0
+# Pages with background jobs: the address of a long one, and the button that starts it.
+JOBS = (
+    ("lossless?audit_runs=5000", "Audit"),
+    ("tune?tune_length=240", "Work it out"),
+    ("compare?lane=gamma%3D2&lane=gamma%3D4&compare_length=240&compare_repeats=5", "Compare"),
+)
 
 
 def test_a_killed_worker_is_told_and_replaced(
@@ -43,6 +51,28 @@ def test_a_killed_worker_is_told_and_replaced(
     wait_for_state(page, "done", seconds=120)
     assert state_of(page) == "done"
     assert server.worker_pids() != [pid]
+
+
+@pytest.mark.parametrize(("address", "button"), JOBS, ids=[name for _, name in JOBS])
+@pytest.mark.timeout(240)
+def test_a_worker_killed_in_a_background_job_is_replaced_without_a_click(
+    server: Server, open_page: Callable[..., Any], address: str, button: str
+) -> None:
+    page = open_page(f"{server.url}/{address}")
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+    page.get_by_role("button", name=button, exact=True).click()
+    progress = page.locator("[class*=st-key-progress_], [class*=st-key-compare_progress_]")
+    progress.get_by_text(re.compile(r"^[1-9][\d,]* of")).first.wait_for(timeout=120_000)
+    (pid,) = server.worker_pids()
+    os.kill(pid, signal.SIGKILL)
+    killed = time.perf_counter()
+    while server.worker_pids() in ([], [pid]):
+        assert time.perf_counter() - killed < REPLACED_SECONDS, "no other worker"
+        time.sleep(0.05)
+    print(f"another worker after {time.perf_counter() - killed:.2f} s (bound {REPLACED_SECONDS})")
+    alert = page.locator('[data-testid="stMain"] [data-testid="stAlert"]')
+    alert.get_by_text(re.compile("signal 9")).first.wait_for(timeout=30_000)
+    assert page.locator('[data-testid="stException"]').count() == 0
 
 
 def set_length(page: Any) -> None:

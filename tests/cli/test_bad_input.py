@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from specviz.__main__ import start
+from specviz.cli import COMMANDS as COMMANDS_OF_THE_PROGRAM
 from specviz.cli import main
 from specviz.cli.options import build_parser
-from specviz.store import save_trace, trace_to_json
+from specviz.store import Library, save_trace, trace_to_json
 from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
@@ -121,6 +122,47 @@ def test_a_bad_command_is_refused(
     assert complaint(arguments, capsys).startswith(culprit)
 
 
+COMMANDS_WITH_A_PAIR = (
+    ["run", "Once"],
+    ["bench"],
+    ["bench", "--gpu"],
+    ["compare", "--lane", "gamma=2", "--lane", "gamma=4", "--presets"],
+    ["score", "--prompt", "Once"],
+    ["tune"],
+    ["tune", "--c", "0.1", "--v", "1"],
+    ["audit"],
+)
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t\n", "\u00a0\u3000"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--pair"],
+        ["--target"],
+        ["--draft"],
+        ["--target", "t", "--draft"],
+        ["--draft", "d", "--target"],
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS_WITH_A_PAIR, ids=" ".join)
+def test_an_empty_name_is_not_the_default_pair(
+    command: list[str],
+    option: list[str],
+    empty: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = FakeEngine(monkeypatch)
+    assert complaint([*command, *option, empty], capsys).startswith(f"{option[-1]} is empty.")
+    assert engine.asked == {}
+
+
+def test_no_draft_of_several_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(["tune", "--draft", "d", "--draft", ""], capsys)
+    assert said.startswith("--draft is empty.")
+
+
 def test_a_folder_is_no_place_for_a_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,6 +214,22 @@ def test_a_file_that_is_no_trace_is_refused(
     if kind in contents:
         path.write_bytes(contents[kind])
     assert str(path) in complaint(["show", str(path), *as_json], capsys)
+
+
+def test_a_library_that_cannot_be_read_is_named_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    (tmp_path / "runs.db").write_text("no database")
+
+    def command(_options: object) -> int:
+        Library().find()
+        return 0
+
+    monkeypatch.setitem(COMMANDS_OF_THE_PROGRAM, "show", command)
+    said = complaint(["show", "x"], capsys)
+    assert said.startswith("The run library is damaged")
+    assert said.endswith(f"The run library is {tmp_path / 'runs.db'}.")
 
 
 def test_every_option_has_a_word_of_help_and_its_default() -> None:

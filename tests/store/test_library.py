@@ -75,10 +75,44 @@ def test_an_empty_library_answers(library: Library) -> None:
 
 def test_no_such_run(library: Library) -> None:
     for act in (library.row, library.open, lambda i: library.annotate(i, name="x")):
-        with pytest.raises(StoreError, match="no such run"):
+        with pytest.raises(StoreError, match='no run "nowhere" in the library') as caught:
             act("nowhere")
-        with pytest.raises(StoreError, match="no such run"):
+        assert str(library.path.parent) not in caught.value.in_full
+        with pytest.raises(StoreError, match=r'no run "\\ud800" in the library'):
             act("\ud800")
+        with pytest.raises(StoreError, match="no run ") as caught:
+            act("\u202e\n" * 1_000_000)
+        assert len(str(caught.value)) < 120
+        assert str(caught.value).isprintable()
+
+
+HOSTILE = "\ud800\0\u202e'\"; DROP TABLE runs --"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(search=HOSTILE),
+        Query(tags=(HOSTILE,)),
+        Query(pairs=(HOSTILE,), kinds=(HOSTILE, None), engines=(HOSTILE,)),
+        Query(comparison=HOSTILE),
+        Query(gammas=(2**80, -(2**80), 10**400)),
+        Query(temperatures=(1e308,)),
+        Query(offset=2**80, limit=2**80),
+    ],
+)
+def test_a_query_from_a_link_finds_nothing_and_breaks_nothing(
+    library: Library, query: Query
+) -> None:
+    run_id = save_run(library, make_trace())
+    assert library.find(query) == ()
+    assert library.count(query) == (1 if query.offset else 0)
+    library.delete([HOSTILE])
+    library.restore([HOSTILE])
+    assert library.comparison_jobs(HOSTILE) == {}
+    with pytest.raises(StoreError, match="no comparison"):
+        library.comparison(HOSTILE)
+    assert [row.id for row in library.find()] == [run_id]
 
 
 def test_a_run_that_could_not_be_opened_again_is_not_kept(
@@ -241,7 +275,7 @@ def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> N
     (row,) = library.comparisons()
     assert (row.title, row.plan_json, row.num_runs) == ("γ 2 against γ 8", '{"lanes": 2}', 3)
     assert library.comparison("key") == row
-    with pytest.raises(StoreError, match="no such comparison"):
+    with pytest.raises(StoreError, match='no comparison "another" in the library'):
         library.comparison("another")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
 import sqlite3
@@ -282,6 +283,50 @@ def test_a_folder_in_its_place(path: Path) -> None:
     path.mkdir()
     with pytest.raises(StoreError, match="is not a file"):
         Library(path).find()
+
+
+def _of_sqlite(name: str) -> sqlite3.Error:
+    error = sqlite3.OperationalError("unable")
+    error.sqlite_errorname = name
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(5, "Input/output error", "/secret/place"),
+        OSError("of /secret/place"),
+        sqlite3.ProgrammingError("closed"),
+        *(
+            _of_sqlite(f"SQLITE_{name}")
+            for name in ("FULL", "BUSY", "READONLY_DIRECTORY", "IOERR_WRITE", "CORRUPT", "MISUSE")
+        ),
+    ],
+    ids=str,
+)
+def test_the_place_is_for_the_command_line_alone(error: sqlite3.Error | OSError) -> None:
+    made = schema.store_error(error, Path("/secret/place/runs.db"))
+    assert "secret" not in str(made)
+    assert made.in_full.endswith("The run library is /secret/place/runs.db.")
+    again = pickle.loads(pickle.dumps(made))
+    assert (type(again), str(again), again.in_full) == (StoreError, str(made), made.in_full)
+
+
+@pytest.mark.parametrize("content", ["no database", "a folder", "another program's", "newer"])
+def test_no_file_in_its_place_is_named_on_a_page(path: Path, content: str) -> None:
+    if content == "a folder":
+        path.mkdir()
+    elif content == "no database":
+        path.write_text(content)
+    else:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE theirs (x)")
+            db.execute(f"PRAGMA user_version = {99 if content == 'newer' else 0}")
+            db.commit()
+    with pytest.raises(StoreError) as caught:
+        Library(path).find()
+    assert str(path.parent) not in str(caught.value)
+    assert str(path) in caught.value.in_full
 
 
 def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import StoreError
-from specviz.store import Library, Query
+from specviz.store import Library, NewRun, Query
 from specviz.store.saving import save_run, summary_of
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs
 from tests.record.server_traces import PLAIN, server_trace, untold
@@ -27,7 +27,8 @@ def test_both_are_kept_listed_and_opened(library: Library) -> None:
     assert library.open_any(own) == library.open(own) == full_trace()
     assert library.open_any(answer) == server_trace()
     assert {row.id for row in library.find()} == {own, answer}
-    assert library.copy_of(server_trace()) == answer
+    again = NewRun(trace=server_trace(), summary=summary_of(server_trace()))
+    assert library.add_unless_there(again) == (answer, True)
 
 
 def test_a_row_has_what_is_known_and_nothing_else(library: Library) -> None:

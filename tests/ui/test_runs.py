@@ -287,9 +287,22 @@ def test_what_the_controls_cannot_show_is_not_taken_over(library: Library) -> No
 
 def test_a_link_to_no_run_says_so(library: Library) -> None:
     app = opened(run="<script>alert(1)</script>")
-    assert "no such run" in app.error[0].value
+    said = app.error[0].value
+    assert "There is no run" in said
+    assert "script" in said
+    assert str(library.path.parent) not in said
     assert sent(app)["run"]["id"] == "recorded"
     assert not sound(app.run()).error
+
+
+@pytest.mark.parametrize("page", ["runs", "watch"])
+def test_a_damaged_library_is_reported_without_its_place(home: Path, page: str) -> None:
+    home.mkdir()
+    (home / "runs.db").write_text("no database")
+    app = page_of("runs") if page == "runs" else opened(run="nonsense")
+    said = " ".join(each.value for each in app.error)
+    assert "The run library is damaged" in said
+    assert str(home.parent) not in said
 
 
 def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:

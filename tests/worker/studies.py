@@ -31,6 +31,8 @@ class Counting:
                 raise ConfigError("Too much was counted.", remedy="Count less.")
             case "unforeseen":
                 raise ZeroDivisionError("counted\nto nothing")
+            case "unreadable":
+                raise PermissionError(13, "Permission denied", "/secret/place")
             case "unsendable":
                 function: Callable[[], None] = lambda: None  # noqa: E731
                 yield function

@@ -12,11 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
+from specviz.tune.audit import Audit
+from specviz.tune.audit_work import AuditWork
 from specviz.worker.parent.client import Worker
+from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
 from specviz.worker.process_end import is_device_fault, unexpected_end
+from tests.worker.studies import Counting
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -24,6 +31,7 @@ pytestmark = pytest.mark.timeout(180)
 PROMPT = "A little bird sat on"
 SHORT = RunConfig(gamma=4, max_new_tokens=24, ignore_eos=True)
 LONG = replace(SHORT, max_new_tokens=1000)
+REPLACED_SECONDS = 6.0
 
 
 def gone(pid: int) -> Callable[[], bool]:
@@ -112,20 +120,85 @@ def test_what_is_a_fault_of_the_device(error: Exception, fault: bool) -> None:
     assert is_device_fault(error) is fault
 
 
-def test_killed_while_idle(worker: Worker, spec: PairSpec) -> None:
-    finish(worker.submit("a", spec, PROMPT, SHORT, baseline=False))
-    wait_until(lambda: not worker.busy)
-    pid = worker.pid
+def test_killed_while_idle(new_worker: Worker, spec: PairSpec) -> None:
+    finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False))
+    wait_until(lambda: not new_worker.busy)
+    pid = new_worker.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: worker.status().state == "failed") < 4.0
-    status = worker.status()
+    assert wait_until(lambda: new_worker.status().state == "failed") < 4.0
+    status = new_worker.status()
     assert status.error is not None
     assert "signal 9" in status.error.culprit
-    assert (status.spec, worker.pid) == (spec, None)
-    assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
-    assert worker.status().state == "ready"
+    assert status.spec == spec
+    assert_replaced(new_worker, pid)
+    assert new_worker.status() == status  # until the next request
+    assert finish(new_worker.submit("a", spec, PROMPT, SHORT)).state == "done"
+    assert new_worker.status().state == "ready"
     assert gone(pid)()
+
+
+def assert_replaced(worker: Worker, pid: int) -> None:
+    """Another process starts although nothing waits."""
+    wait_until(lambda: worker.pid not in (None, pid), REPLACED_SECONDS)
+    wait_until(lambda: worker._listening, REPLACED_SECONDS)
+
+
+@pytest.mark.parametrize("kind", ["run", "study", "work", "comparison", "preparing"])
+def test_killed_at_any_kind_of_request_another_process_starts(
+    new_worker: Worker, spec: PairSpec, kind: str
+) -> None:
+    error, ended = begin(kind, new_worker, spec)
+    pid = new_worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert_replaced(new_worker, pid)
+    wait_until(ended)
+    assert "signal 9" in str(error())
+    assert new_worker.status().state == "failed"
+    assert not new_worker.busy
+
+
+def begin(
+    kind: str, worker: Worker, spec: PairSpec
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Start one request alone; return how to get its error, and whether it has ended."""
+    maker = WorkerMaker(worker, "work")
+    match kind:
+        case "run":
+            run = worker.submit("a", spec, PROMPT, LONG)
+            wait_for_rounds(run, 1)
+            return lambda: run.error, lambda: run.finished
+        case "study":
+            study = worker.study(spec, Counting(count=10**6, seconds=0.01))
+            next(study.values())
+            return lambda: study.error, lambda: study.done
+        case "preparing":
+            worker.prepare(spec)
+            wait_until(lambda: worker.status().state == "loading")
+            return lambda: worker.status().error, lambda: worker.status().error
+        case "work":
+            audit = Audit(config=RunConfig(temperature=1.0), runs=5000)
+            work = AuditWork(audit, spec, maker)
+        case _:
+            lanes = tuple(Lane(spec=spec, config=replace(LONG, gamma=each)) for each in (2, 4))
+            plan = Plan(lanes=lanes, items=(SuiteItem(prompt=PROMPT),), repeats=2)
+            work = ComparisonWork(plan, maker, None)
+    WorkQueue().start(work)
+    wait_until(lambda: work.state == "running" and worker.status().state == "ready")
+    return lambda: work.error, lambda: not work.going
+
+
+def test_a_process_that_dies_without_a_request_is_not_started_for_ever(
+    new_worker: Worker, spec: PairSpec
+) -> None:
+    new_worker.start()
+    wait_until(lambda: new_worker._listening)
+    assert new_worker.pid is not None
+    os.kill(new_worker.pid, signal.SIGKILL)
+    wait_until(lambda: new_worker.status().state == "failed")
+    assert new_worker.pid is None
+    assert finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False)).state == "done"
 
 
 def test_closing_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpec) -> None:

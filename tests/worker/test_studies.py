@@ -125,7 +125,11 @@ def test_its_errors_are_the_studys_own_and_the_process_lives_on(
     assert type(foreseen.error) is ConfigError
     assert (str(foreseen.error), foreseen.result) == ("Too much was counted. Count less.", True)
     pid = worker.pid
-    for fails, named in (("unforeseen", "ZeroDivisionError: counted"), ("unsendable", "Error: ")):
+    for fails, named in (
+        ("unforeseen", "(ZeroDivisionError: counted)"),
+        ("unreadable", "(PermissionError: Permission denied)"),
+        ("unsendable", "Error: "),
+    ):
         studying = worker.study(spec, Counting(count=2, fails=fails))
         assert numbers(studying) == [0, 1]
         assert type(studying.error) is SpecvizError

@@ -21,8 +21,8 @@ from specviz.player.replay import script_json
 from specviz.record.numbers import SIZE
 from specviz.record.server_run import AnyTrace
 from specviz.store import KIND as TRACE
-from specviz.store import Library, parsed, run_from_record
-from specviz.store.saving import save_run
+from specviz.store import Library, NewRun, parsed, run_from_record
+from specviz.store.saving import summary_of
 
 MOST_FILES = 50
 MOST_BYTES = 32 * 10**6  # about 14,000 tokens with the full record
@@ -66,11 +66,8 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
 def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
     """Returns the run's id, and whether the library had it already."""
     trace = _showable(_read(content))
-    there = library.copy_of(trace)
-    if there is not None:
-        library.restore([there])
-        return there, True
-    return save_run(library, trace, name=PurePosixPath(_shown(name)).stem), False
+    name = PurePosixPath(_shown(name)).stem
+    return library.add_unless_there(NewRun(trace=trace, summary=summary_of(trace), name=name))
 
 
 def _read(content: bytes) -> AnyTrace:

@@ -229,7 +229,9 @@ def _room(request: RoomRequest) -> BodyRoom:
 
 
 def _unexpected(error: Exception) -> SpecvizError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Return the error for a page. Paths of files stay in the traceback on standard error."""
+    words = (error.strerror or "") if isinstance(error, OSError) else str(error)
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])
     return SpecvizError(
         f"The worker process met an unexpected error ({named}).",

@@ -78,6 +78,7 @@ class Worker:
         self._lock = RLock()
         self._link: Link | None = None
         self._listening = False  # it has said hello
+        self._used = False  # it was sent a request
         self._active: QueuedRequest | None = None
         self._queue: deque[QueuedRequest] = deque()
         self._wanted: PrepareRequest | None = None
@@ -100,6 +101,7 @@ class Worker:
     def start(self) -> None:
         with self._lock:
             if self._link is None:
+                self._used = False
                 self._link = Link(self._on_event, self._on_end)
                 atexit.register(self.close)
 
@@ -244,6 +246,7 @@ class Worker:
         if self._listening and self._active is None:
             self._active = self._take()
             if self._active is not None:
+                self._used = True
                 self._signal(self._active.request)
         self._tell_places()
 
@@ -428,7 +431,11 @@ class Worker:
     # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Fail the lost request, and start another process if there is more to do."""
+        """Fail the lost request and start another process, for every kind of request.
+
+        A process that died before any request is not replaced until the next request, so a
+        process that always dies at once is not restarted without end.
+        """
         with self._lock:
             if link is not self._link:
                 return
@@ -444,6 +451,8 @@ class Worker:
                 self._wanted = None
             for queued in lost:
                 queued.lose(error)
+            if born and self._used:
+                self.start()
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
