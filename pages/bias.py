@@ -11,8 +11,8 @@ from specviz.ui.theory.bias.bars import show_bars
 from specviz.ui.theory.bias.charts import (
     areas_chart,
     blocks_chart,
+    distribution_chart,
     drafts_chart,
-    law_chart,
     pareto_plane,
 )
 from specviz.ui.theory.bias.measured_blocks import show_measured_blocks
@@ -25,9 +25,9 @@ from specviz.ui.theory.bias.sections import (
     plane_in_words,
     run_dots,
     run_in_words,
-    show_bias_laws,
-    show_block_law,
-    show_drafts_law,
+    show_bias_distributions,
+    show_block_distribution,
+    show_drafts_distribution,
     state_in_words,
 )
 from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation
@@ -94,7 +94,12 @@ def show_output(settings: Settings, example: Example) -> None:
         laws = {opt.name: opt.emitted, uno.name: uno.emitted}
         note = "What is emitted, beside the target. OPT draws a recovered token from the leftover, "
         note += "UNO from the target."
-        show_chart(law_chart(example.labels, settings.target, laws), note, "exact", key="bias_laws")
+        show_chart(
+            distribution_chart(example.labels, settings.target, laws),
+            note,
+            "exact",
+            key="bias_laws",
+        )
 
 
 def show_blocks(settings: Settings) -> None:
@@ -106,7 +111,7 @@ def show_blocks(settings: Settings) -> None:
     with right:
         note = "Every position of the block has the two distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
-    show_block_law()
+    show_block_distribution()
     show_measured_blocks()
 
 
@@ -119,7 +124,7 @@ def show_drafts(settings: Settings) -> None:
     with right:
         note = "All drafts are drawn from the draft's distribution above."
         show_chart(drafts_chart(curves), note, "exact", key="bias_zoo")
-    show_drafts_law()
+    show_drafts_distribution()
 
 
 def show_runs() -> None:
@@ -166,5 +171,5 @@ try:
 except TheoryError as problem:
     show_error(problem)
 st.subheader("The laws", anchor=False)
-show_bias_laws()
+show_bias_distributions()
 show_reference()

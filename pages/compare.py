@@ -6,12 +6,12 @@ import streamlit as st
 
 from specviz.ui.compare.beside import linked_runs, show_beside
 from specviz.ui.compare.current import (
-    WorkName,
+    JobName,
     follow,
     offer_unfinished,
-    own_work_going,
+    own_job_going,
     show_buttons,
-    shown_work,
+    shown_job,
     take_linked,
 )
 from specviz.ui.compare.kept import TAB, TABS, show_kept
@@ -38,7 +38,7 @@ worker = the_worker()
 status = worker.status()
 spec = shown_pair() or active_spec(status)
 cards = session_cards(spec)
-busy = own_work_going() is not None
+busy = own_job_going() is not None
 if (linked := take_linked()) is not None:
     st.session_state[TAB] = TABS[0 if linked == "prompt" else 1]
 
@@ -77,8 +77,8 @@ if kinds.open:
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
-def show_found(name: WorkName) -> None:
-    work = shown_work(name)
+def show_found(name: JobName) -> None:
+    work = shown_job(name)
     found = findings_of(name, work) if work is not None and not work.going else None
     if found is not None:
         show_results(found, name)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.record.body_words import EARLY_RUN
+from specviz.figures.body_words import EARLY_RUN
 from specviz.ui.session.history import remember_tab
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.run_saving import show_save_failure

@@ -17,9 +17,9 @@ from specviz.cli.figures import LABEL_COLUMNS, render_figures
 from specviz.cli.render import INDENT
 from specviz.cli.terminal_text import Painter
 from specviz.comparison import table as lane_table
+from specviz.figures.catalogue import CATALOGUE, titled
+from specviz.figures.metrics import metrics
 from specviz.player import summary
-from specviz.record.figures import CATALOGUE, titled
-from specviz.record.metrics import metrics
 from specviz.ui.runs import table as runs_table
 from specviz.ui.theory.speed import speedup_points
 from tests.traces import full_trace

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.forecast import Profile, forecast, measure_profile
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import step_costs
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, StepCosts
 
@@ -101,11 +101,11 @@ def _best_gamma(
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)
 
-    def foretold(gamma: int) -> float:
+    def predicted(gamma: int) -> float:
         made = forecast(known, costs, replace(config, gamma=gamma), "", 20)
         return made.speedup if made else 0.0
 
-    return max(range(1, 13), key=foretold)
+    return max(range(1, 13), key=predicted)
 
 
 def _quotient(part: float | None, whole: float | None) -> float | None:

@@ -15,8 +15,8 @@ from itertools import product
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from specviz.bench.asked import ASKED, Figure, judged
 from specviz.bench.compiled_target import CompiledTarget
+from specviz.bench.gpu_goals import ASKED, Figure, judged
 from specviz.bench.gpu_lanes import (
     PLAIN_COMPARISONS,
     SHARES,

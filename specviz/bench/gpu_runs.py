@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from specviz.bench.asked import Figure
+from specviz.bench.gpu_goals import Figure
 from specviz.bench.gpu_plan import GpuPlan
 from specviz.bench.timing import Text
+from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.measured_run import measured_run
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import StepCosts
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from specviz.cli.interrupts import stop_on_interrupt
 from specviz.cli.options import items_from
-from specviz.cli.report import to_json
-from specviz.cli.run import stop_on_interrupt
+from specviz.cli.report import answers_report, speedup_of_answers, to_json
 from specviz.cli.server_render import (
     render_against,
     render_answer,
@@ -28,10 +28,9 @@ from specviz.cli.server_render import (
     server_heading,
 )
 from specviz.cli.terminal_text import Painter, one_line, painter_for
-from specviz.comparison.statistics import Ratio
 from specviz.errors import ConfigError, ServerError, SpecvizError
+from specviz.figures.server_figures import metrics_of_counters, pooled_metrics, server_metrics
 from specviz.record.prompts import SuiteItem, preset_suite
-from specviz.record.server_figures import metrics_of_counters, pooled_metrics, server_metrics
 from specviz.record.server_run import Counters, ServerInfo, ServerSettings, ServerTrace
 from specviz.store.text_files import read_text
 
@@ -162,7 +161,7 @@ def _against(
 ) -> list[ServerTrace]:
     """The same answers with blocks of the target alone, where there is one."""
     from specviz.servers.address import BASELINE_KEY, withheld_key
-    from specviz.servers.against import blocks_against
+    from specviz.servers.baseline import blocks_against
     from specviz.servers.finding import find_server
 
     alone = None
@@ -203,12 +202,6 @@ def _asker(
     )  # fmt: skip
 
 
-def _speedup(traces: Sequence[ServerTrace]) -> Ratio | None:
-    from specviz.servers.against import speedup_against
-
-    return speedup_against(traces)
-
-
 def _tell_all(
     info: ServerInfo,
     traces: Sequence[ServerTrace],
@@ -219,43 +212,7 @@ def _tell_all(
         return
     if len(traces) > 1:
         print(render_metrics(painter, pooled_metrics(traces)))
-    print(render_against(painter, _speedup(traces), info, traces))
-
-
-def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Text, tokens and rounds are those of the only prompt; of several, each run has its own."""
-    runs = [_run(each) for each in traces]
-    only = runs[0] if len(runs) == 1 else {}
-    speedup = _speedup(traces)
-    return {
-        "engine": info.engine,
-        "version": info.version,
-        "model": info.model,
-        "address": info.address,
-        "gamma": info.gamma,
-        "capabilities": dataclasses.asdict(info.capabilities),
-        "text": only.get("text"),
-        "token_ids": only.get("token_ids"),
-        "rounds": only.get("rounds"),
-        "metrics": dataclasses.asdict(pooled_metrics(traces)),
-        "speedup": speedup and dataclasses.asdict(speedup),
-        "runs": runs,
-    }
-
-
-def _run(trace: ServerTrace) -> dict[str, Any]:
-    return {
-        "prompt": trace.prompt,
-        "text": trace.text,
-        "token_ids": trace.token_ids,
-        "finish": trace.finish,
-        "grounds": trace.grounds,
-        "notices": trace.notices,
-        "rounds": [dataclasses.asdict(each) for each in trace.rounds],
-        "totals": dataclasses.asdict(trace.totals),
-        "blocks": [dataclasses.asdict(each) for each in trace.baseline],
-        "metrics": dataclasses.asdict(server_metrics(trace)),
-    }
+    print(render_against(painter, speedup_of_answers(traces), info, traces))
 
 
 def _keep(traces: Sequence[ServerTrace]) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from specviz.cli.interrupts import waiting
 from specviz.cli.options import check_pair, check_texts, config_from, spec_from
-from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.report import to_json
-from specviz.cli.run import waiting
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
 from specviz.errors import ConfigError
 from specviz.record.breaks import BREAKS
@@ -74,7 +74,7 @@ def _audited(audit: Audit, options: argparse.Namespace) -> AuditReport:
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     from specviz.measure.loaded_pairs import load
 
-    return load(spec_from(options), tell_in_lines(say))
+    return load(spec_from(options), progress_in_lines(say))
 
 
 def to_report(report: AuditReport) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.bench_tables import INDENT, named, table, whereabouts
 from specviz.cli.gpu_bench import measure_gpu, render_gpu_bench
 from specviz.cli.options import check_pair, spec_from
-from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import ConfigError
@@ -50,7 +50,7 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
     def load(asked: str) -> Pair:
         say("loading the pair")
         bare = replace(with_body, target_body=NO_BODY, draft_body=NO_BODY)
-        return load_pair(bare if asked == NO_BODY else with_body, progress=tell_in_lines(say))
+        return load_pair(bare if asked == NO_BODY else with_body, progress=progress_in_lines(say))
 
     repeats = options.repeats or REPEATS
     return run_bench(load, body=body, repeats=repeats, quick=options.quick, say=say)

@@ -29,9 +29,9 @@ from specviz.cli.output_files import check_output, save_text
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import one_line, painter_for
 from specviz.comparison.plan import (
-    Job,
     Lane,
     Plan,
+    PlannedRun,
     SuiteItem,
     check_compared,
     parse_lane,
@@ -43,7 +43,7 @@ from specviz.record.numbers import RATE
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, LaneRun
-    from specviz.comparison.comparison_work import ComparisonWork
+    from specviz.comparison.comparison_job import ComparisonJob
     from specviz.measure.run_makers import RunMaker
 
 REGRESSION = 1
@@ -142,14 +142,14 @@ def _compared(
     return work.comparison, work.measured, {"kept": before, "measured": total - before}
 
 
-def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonWork:
+def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonJob:
     """With --against, finished comparisons are not reused but measured again."""
-    from specviz.comparison.comparison_work import ComparisonWork
+    from specviz.comparison.comparison_job import ComparisonJob
     from specviz.comparison.kept_runs import Reuse
     from specviz.store import Library
 
     fresh: Reuse = "restarted" if options.restart else "unfinished"
-    return ComparisonWork(
+    return ComparisonJob(
         plan,
         maker,
         Library(),
@@ -159,7 +159,7 @@ def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> Compariso
     )
 
 
-def _tell_what_is_kept(work: ComparisonWork, *, restart: bool) -> None:
+def _tell_what_is_kept(work: ComparisonJob, *, restart: bool) -> None:
     if work.changed:
         _say(
             "the runs kept from before were made with other models, on another machine or with "
@@ -170,11 +170,11 @@ def _tell_what_is_kept(work: ComparisonWork, *, restart: bool) -> None:
         _say(f"{work.found} of {work.progress[1]} runs are kept from before{again}")
 
 
-def _blocks(work: ComparisonWork) -> str:
+def _blocks(work: ComparisonJob) -> str:
     return ", then ".join(work.blocks)
 
 
-def _named(plan: Plan, job: Job) -> str:
+def _named(plan: Plan, job: PlannedRun) -> str:
     kind = plan.items[job.item].kind
     prompt = f"prompt {job.item + 1} of {len(plan.items)}" + (f" ({kind})" if kind else "")
     return f"{plan.labels[job.lane]}, {prompt}, seed {job.config(plan).seed}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
 from specviz.comparison.table import spread_text
 from specviz.comparison.words import made_on
-from specviz.record.figures import CATALOGUE
+from specviz.figures.catalogue import CATALOGUE
 from specviz.record.numbers import UNKNOWN
 
 if TYPE_CHECKING:

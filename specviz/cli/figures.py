@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.render import CUTS, INDENT, lossy_line
 from specviz.cli.terminal_text import Painter, Piece, Style, one_line, pad, wrap_text
-from specviz.record.figures import CATALOGUE, Figure
+from specviz.figures.catalogue import CATALOGUE, Figure
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import PROBABILITY, UNKNOWN
-from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Finish, Trace
 
 if TYPE_CHECKING:
-    from specviz.record.metrics import Interval, Metrics
-    from specviz.record.roofline import Pass
+    from specviz.figures.metrics import Interval, Metrics
+    from specviz.figures.roofline import Pass
 
 Row = tuple[str, str, str, str]  # label, number, unit, note
 

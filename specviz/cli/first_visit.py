@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from specviz.errors import DeviceError, SpecvizError
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.run_config import RunConfig

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.bench_tables import INDENT, named, table, whereabouts
 from specviz.cli.first_visit import first_visit
 from specviz.cli.options import BENCH_BODY, spec_from
-from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.terminal_text import Painter, one_line
 from specviz.errors import ConfigError, DeviceError, SpecvizError
 from specviz.record.bodies import NO_BODY
@@ -18,7 +18,7 @@ from specviz.record.numbers import SIZE, UNKNOWN
 from specviz.record.pairs import GRAPHED, PairSpec
 
 if TYPE_CHECKING:
-    from specviz.bench.asked import Figure
+    from specviz.bench.gpu_goals import Figure
     from specviz.bench.gpu_plan import Bodies
     from specviz.engine import Pair
 
@@ -41,7 +41,7 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
     )
 
     def load(bodies: Bodies) -> Pair:
-        return load_pair(_in(spec, bodies), progress=tell_in_lines(say))
+        return load_pair(_in(spec, bodies), progress=progress_in_lines(say))
 
     say("a first visit")  # before anything is on the device
     figures, notices = _visited(spec, plan.bodies[-1])
@@ -78,7 +78,7 @@ def _in(spec: PairSpec, bodies: Bodies) -> PairSpec:
 
 def _visited(spec: PairSpec, bodies: Bodies) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
     """With a notice where it came to no verdict."""
-    from specviz.bench.asked import Figure
+    from specviz.bench.gpu_goals import Figure
 
     try:
         visit = first_visit(_in(spec, bodies))

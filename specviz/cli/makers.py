@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.progress_lines import progress_in_lines
 from specviz.measure.run_makers import InProcessMaker, RunMaker
 
 
@@ -16,7 +16,7 @@ def maker_for(
 ) -> Iterator[RunMaker]:
     """``timed``: whether the times of runs are compared. A cluster is let go of at the end."""
     if options.on is None:
-        yield InProcessMaker(tell_in_lines(say), budget=options.budget)
+        yield InProcessMaker(progress_in_lines(say), budget=options.budget)
         return
     from specviz.cluster.address import cluster_address
     from specviz.cluster.cluster_maker import ClusterMaker

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specviz.record.pairs import Progress, Tell
+from specviz.record.pairs import Progress, ProgressCallback
 
 
-def tell_in_lines(say: Callable[[str], None]) -> Tell:
+def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
     """Say a text once, however often it is reported; a download has a new one every 10 %."""
     said = ""
 
@@ -20,7 +20,7 @@ def tell_in_lines(say: Callable[[str], None]) -> Tell:
     return tell
 
 
-def tell_once(line: str, say: Callable[[str], None]) -> Tell:
+def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
     """Say the line at the first report and nothing later: for output that cannot be overwritten."""
     said = False
 

@@ -1,16 +1,20 @@
-"""The JSON object that ``run`` and ``show`` print."""
+"""The JSON objects that ``run``, ``show`` and ``attach`` print."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from specviz.figures.paired import Ratio
+from specviz.figures.server_figures import pooled_metrics, server_metrics
+from specviz.record.server_run import ServerInfo, ServerTrace
 from specviz.record.trace import Round, StepCosts, Trace
 
 if TYPE_CHECKING:
-    from specviz.record.metrics import Metrics
+    from specviz.figures.metrics import Metrics
 
 
 def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None) -> dict[str, Any]:
@@ -37,13 +41,55 @@ def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> di
     """What the bodies cost, and the speedup of the same pair without them; None without bodies."""
     if not trace.pair.has_bodies:
         return None
-    from specviz.record.body_words import body_sentences, is_flattered
+    from specviz.figures.body_words import body_sentences, is_weak_baseline
 
     return {
         "own_speedup": own_speedup,
-        "flattered": is_flattered(metrics),
+        "flattered": is_weak_baseline(metrics),
         "bandwidth": trace.step_costs and trace.step_costs.bandwidth,
         "sentences": body_sentences(trace, metrics, own_speedup),
+    }
+
+
+def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
+    from specviz.servers.baseline import speedup_against
+
+    return speedup_against(traces)
+
+
+def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
+    """Text, tokens and rounds are those of the only prompt; of several, each run has its own."""
+    runs = [_answer(each) for each in traces]
+    only = runs[0] if len(runs) == 1 else {}
+    speedup = speedup_of_answers(traces)
+    return {
+        "engine": info.engine,
+        "version": info.version,
+        "model": info.model,
+        "address": info.address,
+        "gamma": info.gamma,
+        "capabilities": asdict(info.capabilities),
+        "text": only.get("text"),
+        "token_ids": only.get("token_ids"),
+        "rounds": only.get("rounds"),
+        "metrics": asdict(pooled_metrics(traces)),
+        "speedup": speedup and asdict(speedup),
+        "runs": runs,
+    }
+
+
+def _answer(trace: ServerTrace) -> dict[str, Any]:
+    return {
+        "prompt": trace.prompt,
+        "text": trace.text,
+        "token_ids": trace.token_ids,
+        "finish": trace.finish,
+        "grounds": trace.grounds,
+        "notices": trace.notices,
+        "rounds": [asdict(each) for each in trace.rounds],
+        "totals": asdict(trace.totals),
+        "blocks": [asdict(each) for each in trace.baseline],
+        "metrics": asdict(server_metrics(trace)),
     }
 
 

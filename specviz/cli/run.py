@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from specviz.cli.interrupts import Interrupts, Stoppable, stop_on_interrupt, waiting
 from specviz.cli.options import (
     check_budget,
     check_pair,
@@ -24,12 +23,12 @@ from specviz.cli.options import (
     spec_from,
 )
 from specviz.cli.output_files import check_output
-from specviz.cli.progress_lines import tell_in_lines, tell_once
+from specviz.cli.progress_lines import progress_in_lines, progress_once
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
-from specviz.record.pairs import Tell
+from specviz.record.pairs import ProgressCallback
 from specviz.record.trace import Baseline, RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -40,24 +39,12 @@ STOPPED = 130
 MEASURING = "measuring step costs: about 10 s at most, once for this pair and kind of sampling"
 
 
-class Stoppable(Protocol):
-    def stop(self) -> None: ...
-
-
 class Measurable(Stoppable, Protocol):
     def timed(self) -> Iterator[Baseline]: ...
 
-    def complete(self, tell: Tell | None = None) -> None: ...
+    def complete(self, tell: ProgressCallback | None = None) -> None: ...
 
     def trace(self) -> Trace: ...
-
-
-@dataclass(slots=True)
-class Interrupts:
-    """How often Ctrl-C was pressed, and whether the first one already raises."""
-
-    count: int = 0
-    at_once: bool = False
 
 
 def command(options: argparse.Namespace) -> int:
@@ -120,19 +107,21 @@ def _own_speedup(
     """
     if not trace.pair.has_bodies:
         return None
+    from specviz.figures.metrics import metrics
     from specviz.measure.measured_run import finish, measured_run
-    from specviz.measure.own_speedup import kept_own_speedup
-    from specviz.record.metrics import metrics
+    from specviz.measure.speedup_without_body import kept_speedup_without_body
     from specviz.store import Library
 
     with contextlib.suppress(SpecvizError):
-        if (kept := kept_own_speedup(Library(), trace)) is not None:
+        if (kept := kept_speedup_without_body(Library(), trace)) is not None:
             return kept
     with contextlib.suppress(KeyboardInterrupt), waiting("the same pair without a body") as say:
         from specviz.measure.loaded_pairs import load
 
-        pair = load(spec_from(options).as_it_is, tell_in_lines(say))
-        own = finish(measured_run(pair, prompt, config, budget=options.budget), tell_in_lines(say))
+        pair = load(spec_from(options).as_it_is, progress_in_lines(say))
+        own = finish(
+            measured_run(pair, prompt, config, budget=options.budget), progress_in_lines(say)
+        )
         if options.keep:
             _keep(own)
         return metrics(own, intervals=False).speedup_observed
@@ -146,7 +135,7 @@ def _say(text: str) -> None:
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
     from specviz.measure.loaded_pairs import load
 
-    return load(spec_from(options), tell_in_lines(say))
+    return load(spec_from(options), progress_in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:
@@ -196,47 +185,12 @@ def finished(run: Measurable, interrupts: Interrupts) -> Trace:
 
 
 def _so_far(trace: Trace) -> str:
-    from specviz.record.metrics import metrics
-    from specviz.record.speedup_words import speedup_sentence
+    from specviz.figures.metrics import metrics
+    from specviz.figures.speedup_words import speedup_sentence
 
     figures = metrics(trace, intervals=False)
     return f"timing the target alone: {speedup_sentence(figures, trace, so_far=True)}"
 
 
-def _tell_of_costs(say: Callable[[str], None]) -> Tell:
-    return tell_in_lines(say) if sys.stderr.isatty() else tell_once(MEASURING, _say)
-
-
-@contextlib.contextmanager
-def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
-    """The first Ctrl-C asks the run to stop, the next raises KeyboardInterrupt."""
-    interrupts = Interrupts()
-
-    def on_interrupt(_signal: int, _frame: object) -> None:
-        interrupts.count += 1
-        run.stop()
-        if interrupts.at_once or interrupts.count > 1:
-            raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, former)
-
-
-@contextlib.contextmanager
-def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """Show a line on standard error meanwhile, if it is a terminal; yields a way to change it."""
-    shown = sys.stderr.isatty()
-
-    def say(text: str) -> None:
-        if shown:
-            print(f"\r\x1b[K  {one_line(text)} …", end="", file=sys.stderr, flush=True)
-
-    say(text)
-    try:
-        yield say
-    finally:
-        if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _tell_of_costs(say: Callable[[str], None]) -> ProgressCallback:
+    return progress_in_lines(say) if sys.stderr.isatty() else progress_once(MEASURING, _say)

@@ -15,10 +15,10 @@ from specviz.cli.scoring_maker import scoring_maker
 from specviz.cli.terminal_text import Painter, painter_for, visible_token
 from specviz.comparison.plan import Lane
 from specviz.errors import ConfigError
+from specviz.figures.token_kinds import by_token_kind
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.prompts import MAX_PROMPT, SuiteItem
 from specviz.record.scores import ScoredText
-from specviz.record.token_kinds import by_token_kind
 from specviz.store.text_files import read_text
 from specviz.tune.advice import NOT_ITS_OWN
 from specviz.tune.answer import Answer
@@ -62,10 +62,10 @@ def _question(options: argparse.Namespace) -> Question:
 
 
 def _scored(question: Question, options: argparse.Namespace) -> Answer:
-    from specviz.tune.tune_work import TuneWork
+    from specviz.tune.tune_job import TuneJob
 
     # Rounds need no step costs; none of them are measured for this.
-    work = TuneWork(question, scoring_maker(question.lanes, options), wants_costs=False)
+    work = TuneJob(question, scoring_maker(question.lanes, options), wants_costs=False)
     work.carry_out()
     if work.error is not None:
         raise work.error

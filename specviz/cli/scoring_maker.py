@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from specviz.cli.makers import maker_for
-from specviz.cli.progress_lines import tell_in_lines
+from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.terminal_text import one_line
 from specviz.comparison.plan import Lane
 
@@ -37,7 +37,7 @@ def scorer_for(lanes: Sequence[Lane], options: argparse.Namespace) -> Iterator[R
 def scoring_maker(lanes: Sequence[Lane], options: argparse.Namespace) -> RunMaker:
     from specviz.measure.run_makers import InProcessMaker
 
-    here = InProcessMaker(tell_in_lines(say))
+    here = InProcessMaker(progress_in_lines(say))
     if not any(each.spec.served for each in lanes):
         return here
     from specviz.servers.endpoint_maker import EndpointMaker

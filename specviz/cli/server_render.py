@@ -17,11 +17,11 @@ from specviz.cli.terminal_text import (
     wrap_pieces,
     wrap_text,
 )
-from specviz.comparison.statistics import Ratio
+from specviz.figures.paired import Ratio
+from specviz.figures.server_figures import ServerMetrics
+from specviz.figures.server_words import SPECULATES, reported_and_missing
 from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
-from specviz.record.server_figures import ServerMetrics
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
-from specviz.record.server_words import SPECULATES, told_and_kept
 
 if TYPE_CHECKING:
     from specviz.servers.counters import Rates
@@ -31,7 +31,7 @@ TIME_COLUMNS = 11
 
 def render_server(painter: Painter, info: ServerInfo) -> str:
     """Which engine it is and what it can tell."""
-    told, kept = told_and_kept(info)
+    told, kept = reported_and_missing(info)
     gamma = f" with γ {info.gamma}" if info.gamma else ""
     lines = [
         f"{visible_token(info.model)} on {info.engine} {info.version or '(no version told)'}, "

@@ -44,7 +44,7 @@ def _print_json(trace: AnyTrace) -> None:
     if not isinstance(trace, ServerTrace):
         print_report(trace)
         return
-    from specviz.cli.attach import answers_report
+    from specviz.cli.report import answers_report
 
     print(to_json(answers_report(trace.info, [trace])))
 
@@ -57,7 +57,7 @@ def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
         render_server_round,
         server_heading,
     )
-    from specviz.record.server_figures import server_metrics
+    from specviz.figures.server_figures import server_metrics
 
     print(f"{render_server(painter, trace.info)}\n\n{server_heading(painter)}", flush=True)
     before = 0.0
@@ -77,8 +77,8 @@ def _write_replay(trace: AnyTrace, path: Path) -> None:
 
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
     """``own_speedup`` is that of the same pair without bodies, where the run has some."""
-    from specviz.record.metrics import metrics
-    from specviz.record.waterfall import waterfall
+    from specviz.figures.metrics import metrics
+    from specviz.figures.waterfall import waterfall
 
     figures = metrics(trace)
     record = report(trace, figures.as_dict(), body_report(trace, figures, own_speedup))
@@ -88,9 +88,9 @@ def print_report(trace: Trace, own_speedup: float | None = None) -> None:
 
 def print_result(painter: Painter, trace: Trace, own_speedup: float | None = None) -> None:
     """The text and the figures of a finished run."""
-    from specviz.record.body_words import body_sentences
-    from specviz.record.metrics import metrics
-    from specviz.record.speedup_words import speedup_sentence, timing_sentence
+    from specviz.figures.body_words import body_sentences
+    from specviz.figures.metrics import metrics
+    from specviz.figures.speedup_words import speedup_sentence, timing_sentence
 
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")

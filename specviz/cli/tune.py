@@ -25,8 +25,8 @@ from specviz.cli.scoring_maker import say, scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
 from specviz.errors import ConfigError
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
-from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import (
@@ -186,9 +186,9 @@ def _refuse_cell(gamma: int, temperature: float) -> Never:
 
 
 def _answered(question: Question, given: StepCosts | None, scorer: RunMaker) -> Answer:
-    from specviz.tune.tune_work import TuneWork
+    from specviz.tune.tune_job import TuneJob
 
-    work = TuneWork(question, scorer, given=given)
+    work = TuneJob(question, scorer, given=given)
     work.carry_out()
     if work.error is not None:
         raise work.error
@@ -201,7 +201,7 @@ def _measured(
     options: argparse.Namespace,
 ) -> tuple[MeasuredCell, ...]:
     from specviz.store import Library
-    from specviz.tune.confirming import CellsWork, RaceWork
+    from specviz.tune.confirming import CellsJob, RaceJob
 
     items, races = answer.question.items, len(answer.ranked) > 1 and not cells
     choices = _chosen(answer, cells) if cells else best_cells(answer)
@@ -209,9 +209,9 @@ def _measured(
         return ()
     with maker_for(options, say, timed=True) as maker:
         if races:
-            work = RaceWork(answer.ranked[:3], items, maker, Library())
+            work = RaceJob(answer.ranked[:3], items, maker, Library())
         else:
-            work = CellsWork(choices, items, maker, Library(), repeats=options.repeats)
+            work = CellsJob(choices, items, maker, Library(), repeats=options.repeats)
         work.carry_out()
     if work.error is not None:
         raise work.error

@@ -15,7 +15,6 @@ from specviz.comparison.lane_results import (
     representative,
 )
 from specviz.comparison.results import Comparison, KindLane, KindResult, compare
-from specviz.comparison.statistics import Over, Ratio, Spread
 from specviz.comparison.to_json import comparison_to_json
 from specviz.comparison.verdict import ComparisonVerdict
 from specviz.comparison.words import (
@@ -26,6 +25,7 @@ from specviz.comparison.words import (
     num_runs,
     settings_of,
 )
+from specviz.figures.paired import Over, Ratio, Spread
 
 __all__ = [
     "Comparison",

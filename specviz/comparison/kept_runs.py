@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from specviz.comparison import LaneRun, is_whole
-from specviz.comparison.plan import Job, Plan, plan_from_json, plan_to_json
+from specviz.comparison.plan import Plan, PlannedRun, plan_from_json, plan_to_json
 from specviz.errors import SpecvizError, StoreError
 from specviz.record.pairs import PairSpec, Presence
 from specviz.record.trace import Environment, PairInfo
@@ -48,7 +48,7 @@ class KeptRuns:
         self._present = {lane: present[each.spec] for lane, each in enumerate(plan.lanes)}
         self._made_with: dict[int, tuple[PairInfo, Machine]] = {}  # by lane
         self._begun = False
-        self._waiting = deque[tuple[Job, str]]()
+        self._waiting = deque[tuple[PlannedRun, str]]()
         newest = max(_generations(plan, library), default=0)
         self._generation = max(newest + 1, 2 if reuse == "restarted" else 1)
         if newest and reuse != "none":
@@ -189,7 +189,7 @@ def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ..
     return plan, runs
 
 
-def _opened(library: Library, job: Job, run_id: str) -> LaneRun | None:
+def _opened(library: Library, job: PlannedRun, run_id: str) -> LaneRun | None:
     try:
         trace, row = library.open(run_id), library.row(run_id)
     except SpecvizError:

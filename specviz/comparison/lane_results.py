@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.machines import (
     MachineKind,
     are_mixed,
@@ -15,8 +15,9 @@ from specviz.comparison.machines import (
     kinds_of,
     several_at_once,
 )
-from specviz.comparison.plan import Job, Lane, Plan
-from specviz.comparison.statistics import (
+from specviz.comparison.plan import Lane, Plan
+from specviz.figures.metrics import Metrics
+from specviz.figures.paired import (
     PromptRepeat,
     Ratio,
     Spread,
@@ -25,26 +26,7 @@ from specviz.comparison.statistics import (
     ratio_of,
     spread,
 )
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.trace import Environment, Trace
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaneRun:
-    """One run of a plan; ``memory_bytes``: its weights and, on a GPU, its working memory.
-
-    The figures are worked out once, when first asked for; the class has no slots, because a cached
-    property needs room for its value.
-    """
-
-    job: Job
-    trace: Trace
-    memory_bytes: int | None = None
-
-    @functools.cached_property
-    def figures(self) -> Metrics:
-        """Without intervals, which take longest; ``resampled`` adds them."""
-        return metrics(self.trace, intervals=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

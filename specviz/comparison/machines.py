@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from specviz.record.trace import Environment
 
 if TYPE_CHECKING:
-    from specviz.comparison.lane_results import LaneRun
+    from specviz.comparison.lane_run import LaneRun
 
 MachineKind = tuple[str, str]  # the device, and the processor beside it
 

@@ -27,10 +27,10 @@ from specviz.record.shapes import parse_shape, shape_text
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 
 __all__ = [
-    "Job",
     "Lane",
     "Order",
     "Plan",
+    "PlannedRun",
     "SuiteItem",
     "check_compared",
     "escaped",
@@ -85,7 +85,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PlannedRun:
     """One run of a plan: its lane and its prompt by number, and which repeat."""
 
     lane: int
@@ -156,7 +156,7 @@ class Plan:
         """The kinds of the prompts, in the order in which they first come."""
         return tuple(dict.fromkeys(item.kind for item in self.items))
 
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[PlannedRun, ...]:
         """All runs, in the order in which they are made."""
         jobs = tuple(self._interleaved())
         if self.order == "interleaved":
@@ -164,13 +164,13 @@ class Plan:
         specs = tuple(dict.fromkeys(lane.spec for lane in self.lanes))
         return tuple(job for spec in specs for job in jobs if self.lanes[job.lane].spec == spec)
 
-    def _interleaved(self) -> Iterator[Job]:
+    def _interleaved(self) -> Iterator[PlannedRun]:
         count = len(self.lanes)
         for repeat in range(self.repeats):
             for item in range(len(self.items)):
                 for place in range(count):
                     lane = (place + repeat + item) % count
-                    yield Job(lane=lane, item=item, repeat=repeat)
+                    yield PlannedRun(lane=lane, item=item, repeat=repeat)
 
 
 def check_compared(lanes: Sequence[Lane]) -> None:

@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from specviz.comparison.lane_results import LaneRun
-from specviz.comparison.plan import Job, Plan, order_that_fits
+from specviz.comparison.lane_run import LaneRun
+from specviz.comparison.plan import Plan, PlannedRun, order_that_fits
 from specviz.measure.run_makers import Block, BlockRun, MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
 
@@ -69,14 +69,16 @@ def run_blocks(
         yield from runs
 
 
-def blocks_of(plan: Plan, done: Collection[tuple[int, int, int]] = ()) -> list[tuple[Job, ...]]:
+def blocks_of(
+    plan: Plan, done: Collection[tuple[int, int, int]] = ()
+) -> list[tuple[PlannedRun, ...]]:
     """The jobs that are not done: together those that are compared with each other.
 
     They are all lanes of a prompt and repeat, or those of one pair where the pairs take turns. A
     plan without the target alone compares no times, so each of its runs goes by itself.
     """
 
-    def block(job: Job) -> object:
+    def block(job: PlannedRun) -> object:
         pair = plan.lanes[job.lane].spec if plan.order == "blocks" else None
         return (pair, job.repeat, job.item) if plan.baseline else job
 
@@ -101,7 +103,7 @@ def in_turn(
     return made
 
 
-def _block(plan: Plan, jobs: Sequence[Job]) -> Block:
+def _block(plan: Plan, jobs: Sequence[PlannedRun]) -> Block:
     orders = [(job, order_of(plan, job)) for job in jobs]
     return Block(
         runs=tuple(
@@ -110,7 +112,7 @@ def _block(plan: Plan, jobs: Sequence[Job]) -> Block:
     )
 
 
-def order_of(plan: Plan, job: Job) -> RunOrder:
+def order_of(plan: Plan, job: PlannedRun) -> RunOrder:
     label = f"{plan.labels[job.lane]}, repeat {job.repeat + 1} of {plan.repeats}"
     if len(plan.items) > 1:
         label += f", prompt {job.item + 1} of {len(plan.items)}"
@@ -125,7 +127,7 @@ def order_of(plan: Plan, job: Job) -> RunOrder:
     )
 
 
-def _warm_up(plan: Plan, job: Job, order: RunOrder) -> RunOrder:
+def _warm_up(plan: Plan, job: PlannedRun, order: RunOrder) -> RunOrder:
     short = min(order.config.max_new_tokens, WARM_UP_TOKENS)
     config = dataclasses.replace(order.config, max_new_tokens=short)
     label = f"{plan.labels[job.lane]}, warming up"

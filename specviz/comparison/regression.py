@@ -19,7 +19,7 @@ from typing import Any
 
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import ConfigError
-from specviz.record.figures import CATALOGUE
+from specviz.figures.catalogue import CATALOGUE
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store.text_files import read_text

@@ -20,8 +20,8 @@ from specviz.comparison.machines import (
     shared_out,
 )
 from specviz.comparison.plan import Plan
-from specviz.comparison.statistics import Ratio, Spread, ratio
 from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
+from specviz.figures.paired import Ratio, Spread, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from specviz.comparison import (
     TargetResult,
     interval_words,
 )
-from specviz.record.figures import CATALOGUE, Figure
+from specviz.figures.catalogue import CATALOGUE, Figure
 from specviz.record.numbers import UNKNOWN
 
 BEST = "★"

@@ -7,8 +7,8 @@ from typing import Any
 
 from specviz.comparison.lane_results import LaneResult, TargetResult
 from specviz.comparison.results import Comparison, KindResult
-from specviz.comparison.statistics import Ratio, Spread
 from specviz.comparison.verdict import ComparisonVerdict
+from specviz.figures.paired import Ratio, Spread
 
 KIND = "specviz.comparison"
 SCHEMA = 1

@@ -16,10 +16,10 @@ from statistics import fmean
 
 from specviz.comparison.lane_results import LaneResult
 from specviz.comparison.machines import kind_of
-from specviz.comparison.statistics import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
 from specviz.comparison.why_faster import why_faster
+from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
+from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
-from specviz.record.speedup_words import is_wide, verdict_words
 
 _UNTIMED = (
     "Acceptance only: the runs were made several at a time, so their speeds are not compared."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from specviz.comparison.lane_results import LaneRun
+from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.plan import Plan
 from specviz.comparison.results import Comparison
-from specviz.comparison.statistics import Ratio
-from specviz.record.body_words import cost_sentences, flattery
+from specviz.figures.body_words import cost_sentences, weak_baseline_warning
+from specviz.figures.paired import Ratio
 
 _HEAD = 60  # characters shown of a prompt
 
@@ -45,7 +45,7 @@ def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str
     for index, lane in enumerate(comparison.lanes):
         run = runs.get(index)
         if run is not None and run.trace.pair.has_bodies:
-            facts = " ".join([*cost_sentences(run.trace.pair), *flattery(run.figures)])
+            facts = " ".join([*cost_sentences(run.trace.pair), *weak_baseline_warning(run.figures)])
             told.setdefault(facts, []).append(lane.label)
     return tuple(f"{_listed(labels)}: {facts}" for facts, labels in told.items())
 

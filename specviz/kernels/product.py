@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
-from specviz.kernels.lanes import at, make_dots, put, rounded, size_of
+from specviz.kernels.simd import at, make_dots, put, rounded, size_of
 
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
@@ -44,16 +44,16 @@ def product(
     place = begin
     while place < end:
         source = weights + place * width * size
-        together = 4 if rows <= 2 else 2
-        if place + together > end or (rows == 1 and size == 4 and width >= _LONG):
-            together = 1
+        unrolled = 4 if rows <= 2 else 2
+        if place + unrolled > end or (rows == 1 and size == 4 and width >= _LONG):
+            unrolled = 1
         row = 0
         while row < rows:
             left = rows - row
-            count = left // ((left + 5) // 6) if together > 1 else 1
+            count = left // ((left + 5) // 6) if unrolled > 1 else 1
             here = x + 4 * row * x_stride
             there = out + 4 * (row * stride + place)
-            if together == 1:
+            if unrolled == 1:
                 _one_by_one(like, source, here, width, x_stride, there, stride)
             elif count == 1:
                 _four_by_one(like, source, here, width, x_stride, there, stride)
@@ -68,7 +68,7 @@ def product(
             else:
                 _two_by_six(like, source, here, width, x_stride, there, stride)
             row += count
-        place += together
+        place += unrolled
     if bias or (rounds and size < 4):
         for row in range(rows):
             line = out + 4 * row * stride

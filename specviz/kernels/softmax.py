@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, compiled_in_order, kernel
-from specviz.kernels.lanes import power_of_two
+from specviz.kernels.simd import power_of_two
 
 _LEAST = -87.0  # e to any less is no ordinary float32
 _RAREST = 1.7e-38  # just above e to that

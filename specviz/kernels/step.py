@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
-from specviz.kernels.lanes import at, meet, narrow, rounded, size_of, widen
 from specviz.kernels.product import product, share
+from specviz.kernels.simd import at, meet, narrow, rounded, size_of, widen
 from specviz.kernels.softmax import exp, soften
 
 MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one

@@ -10,7 +10,7 @@ from threading import Lock
 _ONE_AT_A_TIME = Lock()  # two would wait for each other's threads
 
 
-def together(threads: int, work: Callable[[int], None]) -> None:
+def run_in_parallel(threads: int, work: Callable[[int], None]) -> None:
     """Call ``work`` with each number below ``threads``, all at the same time."""
     if threads == 1:
         work(0)

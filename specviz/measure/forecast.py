@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz import ASSETS
+from specviz.figures.throughput import GAMMAS, Outlook
 from specviz.record.prompts import read_presets
-from specviz.record.throughput import GAMMAS, Outlook
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.store.dataclass_json import fit_to_type

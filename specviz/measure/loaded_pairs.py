@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import DeviceError
 from specviz.measure.handed_texts import with_texts
-from specviz.record.pairs import PairSpec, Tell, memory_margin
+from specviz.record.pairs import PairSpec, ProgressCallback, memory_margin
 from specviz.record.trace import RunConfig
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LoadedPairs:
         _restore_threads(pair)
         return pair
 
-    def load(self, spec: PairSpec, tell: Tell) -> Pair:
+    def load(self, spec: PairSpec, tell: ProgressCallback) -> Pair:
         """The pair, loaded if it is not yet; an exception from ``tell`` breaks the loading off."""
         pair = self.get(spec)
         if pair is not None:
@@ -57,7 +57,7 @@ class LoadedPairs:
         self._pairs.clear()
         release_memory()
 
-    def _make_room(self, spec: PairSpec, tell: Tell) -> None:
+    def _make_room(self, spec: PairSpec, tell: ProgressCallback) -> None:
         release_memory()
         if not self._pairs:
             return
@@ -72,7 +72,7 @@ class LoadedPairs:
         free = free_memory(spec)
         return len(self._pairs) < _MOST_PAIRS and free is not None and needed <= free
 
-    def _loaded(self, spec: PairSpec, tell: Tell) -> Pair:
+    def _loaded(self, spec: PairSpec, tell: ProgressCallback) -> Pair:
         try:
             return load(spec, tell)
         except DeviceError:
@@ -82,7 +82,7 @@ class LoadedPairs:
         return load(spec, tell)
 
 
-def load(spec: PairSpec, tell: Tell) -> Pair:
+def load(spec: PairSpec, tell: ProgressCallback) -> Pair:
     from specviz.engine import load_pair
 
     return with_texts(load_pair(spec, progress=tell), spec.suffix_texts)

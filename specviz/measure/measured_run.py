@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.forecast import forecast, stored_profile
 from specviz.measure.slice_timing import timed_slices, timing_seconds
 from specviz.measure.step_costs import step_costs, stored_costs
-from specviz.record.pairs import Tell
+from specviz.record.pairs import ProgressCallback
 from specviz.record.prompts import kind_of
-from specviz.record.stopping_reach import drafting_costs
 from specviz.record.trace import (
     Baseline,
     DraftingCosts,
@@ -51,7 +51,7 @@ class MeasuredRun(Iterator[Round]):
         kind: str | None,
         fresh_costs: bool,
         budget: float | None,
-        tell: Tell | None,
+        tell: ProgressCallback | None,
     ) -> None:
         from specviz.engine import speculate
         from specviz.engine.decoding.endings import room_for
@@ -112,7 +112,7 @@ class MeasuredRun(Iterator[Round]):
             self._timing = timing
             yield timing
 
-    def complete(self, tell: Tell | None = None, *, costs: bool = True) -> None:
+    def complete(self, tell: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """What else belongs to a run that was not stopped: the odds along its words and, with
         ``costs``, step costs if none are stored. ``tell`` hears of it."""
         if self._run.finish == "stopped":
@@ -155,7 +155,9 @@ class MeasuredRun(Iterator[Round]):
             drafting_costs=self._drafting_costs,
         )
 
-    def _decided_by(self, prompt_length: int, tell: Tell | None) -> DraftingCosts | None:
+    def _decided_by(
+        self, prompt_length: int, tell: ProgressCallback | None
+    ) -> DraftingCosts | None:
         """What a run that drafts while it pays goes by: costs in the middle of its text."""
         config = self._config
         if config.until.stopping.name != "cost":
@@ -200,7 +202,7 @@ def measured_run(
     kind: str | None = None,
     fresh_costs: bool = False,
     budget: float | None = None,
-    tell: Tell | None = None,
+    tell: ProgressCallback | None = None,
 ) -> MeasuredRun:
     """``kind`` is what the user calls the prompt's kind; forecasts know only those of the presets.
 
@@ -219,7 +221,7 @@ def measured_run(
     )
 
 
-def finish(run: MeasuredRun, tell: Tell | None = None) -> Trace:
+def finish(run: MeasuredRun, tell: ProgressCallback | None = None) -> Trace:
     """What is left of a run: all its rounds, the timing, the step costs."""
     for _ in run:
         pass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.slice_timing import compared_seconds
-from specviz.record.pairs import PairCheck, PairSpec, Tell
+from specviz.record.pairs import PairCheck, PairSpec, ProgressCallback
 from specviz.record.trace import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class InProcessMaker:
 
     doing = ""
 
-    def __init__(self, tell: Tell, *, budget: float | None = None, costs: bool = True) -> None:
+    def __init__(
+        self, tell: ProgressCallback, *, budget: float | None = None, costs: bool = True
+    ) -> None:
         self._tell = tell
         self._costs = costs
         self._budget = compared_seconds() if budget is None else budget

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from specviz.figures.timing import PILOT, is_enough
 from specviz.measure.machine_watch import MachineWatch
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
-from specviz.record.timing import PILOT, is_enough
 from specviz.record.trace import Baseline, DraftingCosts, Round, RunConfig, Slice
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class SliceTimer:
         longest: float = SLICE_SECONDS,
         costs: DraftingCosts | None = None,
     ) -> None:
-        from specviz.engine.decoding.retracing import Retracing
+        from specviz.engine.decoding.timed_replay import TimedReplay
 
-        self._retracing = Retracing(pair, prompt_ids, config, rounds, costs)
+        self._retracing = TimedReplay(pair, prompt_ids, config, rounds, costs)
         self.prefill = self._retracing.prefill
         self._whole = sum(entry.whole for entry in rounds)  # only the last may be cut
         self._parts: list[tuple[int, int]] = []

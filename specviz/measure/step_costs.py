@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from specviz.record.pairs import Tell
+from specviz.record.pairs import ProgressCallback
 from specviz.record.shapes import shape_text
 from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.store import load_value, save_value
@@ -27,7 +27,7 @@ def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
 
 
 def step_costs(
-    pair: Pair, config: RunConfig, *, fresh: bool = False, tell: Tell | None = None
+    pair: Pair, config: RunConfig, *, fresh: bool = False, tell: ProgressCallback | None = None
 ) -> StepCosts | None:
     """The stored table, or one measured now (in about ten seconds at most) and stored.
 
@@ -59,7 +59,7 @@ def step_costs(
 
 
 def mend_step_costs(
-    pair: Pair, config: RunConfig, tries: Counter[str], tell: Tell | None = None
+    pair: Pair, config: RunConfig, tries: Counter[str], tell: ProgressCallback | None = None
 ) -> None:
     """Measure what is missing or was measured busy, and keep the better table.
 

@@ -6,6 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.roofline import FREE, Pass, Roofline
+from specviz.figures.roofline_words import roofline_words
+from specviz.figures.speedup_words import is_undecided
+from specviz.figures.step_cost_warnings import step_cost_warning
+from specviz.figures.throughput import (
+    Outlook,
+    ThroughputCurves,
+    extrapolated_curves,
+    predicted_curves,
+)
 from specviz.player.round_values import (
     fork_items,
     forked_text,
@@ -15,18 +27,6 @@ from specviz.player.round_values import (
     target_step,
 )
 from specviz.player.summary import summary
-from specviz.record.body_words import OwnSpeedup
-from specviz.record.metrics import Metrics, metrics
-from specviz.record.roofline import FREE, Pass, Roofline
-from specviz.record.roofline_words import roofline_words
-from specviz.record.speedup_words import is_undecided
-from specviz.record.step_cost_warnings import step_cost_warning
-from specviz.record.throughput import (
-    Outlook,
-    ThroughputCurves,
-    extrapolated_curves,
-    foretold_curves,
-)
 from specviz.record.trace import RunConfig, Trace
 
 _FEW_ROUNDS = 10
@@ -168,7 +168,7 @@ def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> Throug
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
     if outlook is not None and outlook.speedups:
-        return foretold_curves(costs, context, outlook.speedups, outlook.alpha)
+        return predicted_curves(costs, context, outlook.speedups, outlook.alpha)
     if figures.alpha_expected is None:
         return None
     return extrapolated_curves(costs, context, figures.alpha_expected)

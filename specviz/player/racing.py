@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from specviz.comparison import Comparison, LaneRun, representative
+from specviz.figures.metrics import Metrics, metrics, resampled
+from specviz.figures.speedup_words import is_undecided
 from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
 from specviz.player.round_values import lane_parts, target_seconds
 from specviz.player.server_payload import server_parts, server_payload_of
-from specviz.record.metrics import Metrics, metrics, resampled
 from specviz.record.server_run import AnyTrace, ServerTrace
-from specviz.record.speedup_words import is_undecided
 
 MOST_LANES = 4
 _UNLIKE = (

@@ -16,12 +16,12 @@ from typing import Any
 from specviz.comparison import Comparison, LaneRun, basis, body_facts, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
+from specviz.figures.body_words import OwnSpeedup, grown_words
+from specviz.figures.metrics import Metrics
 from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.server_payload import server_payload_of
-from specviz.record.body_words import OwnSpeedup, grown_words
-from specviz.record.metrics import Metrics
 from specviz.record.run_config import RunConfig, method_words
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.figures.timing import seconds_by_round
 from specviz.record.forks import Fork
-from specviz.record.timing import seconds_by_round
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
 from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Rival, Round, Trace
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 
+from specviz.figures.server_figures import cut_of, reported_rounds, reported_tokens
 from specviz.player.payload import END_TEXTS, JsonObject, RunLink, RunStatus
 from specviz.player.server_summary import pace_alone, server_summary
 from specviz.record.numbers import RATE
-from specviz.record.server_figures import cut_of, tokens_told, told_rounds
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
 
 
@@ -154,7 +154,7 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
             "grounds": GROUNDS[trace.grounds],
             "speculates": trace.info.capabilities.speculates,
             "unit": "piece" if trace.grounds == "none" else "round",
-            "counts": "piece" if tokens_told(trace) is None else "token",
+            "counts": "piece" if reported_tokens(trace) is None else "token",
         },
     }
 
@@ -173,7 +173,7 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
     """The target alone at its mean pace, where it was timed: its tokens have no times of their own.
 
     Its clock begins with its first token, as that of the answer does."""
-    pace, tokens = pace_alone(trace.baseline), tokens_told(trace)
+    pace, tokens = pace_alone(trace.baseline), reported_tokens(trace)
     if pace is None or not tokens:
         return None
     count = sum(len(block.alone) for block in trace.baseline)
@@ -192,7 +192,7 @@ def _left_out(trace: ServerTrace) -> JsonObject:
         ["throughput", "acceptance", "roofline"],
         "step costs and both models’ probabilities",
     )
-    if not told_rounds(trace):
+    if not reported_rounds(trace):
         charts.append("places")
         why += ", or how many candidates each round accepted"
     if trace.grounds == "none":

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.record.figures import CATALOGUE, titled
+from specviz.figures.catalogue import CATALOGUE, titled
+from specviz.figures.server_figures import ServerMetrics, reported_tokens, server_metrics
+from specviz.figures.speedup_words import verdict_words
 from specviz.record.numbers import MILLISECONDS, PROBABILITY, RATE, RATIO, TOKENS, Quantity
-from specviz.record.server_figures import ServerMetrics, server_metrics, tokens_told
 from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
-from specviz.record.speedup_words import verdict_words
 
 JsonObject = dict[str, Any]
 _WHOLE = Quantity(digits=0)
@@ -60,7 +60,7 @@ def server_summary(
 
 
 def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:
-    tokens, rounds = tokens_told(trace), figures.num_rounds
+    tokens, rounds = reported_tokens(trace), figures.num_rounds
     came = _counted(tokens, "token") if tokens is not None else _counted(len(trace.rounds), "piece")
     if tokens is not None and rounds is not None:
         came = f"{came} in {_counted(rounds, 'round')}"
@@ -78,7 +78,7 @@ def _because(trace: ServerTrace) -> str:
 
 def speedup_words(trace: ServerTrace) -> str | None:
     """The speedup with its interval; None where no block was timed."""
-    from specviz.servers.against import speedup_of
+    from specviz.servers.baseline import speedup_of
 
     found = speedup_of(trace.baseline) if trace.baseline else None
     if found is None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from specviz.figures.catalogue import CATALOGUE, titled
+from specviz.figures.metrics import Metrics
+from specviz.figures.server_figures import reported_tokens, server_metrics
+from specviz.figures.speedup_words import shown_speedup
 from specviz.player.replay import comparison_replay_html
-from specviz.record.figures import CATALOGUE, titled
-from specviz.record.metrics import Metrics
 from specviz.record.numbers import UNKNOWN
-from specviz.record.server_figures import server_metrics, tokens_told
 from specviz.record.server_run import AnyTrace, ServerTrace
-from specviz.record.speedup_words import shown_speedup
 from specviz.record.trace import Trace
-from specviz.servers.against import speedup_of
+from specviz.servers.baseline import speedup_of
 
 Row = tuple[str, tuple[str, ...]]  # a figure's name, and a cell of every run
 
@@ -105,7 +105,7 @@ def _of_answer(trace: ServerTrace) -> tuple[str, ...]:
         info.model,
         info.address,
         *_settings(info.gamma, trace.settings.temperature),
-        *_counts(tokens_told(trace), m.num_rounds),
+        *_counts(reported_tokens(trace), m.num_rounds),
         *_shown((None, m.draft_acceptance_rate, m.tau, m.tokens_per_second, ttft)),
         _speedup(found.value, found.low, found.high) if found else UNKNOWN,
     )

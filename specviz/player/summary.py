@@ -1,26 +1,26 @@
 """A run's figures as the player shows them: the verdict in a sentence, four headlines, the others.
 
-Their names and definitions are in the catalogue, ``record.figures``.
+Their names and definitions are in the catalogue, ``figures.catalogue``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from specviz.record.body_words import OwnSpeedup, body_sentences, cost_sentences
-from specviz.record.figures import CATALOGUE, Figure, titled
-from specviz.record.metrics import Metrics
-from specviz.record.numbers import RATIO, UNKNOWN
-from specviz.record.speedup_words import (
+from specviz.figures.body_words import OwnSpeedup, body_sentences, cost_sentences
+from specviz.figures.catalogue import CATALOGUE, Figure, titled
+from specviz.figures.metrics import Metrics
+from specviz.figures.speedup_words import (
     TOO_DISTURBED,
     alarm,
-    is_untold,
+    is_unreported,
     is_wide,
     shown_speedup,
     speedup_sentence,
     timing_sentence,
     why_sentence,
 )
+from specviz.record.numbers import RATIO, UNKNOWN
 from specviz.record.trace import Trace
 
 JsonObject = dict[str, Any]
@@ -60,7 +60,7 @@ def summary(
         "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
         "tokens_per_second": _rate_note(metrics),
     }
-    if is_untold(metrics.speedup_low, metrics.speedup_high):
+    if is_unreported(metrics.speedup_low, metrics.speedup_high):
         beside["speedup_interval"] = _untold_note(so_far=so_far)
     return {
         "sentence": sentence or speedup_sentence(metrics, trace, so_far=so_far),
@@ -136,7 +136,7 @@ def speedup_interval(m: Metrics) -> tuple[float, float] | None:
 
 
 def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
-    if ends is None or (figure.id == "speedup_interval" and is_untold(*ends)):
+    if ends is None or (figure.id == "speedup_interval" and is_unreported(*ends)):
         return UNKNOWN
     return figure.quantity.between(*ends)
 
@@ -145,7 +145,7 @@ def _shown(figure: Figure, m: Metrics) -> str:
     """A speedup that is known only roughly is written as its interval, if that says anything."""
     ends = speedup_interval(m)
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
-        return UNKNOWN if is_untold(*ends) else figure.quantity.between(*ends)
+        return UNKNOWN if is_unreported(*ends) else figure.quantity.between(*ends)
     return figure.shown(m)
 
 
@@ -158,7 +158,7 @@ def _speedup_note(m: Metrics, own: OwnSpeedup | None, *, growing: bool, so_far: 
         return "measured after the run" if growing else "not measured"
     ends = speedup_interval(m)
     told = [] if ends is None or is_wide(*ends) else [RATIO.span(*ends)]
-    if ends is not None and is_untold(*ends):
+    if ends is not None and is_unreported(*ends):
         told = [_untold_note(so_far=so_far)]
     if own is not None:
         told.append(f"without a body {shown_speedup(own.value, own.low, own.high)}")

@@ -1,1 +1,1 @@
-"""A run as values, and what follows from them: figures, intervals, checks. No models, no page."""
+"""What a run is: its trace, settings, pairs, prompts, rules and step costs. Values only."""

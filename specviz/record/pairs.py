@@ -131,7 +131,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
 
 
-Tell = Callable[[Progress], None]  # raises to stop what is being done
+ProgressCallback = Callable[[Progress], None]  # raises to stop what is being done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,16 @@ from specviz.record.trace import Prompt, RunConfig
 from specviz.servers.address import DRAFT_KEY, SERVER_KEY, KeyName
 from specviz.servers.asking import Answer, ask
 from specviz.servers.connection import Connection, Limits
+from specviz.servers.distribution_study import alone
 from specviz.servers.finding import find_server
-from specviz.servers.law_study import alone
 from specviz.servers.token_models import LocalModel, TokenModel, served_model
-from specviz.theory.listed_laws import Filters, ListedScore, evidence_against, needed, score
+from specviz.theory.listed_distributions import (
+    Filters,
+    ListedScore,
+    evidence_against,
+    needed,
+    score,
+)
 from specviz.tune.text_study import PairFound, TextStudy
 
 _CERTAIN = 1000.0  # evidence that a law of its own reaches once in a thousand texts

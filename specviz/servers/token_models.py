@@ -17,9 +17,9 @@ from specviz.measure.run_makers import RunMaker
 from specviz.record.pairs import PairSpec
 from specviz.record.server_run import ServerInfo
 from specviz.servers.connection import Connection
-from specviz.servers.law_study import LawStudy, TokenStudy
+from specviz.servers.distribution_study import DistributionStudy, TokenStudy
 from specviz.servers.pieces import whole, wholes
-from specviz.theory.listed_laws import ListedLaw, is_raw
+from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
 _WINDOW_ENTRIES = 2**16  # of whole laws in one answer
 _MOST_WINDOW = 16  # positions
@@ -39,7 +39,7 @@ class TokenModel(Protocol):
 
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
-    ) -> Iterator[ListedLaw]:
+    ) -> Iterator[ListedDistribution]:
         """One for every token of the text; ``top`` tokens are listed, or all if it is None."""
         ...
 
@@ -76,7 +76,7 @@ class _ServedModel:
 class VllmModel(_ServedModel):
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
-    ) -> Iterator[ListedLaw]:
+    ) -> Iterator[ListedDistribution]:
         if top is None:
             self._listed_rows(prompt_ids, text_ids, 1)  # which says what the tokens are
             yield from self._whole(prompt_ids, text_ids)
@@ -106,7 +106,9 @@ class VllmModel(_ServedModel):
             self._learn(listed)
         return rows
 
-    def _whole(self, prompt_ids: Sequence[int], text_ids: Sequence[int]) -> Iterator[ListedLaw]:
+    def _whole(
+        self, prompt_ids: Sequence[int], text_ids: Sequence[int]
+    ) -> Iterator[ListedDistribution]:
         """Windows of a few positions, each the next token after its own prefix: laws of a large
         vocabulary at thousands of positions would be gigabytes."""
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
@@ -122,7 +124,7 @@ class VllmModel(_ServedModel):
                 yield law
             place += count
 
-    def _next_law(self, choice: Mapping[str, Any], token: int) -> ListedLaw:
+    def _next_law(self, choice: Mapping[str, Any], token: int) -> ListedDistribution:
         tops = _fields(choice.get("logprobs")).get("top_logprobs")
         if not isinstance(tops, list) or not tops:
             raise _no_laws(self.label, "gives no whole laws")
@@ -159,7 +161,7 @@ class SglangModel(_ServedModel):
 
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
-    ) -> Iterator[ListedLaw]:
+    ) -> Iterator[ListedDistribution]:
         if top is None:
             raise _no_laws(self.label, "lists the likeliest tokens only")
         answer = self._connection.post(
@@ -214,11 +216,11 @@ class LocalModel:
 
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
-    ) -> Iterator[ListedLaw]:
+    ) -> Iterator[ListedDistribution]:
         count = None if top is None else max(1, top)
-        study = LawStudy(prompt_ids=tuple(prompt_ids), text_ids=tuple(text_ids), top=count)
+        study = DistributionStudy(prompt_ids=tuple(prompt_ids), text_ids=tuple(text_ids), top=count)
         for law in self._maker.find(self._spec, study):
-            assert isinstance(law, ListedLaw)
+            assert isinstance(law, ListedDistribution)
             yield law
 
 
@@ -237,17 +239,17 @@ def served_model(info: ServerInfo, connection: Connection) -> TokenModel:
 
 def _listed(
     logprobs: Mapping[int, float], own: float, label: str, *, whole: bool = False
-) -> ListedLaw:
+) -> ListedDistribution:
     if not logprobs:
         raise _no_laws(label, "lists no tokens")
     ranked = sorted(logprobs.items(), key=lambda each: -each[1])
     ids, values = zip(*ranked, strict=True)
-    return ListedLaw(
+    return ListedDistribution(
         np.array(ids, dtype=np.int64), np.array(values, dtype=np.float64), own, whole=whole
     )
 
 
-def _raw(law: ListedLaw, label: str) -> ListedLaw:
+def _raw(law: ListedDistribution, label: str) -> ListedDistribution:
     if not is_raw(law):
         raise ServerError(
             f"{label} gives numbers that are no raw log-probabilities.",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specviz.record.body_words import bodies_title
-from specviz.record.expectation import expected_speedup
-from specviz.record.metrics import Metrics, metrics
-from specviz.record.server_figures import server_metrics, tokens_told
+from specviz.figures.body_words import bodies_title
+from specviz.figures.expectation import expected_speedup
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.server_figures import reported_tokens, server_metrics
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
@@ -37,7 +37,7 @@ def _summary_of_answer(trace: ServerTrace) -> RunSummary:
         drafter=None,
         rule=None,
         finish=trace.finish,
-        tokens=tokens_told(trace),
+        tokens=reported_tokens(trace),
         alpha_observed=None,
         alpha_expected=None,
         tau=figures.tau,

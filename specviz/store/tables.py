@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from specviz.record.frames import answer_frame, rounds_frame
+from specviz.figures.frames import answer_frame, rounds_frame
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.store import RunRow
 

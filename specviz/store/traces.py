@@ -143,14 +143,14 @@ def _older(value: StepCosts | ModelInfo | PairInfo | Environment, *later: str) -
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
     """``source`` is what the errors call the text."""
-    return own_run(run_from_json(text, source), source)
+    return as_trace(run_from_json(text, source), source)
 
 
 def run_from_json(text: str, source: str = "The trace") -> AnyTrace:
     return run_from_record(parsed(text, source), source)
 
 
-def own_run(trace: AnyTrace, source: str = "The run") -> Trace:
+def as_trace(trace: AnyTrace, source: str = "The run") -> Trace:
     """For what needs the rounds as our own engine records them; raises TraceError."""
     if isinstance(trace, ServerTrace):
         refuse(
@@ -197,7 +197,7 @@ def save_trace(trace: AnyTrace, path: str | Path) -> None:
 
 
 def load_trace(path: str | Path) -> Trace:
-    return own_run(load_run(path), str(path))
+    return as_trace(load_run(path), str(path))
 
 
 def load_run(path: str | Path) -> AnyTrace:

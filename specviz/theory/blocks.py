@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from specviz.errors import TheoryError
 from specviz.theory.rounds import Emitted, Kernel, Stops, Text, never
 from specviz.theory.speed import expected_tokens
-from specviz.theory.tradeoff import Chances, Law, law, law_pair, leftover
+from specviz.theory.tradeoff import Chances, Law, distribution_pair, law, leftover
 
 Verifier = Literal["token", "block"]
 
@@ -37,7 +37,7 @@ class Curves:
 
 def token_accepted(draft: Chances, target: Chances, gamma: int) -> float:
     """alpha + ... + alpha**gamma with alpha the overlap: Leviathan et al. 2023, eq. 1, less 1."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     return expected_tokens(min(1.0, float(np.minimum(drafted, wanted).sum())), gamma) - 1.0
 
 
@@ -65,13 +65,13 @@ def block_weights(
     """p_0 = 1, p_1 .. p_gamma, of Sun et al. 2024, algorithm 2: min(1, p_(i-1) target / draft)."""
     weights = [1.0]
     for place, token in enumerate(tokens):
-        drafted, wanted = law_pair(draft[place], target[place])
+        drafted, wanted = distribution_pair(draft[place], target[place])
         assert drafted[token] > 0.0, "a candidate that the draft cannot draw"
         weights.append(min(1.0, weights[-1] * float(wanted[token] / drafted[token])))
     return tuple(weights)
 
 
-def emitted_law(
+def emitted_distribution(
     draft: Kernel,
     target: Kernel,
     gamma: int,
@@ -170,7 +170,7 @@ def _chance(
     weight = weights[place]
     if place == len(weights) - 1:
         return weight
-    drafted, wanted = law_pair(draft[place], target[place])
+    drafted, wanted = distribution_pair(draft[place], target[place])
     rest = float(np.maximum(weight * wanted - drafted, 0.0).sum())
     whole = rest + 1.0 - weight
     return rest / whole if whole > 0.0 else 1.0
@@ -189,7 +189,7 @@ def _after(weight: float, place: int, draft: Sequence[Chances], target: Sequence
 def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[float]:
     """E[min(1, weight)] for i = 1 .. gamma, weights cut at 1 on the way or only when read."""
     assert gamma >= 0, gamma
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     chance = drafted[drafted > 0.0]
     ratio = wanted[drafted > 0.0] / chance
     values, shares, terms = np.ones(1), np.ones(1), list[float]()

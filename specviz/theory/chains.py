@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specviz.errors import TheoryError
-from specviz.theory.tradeoff import SUM_SLACK, Chances, law_pair
+from specviz.theory.tradeoff import SUM_SLACK, Chances, distribution_pair
 
 Floats = NDArray[np.float64]
 _DOUBLE = 1e-12  # rounding of float64 sums, which is left as it is
@@ -92,7 +92,7 @@ def steady_chains(draft: ArrayLike, target: ArrayLike, horizon: int) -> Chains:
 
 def context_free_chains(draft: Chances, target: Chances, horizon: int) -> Chains:
     """The same two laws ``[size]`` whatever came before: tokens independent of each other."""
-    one, other = law_pair(draft, target)
+    one, other = distribution_pair(draft, target)
     size = one.shape[0]
     return steady_chains(np.tile(one, (size, 1)), np.tile(other, (size, 1)), horizon)
 

@@ -14,14 +14,14 @@ from collections.abc import Callable
 import numpy as np
 
 from specviz.theory.rounds import Judged, Judging
-from specviz.theory.tradeoff import Chances, Law, law_pair, total_variation
+from specviz.theory.tradeoff import Chances, Law, distribution_pair, total_variation
 
 Coupling = Callable[[Chances, Chances], Law]
 
 
 def match(draft: Chances, target: Chances) -> Law:
     """The draft's word is fixed; the first of the likeliest where several are."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     joint = np.zeros((drafted.size, drafted.size))
     joint[int(drafted.argmax())] = wanted
     return joint
@@ -29,7 +29,7 @@ def match(draft: Chances, target: Chances) -> Law:
 
 def coupled(draft: Chances, target: Chances) -> Law:
     """By integrals over the two exponentials that win, piece by piece (worked out here)."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     joint = np.zeros((drafted.size, drafted.size))
     for said in np.flatnonzero(drafted).tolist():
         for own in np.flatnonzero(wanted).tolist():
@@ -43,7 +43,7 @@ def coupled(draft: Chances, target: Chances) -> Law:
 
 def coupled_acceptance(draft: Chances, target: Chances) -> float:
     """Σ_v 1 / Σ_w max(p_w/p_v, q_w/q_v): Daliri et al. 2024."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     both = np.flatnonzero((drafted > 0.0) & (wanted > 0.0)).tolist()
     return sum(1.0 / _waiting(drafted, wanted, token) for token in both)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
-from specviz.theory.tradeoff import Chances, Law, law_pair
+from specviz.theory.tradeoff import Chances, Law, distribution_pair
 
 _ZERO = 1e-15
 _MAX_ORDERS = 400_000
@@ -48,7 +48,7 @@ def naive(draft: Chances, target: Chances, k: int) -> float:
 
     The plain rule that SpecInfer (Miao et al. 2024) starts from; its chance is worked out here.
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     return float(wanted @ (1.0 - (1.0 - drafted) ** k))
 
 
@@ -57,7 +57,7 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 
     SpecInfer (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
     """
-    drafted, rest = law_pair(draft, target)
+    drafted, rest = distribution_pair(draft, target)
     missed = 1.0
     for _ in range(k):
         left = np.maximum(rest - drafted, 0.0)
@@ -74,7 +74,7 @@ def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]
     Each candidate is accepted with min(1, target / (rho draft)); rho is the smallest from 1 to k
     with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
 
     def beta(rho: float) -> float:
         return min(1.0, float(np.minimum(drafted, wanted / rho).sum()))
@@ -94,7 +94,7 @@ def optimal(draft: Chances, target: Chances, k: int) -> float:
 
     The minimum lies among the prefixes of tokens sorted by target / draft (Hu et al. 2025).
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     with np.errstate(divide="ignore"):
         ratio = np.where(drafted > 0.0, wanted / np.where(drafted > 0.0, drafted, 1.0), np.inf)
     order = np.argsort(ratio, kind="stable")
@@ -108,7 +108,7 @@ def top(draft: Chances, target: Chances, k: int) -> float:
 
     Drafts of that kind: Medusa (Cai et al. 2024); the chance is worked out here.
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     return min(1.0, float(wanted[np.argsort(-drafted, kind="stable")[:k]].sum()))
 
 
@@ -119,7 +119,7 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
     normalised; when nothing is left of it, it is uniform over the tokens not yet rejected.
     Exact, by every order of rejection.
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     live = _Orders(wanted[None], drafted[None], np.ones(1), np.ones((1, drafted.size), bool))
     accepted, curve = 0.0, list[float]()
     for _ in range(most):

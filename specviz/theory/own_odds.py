@@ -10,7 +10,7 @@ import numpy as np
 
 from specviz.errors import TheoryError
 from specviz.theory.rounds import Judged
-from specviz.theory.tradeoff import Chances, Law, law_pair
+from specviz.theory.tradeoff import Chances, Law, distribution_pair
 
 _NOTHING = 1e-15
 
@@ -59,7 +59,7 @@ def odds_of(judged: Judged, token: int) -> float:
 
 
 def _possible(draft: Chances, target: Chances, token: int) -> tuple[Law, Law]:
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     if wanted[token] <= 0.0:
         raise _impossible(token)
     return drafted, wanted

@@ -14,7 +14,7 @@ import numpy as np
 
 from specviz.errors import TheoryError
 from specviz.theory.chains import Chains, Floats
-from specviz.theory.tradeoff import Chances, law_pair, output_law, total_variation
+from specviz.theory.tradeoff import Chances, distribution_pair, output_distribution, total_variation
 
 _SAME = 1e-12
 
@@ -64,7 +64,7 @@ def in_class_f(draft: Chances, target: Chances, accept: Chances, recover: Chance
 
     That is what the class F of Yin et al. 2024, theorem 2, asks of a rule at each token.
     """
-    return total_variation(output_law(draft, target, accept, recover), target) <= _SAME
+    return total_variation(output_distribution(draft, target, accept, recover), target) <= _SAME
 
 
 def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
@@ -72,8 +72,8 @@ def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
 
     It exists only if every chance is at most min(1, target / draft).
     """
-    draft_law, target_law = law_pair(draft, target)
-    missing = target_law - np.asarray(accept, np.float64) * draft_law
+    draft_law, target_distribution = distribution_pair(draft, target)
+    missing = target_distribution - np.asarray(accept, np.float64) * draft_law
     if bool(np.any(missing < -_SAME)):
         raise TheoryError(
             "Some token is accepted more often than the target emits it.",
@@ -81,7 +81,7 @@ def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
         )
     total = float(missing.sum())
     # Nothing is rejected: any law will do, and the target's is the simplest.
-    return np.maximum(missing, 0.0) / total if total > _SAME else target_law
+    return np.maximum(missing, 0.0) / total if total > _SAME else target_distribution
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
@@ -89,9 +89,9 @@ def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> flo
 
     Yin et al. 2024, section 3.2: the bracket of theorem 3.
     """
-    draft_law, target_law = law_pair(draft, target)
-    unplaced = _unplaced(draft_law[None], target_law[None], [num_drafts])
-    return max(0.0, total_variation(draft_law, target_law) - float(unplaced.sum()))
+    draft_law, target_distribution = distribution_pair(draft, target)
+    unplaced = _unplaced(draft_law[None], target_distribution[None], [num_drafts])
+    return max(0.0, total_variation(draft_law, target_distribution) - float(unplaced.sum()))
 
 
 def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts: float) -> float:

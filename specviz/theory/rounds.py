@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.errors import TheoryError
-from specviz.theory.tradeoff import Chances, Law, law, law_pair, leftover, lossless
+from specviz.theory.tradeoff import Chances, Law, distribution_pair, law, leftover, lossless
 
 Text = tuple[int, ...]
 Kernel = Callable[[Text], Chances]  # the tokens before -> the law of the next
@@ -73,15 +73,15 @@ def never(candidates: Text) -> bool:
     return False
 
 
-def chain_law(
+def chain_distribution(
     draft: Kernel, target: Kernel, gamma: int, judging: Judging = by_odds, stops: Stops = never
 ) -> Emitted:
     """Of a round of one chain, up to the first candidate that falls."""
     check_size(len(target(())), gamma)
-    return round_law(draft, target, [judging] * gamma, stops)
+    return round_distribution(draft, target, [judging] * gamma, stops)
 
 
-def round_law(
+def round_distribution(
     draft: Kernel, target: Kernel, rules: Sequence[Judging], stops: Stops = never
 ) -> Emitted:
     """Of a round whose places are judged by these rules, one behind the other.
@@ -97,7 +97,7 @@ def round_law(
             if stops(text):
                 _add(emitted, text, chance * law(target(text), "target"))
                 continue
-            found = judging(*law_pair(draft(text), target(text)))
+            found = judging(*distribution_pair(draft(text), target(text)))
             _add(emitted, text, chance * found.instead)
             _add(standing, text, chance * found.stands)
         open_ = standing
@@ -114,7 +114,7 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
     return {text: chance for text, chance, _ in _texts(begun, target, length)}
 
 
-def target_law(target: Kernel, length: int) -> Emitted:
+def target_distribution(target: Kernel, length: int) -> Emitted:
     """Of its first tokens, written alone."""
     return continued({(): 1.0}, target, length)
 

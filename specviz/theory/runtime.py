@@ -42,7 +42,7 @@ class RoundsLaw:
         return self.num_tokens / (rounds * (self.gamma * draft_cost + verify_cost))
 
 
-def accepted_law(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
+def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
     """Chance of 0, 1, ..., gamma accepted candidates: a geometric law capped at gamma.
 
     Leviathan et al. 2023, section 3.1. Tokens of the round: one more.
@@ -53,14 +53,14 @@ def accepted_law(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1
     return chances
 
 
-def rounds_law(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
+def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
     """The exact law of the rounds, by dynamic programming over the tokens so far.
 
     The renewal law of rounds of Leviathan et al. 2023, section 3.1 (worked out here). The last
     round may be cut by the end of the text; it costs what every round costs.
     """
     assert num_tokens >= 1, num_tokens
-    tokens = np.concatenate([[0.0], accepted_law(alpha, gamma)])
+    tokens = np.concatenate([[0.0], accepted_distribution(alpha, gamma)])
     so_far = np.zeros(num_tokens)  # chance of this many tokens, short of the end
     so_far[0] = 1.0
     open_still = [1.0]
@@ -72,6 +72,6 @@ def rounds_law(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
     return RoundsLaw(num_tokens=num_tokens, gamma=gamma, chances=chances)
 
 
-def rounds_laws(alpha: float, max_gamma: int, num_tokens: int) -> list[RoundsLaw]:
+def rounds_distributions(alpha: float, max_gamma: int, num_tokens: int) -> list[RoundsLaw]:
     """`rounds_law` at gamma 1 to ``max_gamma``."""
-    return [rounds_law(alpha, gamma, num_tokens) for gamma in range(1, max_gamma + 1)]
+    return [rounds_distribution(alpha, gamma, num_tokens) for gamma in range(1, max_gamma + 1)]

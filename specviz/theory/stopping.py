@@ -7,7 +7,7 @@ Throwing a drawn candidate away for what it is biases the text.
 from __future__ import annotations
 
 from specviz.theory.rounds import Judged, Judging, Kernel, Stops, Text, by_odds
-from specviz.theory.tradeoff import Chances, law, law_pair
+from specviz.theory.tradeoff import Chances, distribution_pair, law
 
 
 def behind_unlikely(draft: Kernel, threshold: float) -> Stops:
@@ -29,7 +29,7 @@ def dropping(threshold: float) -> Judging:
     token of the target's own."""
 
     def judged(draft: Chances, target: Chances) -> Judged:
-        drafted, wanted = law_pair(draft, target)
+        drafted, wanted = distribution_pair(draft, target)
         usual, kept = by_odds(drafted, wanted), drafted >= threshold
         stands = usual.stands * kept
         dropped = float(drafted[~kept].sum())

@@ -75,7 +75,7 @@ def law(chances: Chances, name: str) -> Law:
     return made / total
 
 
-def law_pair(draft: Chances, target: Chances) -> tuple[Law, Law]:
+def distribution_pair(draft: Chances, target: Chances) -> tuple[Law, Law]:
     """Both as laws over the same tokens, p and q of Yin et al. 2024."""
     made = law(draft, "draft"), law(target, "target")
     if made[0].size != made[1].size:
@@ -91,13 +91,13 @@ def total_variation(one: Chances, other: Chances) -> float:
 
     The same as D_LK of Leviathan et al. 2023, definition 3.2.
     """
-    first, second = law_pair(one, other)
+    first, second = distribution_pair(one, other)
     return 0.5 * float(np.abs(first - second).sum())
 
 
 def leftover(draft: Chances, target: Chances) -> Law:
     """max(0, target - draft), normalised; the target itself where that is zero."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     rest = np.maximum(wanted - drafted, 0.0)
     total = float(rest.sum())
     return rest / total if total > _ZERO else wanted
@@ -112,7 +112,7 @@ def over_accept(draft: Chances, target: Chances, epsilon: float) -> Law:
     """min(1, (target + epsilon) / draft), Yin et al. 2024, section 4.2."""
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon}.", remedy="Give 0 or more.")
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     return _quotient(wanted + epsilon, drafted)
 
 
@@ -120,7 +120,7 @@ def lenient(draft: Chances, target: Chances, lenience: float) -> Law:
     """min(1, target / (lenience * draft)): Leviathan et al. 2023, appendix A.5."""
     if not 0.0 < lenience <= 1.0:
         raise TheoryError(f"The lenience is {lenience}.", remedy="Give one above 0, at most 1.")
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     return _quotient(wanted / lenience, drafted)
 
 
@@ -128,7 +128,7 @@ def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Law:
     """Accept exactly where the target gives a token at least ``threshold``."""
     if not 0.0 <= threshold <= 1.0:
         raise TheoryError(f"The threshold is {threshold}.", remedy="Give one from 0 to 1.")
-    _, wanted = law_pair(draft, target)
+    _, wanted = distribution_pair(draft, target)
     return (wanted >= threshold).astype(np.float64)
 
 
@@ -139,16 +139,16 @@ def typical(draft: Chances, target: Chances, epsilon: float, delta: float | None
     """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon}.", remedy="Give 0 or more.")
-    _, wanted = law_pair(draft, target)
+    _, wanted = distribution_pair(draft, target)
     some = wanted[wanted > 0.0]
     typicality = float(np.exp((some * np.log(some)).sum()))
     least = min(epsilon, (epsilon**0.5 if delta is None else delta) * typicality)
     return (wanted > least).astype(np.float64)
 
 
-def output_law(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> Law:
+def output_distribution(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> Law:
     """What one position emits: accept * draft + P(reject) * recover."""
-    drafted, _ = law_pair(draft, target)
+    drafted, _ = distribution_pair(draft, target)
     kept = _accept(accept, drafted.size) * drafted
     after = law(recover, "law after a rejection")
     return kept + max(0.0, 1.0 - float(kept.sum())) * after
@@ -170,7 +170,7 @@ def rejection_and_bias(
     rejected = reject_chance(draft, accept)
     if recover is None:
         return rejected, optimum(draft, target, accept).bias
-    return rejected, total_variation(output_law(draft, target, accept, recover), target)
+    return rejected, total_variation(output_distribution(draft, target, accept, recover), target)
 
 
 def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
@@ -178,7 +178,7 @@ def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
 
     The bias is half of sum |target - accept * draft|, less half of P(reject).
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     missing = wanted - _accept(accept, drafted.size) * drafted
     rejected = reject_chance(drafted, accept)
     bias = max(0.0, 0.5 * float(np.abs(missing).sum()) - 0.5 * rejected)
@@ -208,7 +208,7 @@ def front_bias(draft: Chances, target: Chances, reject: float) -> float:
 
 def areas(draft: Chances, target: Chances, accept: Chances | None = None) -> Areas:
     """Each token's overlap, and what a rule accepts and rejects; lossless without one."""
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     chance = lossless(drafted, wanted) if accept is None else _accept(accept, drafted.size)
     return Areas(
         overlap=np.minimum(drafted, wanted),
@@ -228,7 +228,7 @@ def simulate(
     rng: np.random.Generator,
 ) -> Tally:
     """Draw, toss, and draw again after a rejection, ``trials`` times."""
-    drafted, _ = law_pair(draft, target)
+    drafted, _ = distribution_pair(draft, target)
     chance = _accept(accept, drafted.size)
     tokens = _draws(drafted, trials, rng)
     failed = rng.random(trials) >= chance[tokens]

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from specviz.errors import TheoryError
-from specviz.theory.rounds import Emitted, Judged, Judging, Kernel, round_law
-from specviz.theory.tradeoff import Chances, Law, law_pair, leftover, lossless
+from specviz.theory.rounds import Emitted, Judged, Judging, Kernel, round_distribution
+from specviz.theory.tradeoff import Chances, Law, distribution_pair, leftover, lossless
 
 _MAX_ORDERS = 100_000
 
@@ -28,7 +28,7 @@ def judged_siblings(
 
     ``own`` False is a deliberate fault: every sibling is judged as if drawn from the draft's law.
     """
-    drafted, wanted = law_pair(draft, target)
+    drafted, wanted = distribution_pair(draft, target)
     stands, instead = np.zeros_like(wanted), np.zeros_like(wanted)
     live = [(1.0, drafted, wanted)]  # chance that all fell, the next one's law, what is asked for
     for _ in range(count):
@@ -60,7 +60,7 @@ def siblings(count: int, *, replacement: bool = False, own: bool = True) -> Judg
     )
 
 
-def tree_law(
+def tree_distribution(
     draft: Kernel,
     target: Kernel,
     shape: Sequence[int],
@@ -70,10 +70,10 @@ def tree_law(
 ) -> Emitted:
     """Of a round whose tree has so many children of a node, depth by depth."""
     rules = [siblings(count, replacement=replacement, own=own) for count in shape]
-    return round_law(draft, target, rules)
+    return round_distribution(draft, target, rules)
 
 
-def several_law(
+def several_distribution(
     draft: Kernel,
     target: Kernel,
     num_drafts: int,
@@ -84,7 +84,7 @@ def several_law(
 ) -> Emitted:
     """Of a round with so many chains side by side: several candidates at the root, then one."""
     shape = (num_drafts, *(1 for _ in range(gamma - 1)))
-    return tree_law(draft, target, shape, replacement=replacement, own=own)
+    return tree_distribution(draft, target, shape, replacement=replacement, own=own)
 
 
 def _fallen(drawn: Law, lost: Law, replacement: bool) -> list[tuple[float, Law]]:

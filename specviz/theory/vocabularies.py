@@ -17,7 +17,7 @@ from specviz.theory.tradeoff import Chances, Law, law
 Shared = Mapping[int, int]  # the draft's token -> the target's
 
 
-def shared_law(draft: Chances, shared: Shared, vocabulary: int) -> Law:
+def shared_distribution(draft: Chances, shared: Shared, vocabulary: int) -> Law:
     """The draft's law on the target's ``vocabulary``."""
     cut = shared_chances(draft, shared, vocabulary)
     total = float(cut.sum())
@@ -39,4 +39,4 @@ def shared_chances(draft: Chances, shared: Shared, vocabulary: int) -> Law:
 
 def shared_kernel(draft: Kernel, shared: Shared, vocabulary: int) -> Kernel:
     """``draft`` reads the target's tokens, in whatever way, and gives a law of its own tokens."""
-    return lambda text: shared_law(draft(text), shared, vocabulary)
+    return lambda text: shared_distribution(draft(text), shared, vocabulary)

@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from specviz.engine import Pair, load_pair, speculate
+from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import step_costs
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from specviz.figures.speedup_words import is_open
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
-from specviz.record.speedup_words import is_open
 from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
+from specviz.tune.methods import method_text
 from specviz.tune.surface import Cell
-from specviz.tune.ways import way_words
 
 LIKE_THESE, ALONG_THIS = "on texts like these", "along this text alone"
 NOT_ITS_OWN = (
@@ -128,7 +128,7 @@ def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
 
 def _setting(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     """Who drafts, which way, with how many candidates; a tree says that itself."""
-    config, way = candidate.config, way_words(candidate.config)
+    config, way = candidate.config, method_text(candidate.config)
     told = way
     if config.draft_method.needs_draft:
         told = f"{_draft(answer, candidate)}{', ' if way else ''}{way}"

@@ -14,14 +14,14 @@ from functools import cached_property
 from statistics import fmean
 
 from specviz.comparison.plan import Lane
-from specviz.record.expectation import Floats, knows_rounds
+from specviz.figures.expectation import Floats, knows_rounds
+from specviz.figures.step_times import StepTimes, step_times
 from specviz.record.scores import ScoredText
-from specviz.record.step_times import StepTimes, step_times
 from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.theory.along import accepted_along, rounds_along
+from specviz.tune.methods import Form, WayRun, chances_of, form_of, is_plain
 from specviz.tune.question import Question
 from specviz.tune.surface import Cell, OddsOf, Surface, odds_of, surface, with_runs
-from specviz.tune.ways import Form, WayRun, chances_of, form_of, is_plain
 
 _MORE_ACCEPTED = 0.1
 

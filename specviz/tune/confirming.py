@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from threading import RLock
 
-from specviz.comparison.comparison_work import ComparisonWork
-from specviz.comparison.lane_results import LaneRun
-from specviz.comparison.plan import Job, Lane, Plan
-from specviz.comparison.work import Work
+from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.lane_run import LaneRun
+from specviz.comparison.plan import Lane, Plan, PlannedRun
+from specviz.measure.background_job import Job
 from specviz.measure.run_makers import RunMaker
 from specviz.record.prompts import SuiteItem
 from specviz.store import Library
@@ -24,7 +24,7 @@ from specviz.tune.measuring import Choice, MeasuredCell, measured_cells, plan_of
 _WHOLE = 12  # measurements of each candidate in a full comparison, of which a race takes half
 
 
-class CellsWork(ComparisonWork):
+class CellsJob(ComparisonJob):
     """Measures each of the cells on every prompt."""
 
     def __init__(
@@ -46,7 +46,7 @@ class CellsWork(ComparisonWork):
         return measured_cells(self.choices, self.plan, self.measured)
 
 
-class RaceWork(Work):
+class RaceJob(Job):
     """Races the cells; the first of ``cells`` at the end is the fastest that was found."""
 
     def __init__(
@@ -63,7 +63,7 @@ class RaceWork(Work):
         self._items, self._library = mixed(items), library
         budget = len(choices) * _WHOLE // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))
-        self._stage: ComparisonWork | None = None
+        self._stage: ComparisonJob | None = None
         self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
         self._left = tuple(range(len(choices)))  # places of those still in the race
         self._lock = RLock()
@@ -103,7 +103,7 @@ class RaceWork(Work):
 
     def _measure(self, stage: Stage, begun: int) -> None:
         plan = self._plan(stage, begun)
-        self._stage = work = ComparisonWork(plan, self._maker, self._library, title=self.label)
+        self._stage = work = ComparisonJob(plan, self._maker, self._library, title=self.label)
         self._check_stop()
         work.prepare()
         for run in work.measured:
@@ -125,7 +125,9 @@ class RaceWork(Work):
     def _take(self, run: LaneRun) -> None:
         with self._lock:
             place, count = self._left[run.job.lane], len(self._runs[self._left[run.job.lane]])
-            job = Job(lane=run.job.lane, item=count, repeat=0)  # every measurement counts by itself
+            job = PlannedRun(
+                lane=run.job.lane, item=count, repeat=0
+            )  # every measurement counts by itself
             self._runs[place].append(replace(run, job=job))
 
     def _logs(self, place: int) -> list[float]:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields, replace
 
 from specviz.comparison.plan import Lane, lane_labels
 from specviz.errors import ConfigError
+from specviz.figures.throughput import GAMMAS
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import Law
-from specviz.record.throughput import GAMMAS
 from specviz.record.trace import RunConfig
-from specviz.tune.ways import OWN_SETTINGS, check_way, is_plain
+from specviz.tune.methods import OWN_SETTINGS, check_method, is_plain
 
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 8
@@ -94,7 +94,7 @@ def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
     """Raises ConfigError for what is no candidate beside ``like``."""
-    check_way(config)
+    check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):
             raise ConfigError(

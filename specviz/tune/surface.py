@@ -17,17 +17,17 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specviz.record.expectation import (
+from specviz.figures.expectation import (
     ExpectedRounds,
     copied_as_expected,
     expected_rounds,
     reaches,
 )
+from specviz.figures.step_times import step_times
 from specviz.record.scores import ScoredText
-from specviz.record.step_times import step_times
 from specviz.record.trace import StepCosts
 from specviz.theory.student import t_quantile
-from specviz.tune.ways import Basis, WayRun
+from specviz.tune.methods import Basis, WayRun
 
 CONFIDENCE = 0.95
 _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches of them

@@ -146,7 +146,7 @@ class TextStudy:
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:
             drafter = first_method(has_draft=pair.draft is not None).name
-        return usual_way(replace(self.config, temperature=temperature), drafter)
+        return usual_method(replace(self.config, temperature=temperature), drafter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class Texts:
         return self.study.texts(pair)
 
 
-def usual_way(config: RunConfig, drafter: str) -> RunConfig:
+def usual_method(config: RunConfig, drafter: str) -> RunConfig:
     """One chain of γ candidates, judged token by token."""
     return replace(
         config, drafter=drafter, rule="lossless", num_drafts=1, replacement=True, branching=(),
@@ -177,7 +177,7 @@ def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequenc
 
     if pair.draft is None:
         return tuple(decode_plainly(pair, prompt_ids, config))
-    quick = replace(usual_way(config, "model"), gamma=_WRITING_GAMMA, record=False)
+    quick = replace(usual_method(config, "model"), gamma=_WRITING_GAMMA, record=False)
     return tuple(token for entry in speculate(pair, prompt_ids, quick) for token in entry.emitted)
 
 

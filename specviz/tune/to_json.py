@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from specviz.figures.token_kinds import by_token_kind
 from specviz.record.scores import ScoredText
-from specviz.record.token_kinds import by_token_kind
 from specviz.tune.advice import advice, how_found, reason
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.measuring import MeasuredCell
+from specviz.tune.methods import OWN_SETTINGS
 from specviz.tune.surface import Cell
-from specviz.tune.ways import OWN_SETTINGS
 
 KIND = "specviz.tune"
 SCHEMA = 1

@@ -17,7 +17,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from specviz import ROOT
 from specviz.ui.access import reachable_by_others, the_access
-from specviz.ui.session.background_work import show_work_line
+from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_senseless_numbers
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
@@ -71,7 +71,7 @@ def open_shell() -> None:
     page = st.navigation(_navigation(), position="top")
     drop_senseless_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
-    show_work_line()
+    show_job_line()
     token = _inside.set(True)
     try:
         page.run()

@@ -11,10 +11,10 @@ import uuid
 from dataclasses import dataclass, field
 
 from specviz.errors import SpecvizError
+from specviz.figures.throughput import Outlook
 from specviz.measure.run_makers import Study
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
-from specviz.record.throughput import Outlook
 from specviz.record.trace import Baseline, Finish, Round, RunConfig, Trace
 
 # Requests

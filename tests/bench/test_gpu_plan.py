@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.bench.asked import Asked, Figure, judged
+from specviz.bench.gpu_goals import Asked, Figure, judged
 from specviz.bench.gpu_plan import GpuPlan, gpu_plan
 from specviz.errors import ConfigError
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.engine import load_pair
-from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN
+from specviz.figures.body_words import EARLY_RUN, UNTIL_GROWN
 from specviz.record.pairs import PairSpec
 from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import STATUS, click_run, set_slider

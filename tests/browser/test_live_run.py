@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.long_runs import events_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.metrics import metrics
 from specviz.player.replay import comparison_replay_html
-from specviz.record.metrics import metrics
 from specviz.record.trace import Trace
 from tests.browser.conftest import Stand
 from tests.browser.reading import ROUND, count_emitted, figure, next_frame, seek

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.store import Library, load_trace, save_trace, trace_from_json
 from specviz.store.saving import save_run
 from specviz.store.tables import rounds_csv

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.server_figures import server_metrics
 from specviz.player.payload import RunStatus
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import server_payload
-from specviz.record.server_figures import server_metrics
 from tests.browser.reading import ROUND, figure, next_frame, text_of
 from tests.browser.replay_files import Opener, opener
 from tests.browser.test_player_words import blank

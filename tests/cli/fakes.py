@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from specviz.record.pairs import PairSpec, Progress, Tell
+from specviz.record.pairs import PairSpec, Progress, ProgressCallback
 from specviz.record.trace import Baseline, Prompt, Round, Trace
 from tests.traces import Passes, make_trace, timed
 
@@ -60,7 +60,7 @@ class FakeRun:
         assert self.timing is not None
         yield self.timing
 
-    def complete(self, tell: Tell | None = None) -> None:
+    def complete(self, tell: ProgressCallback | None = None) -> None:
         for tenth in range(3 * self.measures):
             assert tell is not None
             tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))
@@ -80,7 +80,7 @@ class FakeEngine:
         monkeypatch.setitem(sys.modules, "specviz.engine", engine)
         monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
-    def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:
+    def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
         self.asked |= {"spec": spec, "progress": progress}
         if self.fails:
             raise self.fails
@@ -96,7 +96,7 @@ class FakeEngine:
         baseline: bool,
         budget: float | None,
         fresh_costs: bool,
-        tell: Tell,
+        tell: ProgressCallback,
     ) -> FakeRun:
         del tell
         self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}

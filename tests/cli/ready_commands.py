@@ -16,7 +16,7 @@ from tests.nursery import Called
 def prepare(draft: str, target: str) -> Called:
     torch.set_num_threads(1)
     pair = load_pair(PairSpec(draft=draft, target=target, threads=1))
-    for name in ("comparison.comparison_work", "measure.run_makers"):
+    for name in ("comparison.comparison_job", "measure.run_makers"):
         importlib.import_module(f"specviz.{name}")
     loaded_pairs.load = lambda _spec, _tell: pair
     return main

@@ -182,7 +182,7 @@ def test_after_ctrl_c_what_is_kept_is_told(
 
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr("specviz.comparison.comparison_work.run_plan", interrupted)
+        patch.setattr("specviz.comparison.comparison_job.run_plan", interrupted)
         assert main(["compare", *asked, *models(folder), *SHORT]) == 130
     assert "1 of 4 runs are kept; the same command goes on" in capsys.readouterr().err
     record, said = compared(asked, folder, capsys)

@@ -10,8 +10,8 @@ import pytest
 from specviz.cli.figures import render_figures
 from specviz.cli.show import print_report
 from specviz.cli.terminal_text import Painter, display_width
-from specviz.record.metrics import metrics
-from specviz.record.speedup_words import speedup_sentence
+from specviz.figures.metrics import metrics
+from specviz.figures.speedup_words import speedup_sentence
 from specviz.record.trace import Forecast, RunConfig, Trace
 from tests.traces import Passes, make_costs, make_prompt, make_trace, timed
 

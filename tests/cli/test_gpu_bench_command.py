@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.bench import gpu_bench
-from specviz.bench.asked import ASKED, Figure, judged
+from specviz.bench.gpu_goals import ASKED, Figure, judged
 from specviz.bench.gpu_plan import GpuPlan
 from specviz.cli import gpu_bench as command
 from specviz.cli import main

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from specviz.cli import main
-from specviz.cli.progress_lines import tell_in_lines
-from specviz.record.pairs import PairSpec, Progress, Tell
+from specviz.cli.progress_lines import progress_in_lines
+from specviz.record.pairs import PairSpec, Progress, ProgressCallback
 from tests.cli.fakes import FakeEngine
 from tests.cli.test_commands import fake_bench
 
@@ -39,7 +39,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """An engine that reports a download while it loads."""
 
     class TellingEngine(FakeEngine):
-        def load_pair(self, spec: PairSpec, *, progress: Tell) -> object:
+        def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
             for told in TOLD:
                 progress(told)
             return super().load_pair(spec, progress=progress)
@@ -49,7 +49,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 def test_each_text_is_said_once() -> None:
     said: list[str] = []
-    tell = tell_in_lines(said.append)
+    tell = progress_in_lines(said.append)
     for progress in TOLD:
         tell(progress)
     assert said == list(dict.fromkeys(progress.text for progress in TOLD))

@@ -17,8 +17,8 @@ from specviz.cli.render import (
 )
 from specviz.cli.terminal_text import SGR, Painter, Style, display_width
 from specviz.record.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
+from tests.methods import way_trace
 from tests.traces import make_candidate, make_extra, make_prompt, make_round, make_trace
-from tests.ways import way_trace
 
 PLAIN = Painter(colour=False, width=80)
 COLOUR = Painter(colour=True, width=80)

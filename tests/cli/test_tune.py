@@ -11,7 +11,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.store import Library
-from specviz.tune import way_runs
+from specviz.tune import method_runs
 from tests.cli.fakes import FakeEngine
 from tests.cli.scored_pair import complaint, home_of_a_pair, models
 from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
@@ -155,7 +155,7 @@ def test_ways_are_ranked_and_told_apart(
 ) -> None:
     """Runs tell the speed of the last two, but not that of another machine."""
     monkeypatch.setenv("SPECVIZ_TIMING_SECONDS", "0.02")
-    monkeypatch.setattr(way_runs, "RACED", (2,))
+    monkeypatch.setattr(method_runs, "RACED", (2,))
     asked = [*ONE, *(f"--candidate={each}" for each in WAYS)]
     record, _ = tuned(asked, folder, capsys)
     basis = {row["label"]: row["basis"] for row in record["ranking"]}

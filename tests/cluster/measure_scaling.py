@@ -26,11 +26,11 @@ from pathlib import Path
 import psutil
 
 from specviz.cluster.cluster_maker import ClusterMaker
-from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, preset_suite
+from specviz.figures.throughput import GAMMAS
 from specviz.record.pairs import PairSpec
 from specviz.record.scores import Law, ScoredText
-from specviz.record.throughput import GAMMAS
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.tune.text_study import TextStudy
@@ -57,7 +57,7 @@ class Measured:
 def ready(kind: str, maker: ClusterMaker, count: int, folder: str) -> Iterator[object]:
     """What is to be timed, when all that goes before it is done."""
     if kind == "runs":
-        work = ComparisonWork(plan_of(count), maker, new_library(folder), must_keep=True)
+        work = ComparisonJob(plan_of(count), maker, new_library(folder), must_keep=True)
         work.prepare()
         return work.make_missing()
     study = study_of(count)

@@ -18,7 +18,7 @@ from specviz.cluster.connection import Connection
 from specviz.cluster.device import Need
 from specviz.cluster.pool import Call, DevicePool
 from specviz.comparison import LaneRun, basis, compare
-from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.engine import load_pair
 from specviz.errors import DeviceError
@@ -77,7 +77,7 @@ def test_a_block_is_timed_on_one_device_and_the_result_names_them(
     maker: ClusterMaker, spec: PairSpec, tmp_path: Path
 ) -> None:
     library = Library(tmp_path / "runs.db")
-    work = ComparisonWork(plan_of(spec), maker, library, must_keep=True)
+    work = ComparisonJob(plan_of(spec), maker, library, must_keep=True)
     work.carry_out()
     assert work.error is None, work.error
     first, second = maker.devices
@@ -92,7 +92,7 @@ def test_a_block_is_timed_on_one_device_and_the_result_names_them(
     assert work.comparison is not None
     assert work.comparison.complete
     assert "made on 2 devices: 2 ×" in basis(work.comparison)
-    again = ComparisonWork(plan_of(spec), maker, library, must_keep=True)
+    again = ComparisonJob(plan_of(spec), maker, library, must_keep=True)
     again.prepare()
     assert (again.found, again.progress) == (8, (8, 8))
     assert list(again.make_missing()) == []
@@ -102,9 +102,9 @@ def test_acceptance_is_the_same_as_of_one_run_after_the_other(
     maker: ClusterMaker, spec: PairSpec
 ) -> None:
     plan = plan_of(spec, baseline=False, repeats=2)
-    pooled = ComparisonWork(plan, maker, None)
+    pooled = ComparisonJob(plan, maker, None)
     pooled.carry_out()
-    in_turn = ComparisonWork(plan, InProcessMaker(lambda _: None), None)
+    in_turn = ComparisonJob(plan, InProcessMaker(lambda _: None), None)
     in_turn.carry_out()
     assert (pooled.error, in_turn.error) == (None, None)
     assert list(map(words_of, pooled.measured)) == list(map(words_of, in_turn.measured))
@@ -119,7 +119,7 @@ def test_what_a_killed_device_was_doing_is_done_again_and_nothing_twice(
 ) -> None:
     library = Library(tmp_path / "runs.db")
     plan = plan_of(spec, repeats=2)
-    work = ComparisonWork(plan, maker, library, must_keep=True)
+    work = ComparisonJob(plan, maker, library, must_keep=True)
     work.prepare()
     killed, made = maker.devices[0].pid, list[LaneRun]()
     for run in work.make_missing():
@@ -135,7 +135,7 @@ def test_what_a_killed_device_was_doing_is_done_again_and_nothing_twice(
 def test_a_stop_ends_the_work_and_leaves_no_device_behind(
     maker: ClusterMaker, spec: PairSpec
 ) -> None:
-    work = ComparisonWork(plan_of(spec, repeats=50), maker, None)
+    work = ComparisonJob(plan_of(spec, repeats=50), maker, None)
     work.prepare()
     pids = [each.pid for each in maker.devices]
     runs = work.make_missing()

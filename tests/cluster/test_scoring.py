@@ -22,7 +22,7 @@ from specviz.record.scores import ScoredText
 from specviz.record.trace import RunConfig
 from specviz.tune.question import Question
 from specviz.tune.text_study import TextStudy
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from tests.cluster.two_nodes import TwoNodes, needs_ray
 from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
 from tests.step_costs import place_step_costs
@@ -72,7 +72,7 @@ def study_of(question: Question) -> TextStudy:
     )
 
 
-def carried_out(work: TuneWork) -> TuneWork:
+def carried_out(work: TuneJob) -> TuneJob:
     work.carry_out()
     assert work.error is None, work.error
     return work
@@ -82,8 +82,8 @@ def test_the_answer_is_that_of_one_text_after_the_other(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     question = question_of(specs)
-    shared = carried_out(TuneWork(question, maker)).answer
-    in_turn = carried_out(TuneWork(question, InProcessMaker(lambda _: None))).answer
+    shared = carried_out(TuneJob(question, maker)).answer
+    in_turn = carried_out(TuneJob(question, InProcessMaker(lambda _: None))).answer
     assert len(maker.devices) == 2
     assert len(shared.candidates) == 2
     assert shared.complete
@@ -106,7 +106,7 @@ def test_what_a_text_cannot_be_is_said_as_it_is_here(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     question = question_of(specs[:1], items=(SuiteItem(prompt=""),), text="x" * 10_000)
-    work = TuneWork(question, maker)
+    work = TuneJob(question, maker)
     work.carry_out()
     assert isinstance(work.error, PromptError)
     assert "the pair's context holds" in str(work.error)

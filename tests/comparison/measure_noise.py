@@ -18,8 +18,8 @@ from typing import Any
 from specviz.comparison import LaneRun
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.comparison.plan_runner import run_plan
+from specviz.figures.metrics import metrics
 from specviz.measure.run_makers import InProcessMaker
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.comparison import LaneRun
-from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison.plan import Lane, Plan, PlannedRun, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from tests.traces import Passes, make_trace, timed
@@ -23,7 +23,7 @@ def make_plan(*gammas: int, items: Sequence[SuiteItem] = (), **settings: Any) ->
 
 def run_of(
     plan: Plan,
-    job: Job,
+    job: PlannedRun,
     *,
     rounds: Sequence[str] = ("aa", "ar", "rd"),
     seconds: float = 0.02,
@@ -44,7 +44,7 @@ def run_of(
     return LaneRun(job=job, trace=whole, memory_bytes=memory)
 
 
-def runs_of(plan: Plan, fields: Callable[[Job], dict[str, Any]]) -> list[LaneRun]:
+def runs_of(plan: Plan, fields: Callable[[PlannedRun], dict[str, Any]]) -> list[LaneRun]:
     return [run_of(plan, job, **fields(job)) for job in plan.jobs()]
 
 

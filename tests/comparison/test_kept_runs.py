@@ -10,7 +10,7 @@ import pytest
 
 from specviz.comparison import LaneRun, compare
 from specviz.comparison.kept_runs import KeptRuns, Reuse
-from specviz.comparison.plan import Job, Plan
+from specviz.comparison.plan import Plan, PlannedRun
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec, Presence
 from specviz.record.trace import Environment, Trace
@@ -47,13 +47,13 @@ def opened(
     return kept
 
 
-def keep_all(kept: KeptRuns, jobs: Sequence[Job] = PLAN.jobs()) -> KeptRuns:
+def keep_all(kept: KeptRuns, jobs: Sequence[PlannedRun] = PLAN.jobs()) -> KeptRuns:
     for job in jobs:
         kept.keep(run_of(PLAN, job))
     return kept
 
 
-def elsewhere(environment: Environment, plan: Plan, job: Job) -> LaneRun:
+def elsewhere(environment: Environment, plan: Plan, job: PlannedRun) -> LaneRun:
     run = run_of(plan, job)
     return replace(run, trace=replace(run.trace, environment=environment))
 

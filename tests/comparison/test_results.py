@@ -17,7 +17,7 @@ from specviz.comparison import (
     comparison_to_json,
     is_whole,
 )
-from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison.plan import Lane, Plan, PlannedRun, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.theory.student import t_quantile
@@ -26,7 +26,7 @@ from tests.comparison.synthetic import costs, make_plan, run_of, runs_of, with_t
 WOBBLE = (1.0, 1.01, 0.99)
 
 
-def wobbling(job: Job, **by_lane: Any) -> dict[str, Any]:
+def wobbling(job: PlannedRun, **by_lane: Any) -> dict[str, Any]:
     """Round times of a lane, a little different for every repeat and lane."""
     seconds = by_lane["seconds"][job.lane]
     return {"seconds": seconds * (WOBBLE[(job.repeat + job.lane) % 3])}
@@ -269,7 +269,7 @@ def test_kinds_are_told_apart_each_with_its_own_intervals() -> None:
     ]
     plan = make_plan(2, 3, items=items)
 
-    def fields(job: Job) -> dict[str, Any]:
+    def fields(job: PlannedRun) -> dict[str, Any]:
         slower = 2.0 if plan.items[job.item].kind == "code" and job.lane else 1.0
         return {"seconds": 0.02 * slower * WOBBLE[(job.repeat + job.item + job.lane) % 3]}
 

@@ -8,14 +8,14 @@ import pytest
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.terminal_text import Painter
-from specviz.comparison import Comparison, LaneRun, compare, lane_results
-from specviz.comparison.plan import Job, Lane, Plan, SuiteItem
+from specviz.comparison import Comparison, LaneRun, compare, lane_run
+from specviz.comparison.plan import Lane, Plan, PlannedRun, SuiteItem
 from specviz.comparison.table import Row, as_texts, rows_of
 from specviz.errors import ConfigError
+from specviz.figures.metrics import Metrics, metrics
 from specviz.player import payload, racing
 from specviz.player.racing import prompts_raced, representatives
 from specviz.player.replay import comparison_html
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from tests.traces import Passes, make_costs, make_round, make_trace
@@ -41,7 +41,7 @@ def run(*verdicts: str, gamma: int, pace: float) -> Trace:
     )
 
 
-def run_of(job: Job, *, text: str = "", target: str = "t") -> LaneRun:
+def run_of(job: PlannedRun, *, text: str = "", target: str = "t") -> LaneRun:
     paces = {(0, 0): 0.020, (0, 1): 0.022, (1, 0): 0.025, (1, 1): 0.025}
     verdicts = {0: ("aa", "ar"), 1: ("aaa", "rdd")}[job.lane]
     trace = run(*verdicts, gamma=2 + job.lane, pace=paces[job.lane, job.repeat])
@@ -130,7 +130,7 @@ def test_figures_are_worked_out_once_on_the_way_to_the_race(
         made.append(trace)
         return metrics(trace, intervals=intervals)
 
-    for module in (lane_results, payload, racing):
+    for module in (lane_run, payload, racing):
         monkeypatch.setattr(module, "metrics", counted)
     runs = [run_of(job) for job in PLAN.jobs()]
     comparison = compare(PLAN, runs)

@@ -14,8 +14,8 @@ import pytest
 
 from specviz.comparison import ComparisonVerdict, LaneResult, compare
 from specviz.comparison.plan import SuiteItem
-from specviz.comparison.statistics import PromptRepeat
 from specviz.comparison.verdict import verdict_of
+from specviz.figures.paired import PromptRepeat
 from tests.comparison.synthetic import make_plan, run_of, runs_of
 
 COMPARISONS = 2000

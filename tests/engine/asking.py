@@ -11,10 +11,10 @@ import pytest
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairSpec, Tell
+from specviz.record.pairs import PairSpec, ProgressCallback
 
 
-def load(folder: Path, *, progress: Tell | None = None, **settings: Any) -> Pair:
+def load(folder: Path, *, progress: ProgressCallback | None = None, **settings: Any) -> Pair:
     asked: dict[str, Any] = {"draft": f"{folder / 'draft'}", "target": f"{folder / 'target'}"}
     asked |= {"threads": 1, **settings}
     return load_pair(PairSpec(**asked), progress=progress)

@@ -32,7 +32,7 @@ def recovery(draft: np.ndarray, target: np.ndarray, source: str = "leftover") ->
     return left / left.sum() if left.sum() > 0 else target
 
 
-def emitted_law(
+def emitted_distribution(
     draft: np.ndarray, target: np.ndarray, epsilon: float = 0.0, source: str = "leftover"
 ) -> np.ndarray:
     """Law of one verified position: the accepted part, and the recovered part."""

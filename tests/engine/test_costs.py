@@ -19,7 +19,7 @@ from specviz.engine.decoding.sampling import Draws
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
-from specviz.record.pairs import Progress, Tell
+from specviz.record.pairs import Progress, ProgressCallback
 from specviz.record.shapes import num_nodes
 from specviz.record.trace import RunConfig, StepCosts
 from tests.engine.models import noisy_copy, pair_of, tiny_model
@@ -35,7 +35,7 @@ def measured(
     contexts: tuple[int, ...],
     repeats: int = 12,
     seconds: float = 60.0,
-    tell: Tell | None = None,
+    tell: ProgressCallback | None = None,
 ) -> StepCosts:
     table = measure_step_costs(
         pair, config, contexts=contexts, repeats=repeats, seconds=seconds, tell=tell

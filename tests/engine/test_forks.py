@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from specviz.engine import Pair
-from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import keyed_uniforms, verdict_slot
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
 from specviz.record.forks import Fork, followed_by
 from specviz.record.trace import Candidate, Round, RunConfig
@@ -107,10 +107,10 @@ def test_at_temperature_0_another_token_is_said(pair: Pair, verdict: str) -> Non
 def test_the_timing_of_a_fork_plays_the_same_rounds(pair: Pair) -> None:
     settings = replace(SAMPLED, forks=(flipped(*first(play(pair, SAMPLED), "rejected")),))
     rounds = play(pair, settings)
-    retracing = Retracing(pair, PROMPT, settings, rounds)
+    timed_replay = TimedReplay(pair, PROMPT, settings, rounds)
     fork = settings.forks[0].round
     for start, end in ((0, len(rounds)), (fork, fork + 1), (0, fork + 1)):
-        assert len(retracing.speculative(start, end)) == end - start  # it asserts what they say
+        assert len(timed_replay.speculative(start, end)) == end - start  # it asserts what they say
 
 
 def test_another_run_is_not_forked(pair: Pair) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.graphed.alone import SingleStep
 from specviz.engine.graphed.chain import Chain, Lines
 from specviz.engine.graphed.playback import OnHost
 from specviz.engine.graphed.static_model import StaticModel
+from specviz.engine.graphed.target_decoder import SingleStep
 from specviz.engine.graphed.text_state import TextState
 from specviz.engine.model.growing import skeleton_of
 from specviz.engine.model.lean import LeanStep

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
-from specviz.engine.decoding.one_behind import OneBehind
+from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.lanes import GraphedLanes
@@ -72,7 +72,7 @@ WAYS: list[dict[str, Any]] = [
 def test_they_are_the_rounds_of_the_loop(settings: dict[str, Any], prompt: tuple[int, ...]) -> None:
     pair, chosen = llama_pair(GRAPHED), config(**settings)
     run = speculate(pair, prompt, chosen)
-    assert isinstance(run, OneBehind)
+    assert isinstance(run, PipelinedRun)
     known = speculate(stepwise(pair), prompt, chosen)
     assert_same(list(run), list(known))
     assert (run.text, run.finish, run.emitted) == (known.text, known.finish, known.emitted)
@@ -146,7 +146,7 @@ def test_step_costs_are_timed_where_their_context_ends() -> None:
     lanes.step_timer(ids, config(), 20)
     for memory in lanes._idle:
         memory.stages.clear()
-        memory.state.stand_at(memory.rows, 0)
+        memory.state.state_at(memory.rows, 0)
     timer = lanes.step_timer(ids, config(), 20)
     for read in timer.readers:
         read(ids[:20])
@@ -207,7 +207,7 @@ def watched_lanes(pair: Pair) -> tuple[GraphedLanes, Watched]:
 def test_a_round_is_read_when_the_next_is_under_way(record: bool, stages: int) -> None:
     pair = llama_pair(GRAPHED)
     lanes, watched = watched_lanes(pair)
-    run = OneBehind(pair, PROMPT, config(record=record), lanes)
+    run = PipelinedRun(pair, PROMPT, config(record=record), lanes)
     assert watched.notes == []
     next(run)
     reads = 1 + record

@@ -15,12 +15,12 @@ import torch
 from hypothesis import given, settings
 
 from specviz.engine import speculate
-from specviz.engine.decoding import siblings as sibling_code
-from specviz.engine.decoding import together as block_code
-from specviz.engine.decoding.equal import SharedNoise
+from specviz.engine.decoding import block_verification as block_code
+from specviz.engine.decoding import tree_verification as sibling_code
+from specviz.engine.decoding.block_verification import coins_of, joint_weights, leftovers
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Noise
-from specviz.engine.decoding.together import coins_of, joint_weights, leftovers
+from specviz.engine.decoding.token_matching import SharedNoise
 from specviz.record.run_config import RunConfig
 from specviz.theory.couplings import coupled_acceptance, coupled_floor
 from specviz.theory.rounds import Emitted, Kernel, round_bias

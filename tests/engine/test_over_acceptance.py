@@ -14,7 +14,7 @@ from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, make_rule, verify
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
-from tests.engine.laws import LAST, laws
+from tests.engine.distributions import LAST, laws
 
 # The reference example of the theory notes: one draft, one target, five tokens.
 REF5_DRAFT = np.array([0.50, 0.20, 0.15, 0.10, 0.05])
@@ -75,7 +75,7 @@ def test_over_acceptance_has_the_reference_losses(
     assert rejected == pytest.approx(REF5[epsilon][0], abs=1e-12)
     loss = oracle.total_variation(law, REF5_TARGET)
     assert loss == pytest.approx(REF5[epsilon][SOURCES[source]], abs=1e-12)
-    by_hand = oracle.emitted_law(REF5_DRAFT, REF5_TARGET, epsilon, source)
+    by_hand = oracle.emitted_distribution(REF5_DRAFT, REF5_TARGET, epsilon, source)
     np.testing.assert_allclose(law, by_hand, atol=1e-12)
 
 
@@ -86,7 +86,7 @@ def test_the_bias_is_the_distance_of_the_emitted_law(
     epsilon: float,
     source: Literal["leftover", "target", "draft"],
 ) -> None:
-    law = oracle.emitted_law(draft, target, epsilon, source)
+    law = oracle.emitted_distribution(draft, target, epsilon, source)
     distance = oracle.total_variation(law, target)
     rule, own, theirs = OverAccept(epsilon, source), torch.tensor(draft), torch.tensor(target)
     assert rule.bias(own, theirs).item() == pytest.approx(distance, abs=1e-12)
@@ -139,7 +139,7 @@ def test_over_acceptance_has_the_reference_losses_in_samples(
     )
     first = torch.where(found.num_accepted > 0, candidates[:, 0], found.extra)
     law = np.bincount(first.numpy(), minlength=5) / count
-    expected = oracle.emitted_law(REF5_DRAFT, REF5_TARGET, epsilon, source)
+    expected = oracle.emitted_distribution(REF5_DRAFT, REF5_TARGET, epsilon, source)
     deviation = np.sqrt(expected * (1 - expected) / count)
     assert (np.abs(law - expected) < 5 * deviation).all()
     rejected = float((found.num_accepted == 0).double().mean())

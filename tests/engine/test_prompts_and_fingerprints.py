@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.loading.fingerprint import weights_sha256
 from specviz.engine.model.chat import encode_prompt
+from specviz.engine.model.fingerprint import weights_sha256
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from tests.engine.asking import load

@@ -150,14 +150,16 @@ def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.Mon
     for entry in speculate(pair, (5, 6, 7), settings):
         proposal, _, result = notes.passes[entry.index]
         assert proposal.logits is not None
-        draft, target_law = proposal.logits.softmax(-1), result.logits.softmax(-1)
+        draft, target_distribution = proposal.logits.softmax(-1), result.logits.softmax(-1)
         for i, candidate in enumerate(entry.candidates):
             assert candidate.draft_prob == 1.0
             assert candidate.target_prob in (0.0, 1.0)
             insight = candidate.insight
             assert insight is not None
             assert insight.draft_prob == pytest.approx(float(draft[i, candidate.token_id]))
-            assert insight.target_prob == pytest.approx(float(target_law[i, candidate.token_id]))
+            assert insight.target_prob == pytest.approx(
+                float(target_distribution[i, candidate.token_id])
+            )
             assert 0.0 < insight.draft_prob < 1.0
             assert len(insight.target_top.probs) == TOP_ALTERNATIVES
             assert insight.target_entropy > 0.1
@@ -184,7 +186,7 @@ def test_a_lossy_rule_records_its_overlap_and_bias(
         proposal, _, result = notes.passes[entry.index]
         for i, candidate in enumerate(entry.candidates):
             own, theirs = proposal.probs[i].double().numpy(), result.probs[i].double().numpy()
-            law = oracle.emitted_law(own, theirs, settings.epsilon, settings.residual)
+            law = oracle.emitted_distribution(own, theirs, settings.epsilon, settings.residual)
             bias = oracle.total_variation(law, theirs)
             shared = float(np.minimum(own, theirs).sum())
             assert candidate.overlap == pytest.approx(shared, abs=1e-6)

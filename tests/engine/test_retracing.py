@@ -7,7 +7,7 @@ import random
 import pytest
 
 from specviz.engine import Pair
-from specviz.engine.decoding.retracing import Retracing
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, STEPWISE, config, llama_pair, play
@@ -34,11 +34,11 @@ def test_every_span_of_rounds_plays_as_it_did(
     settings = config(gamma=3, max_new_tokens=40, drafter=drafter, temperature=0.9)
     rounds = play(pair, settings, prompt)
     assert any(entry.extra_kind == "bonus" for entry in rounds)
-    retracing = Retracing(pair, prompt, settings, rounds)
-    played = played_rounds(retracing, monkeypatch)
+    timed_replay = TimedReplay(pair, prompt, settings, rounds)
+    played = played_rounds(timed_replay, monkeypatch)
     for first, last in spans(len(rounds)):
         played.clear()
-        seconds = retracing.speculative(first, last)
+        seconds = timed_replay.speculative(first, last)
         assert len(seconds) == last - first
         assert all(each > 0 for each in seconds)
         again = played[first - last :]
@@ -54,9 +54,9 @@ def told(entry: Round) -> tuple[object, ...]:
     return entry.index, entry.context_length, entry.emitted, entry.draft_catch_up, drafted
 
 
-def played_rounds(retracing: Retracing, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
+def played_rounds(timed_replay: TimedReplay, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
     played: list[Round] = []
-    run = type(retracing._run)
+    run = type(timed_replay._run)
     ordinary = run.__next__
 
     def noted(self: object) -> Round:
@@ -76,10 +76,10 @@ def test_the_target_alone_takes_a_step_for_each_token(
     rounds = play(pair, settings, prompt)
     text = [*prompt, *(token for entry in rounds for token in entry.emitted)]
     notes = watch(monkeypatch)
-    retracing = Retracing(pair, prompt, settings, rounds)
+    timed_replay = TimedReplay(pair, prompt, settings, rounds)
     _, target = notes.targets  # that of the run made again, then that of the target alone
     for first, last in spans(len(rounds)):
-        seconds = retracing.alone(first, last)
+        seconds = timed_replay.alone(first, last)
         start = rounds[first].context_length
         end = start + sum(len(entry.emitted) for entry in rounds[first:last])
         assert len(seconds) == end - start
@@ -97,7 +97,7 @@ def test_at_the_end_of_the_context() -> None:
     for length in (13, 14, 15):
         prompt, settings = tuple(range(1, length + 1)), RunConfig(gamma=2)
         rounds = play(short, settings, prompt)
-        retracing = Retracing(short, prompt, settings, rounds)
+        timed_replay = TimedReplay(short, prompt, settings, rounds)
         count = len(rounds)
-        assert len(retracing.alone(0, count)) == 16 - length
-        assert len(retracing.speculative(0, count)) == count
+        assert len(timed_replay.alone(0, count)) == 16 - length
+        assert len(timed_replay.speculative(0, count)) == count

@@ -82,7 +82,7 @@ def tiny_pair() -> Pair:
 
 
 @cache
-def target_law() -> np.ndarray:
+def target_distribution() -> np.ndarray:
     """Of the first tokens, by the target's own passes over whole texts."""
     model: Any = tiny_pair().target
 
@@ -142,16 +142,16 @@ WAYS: dict[str, dict[str, Any]] = {
     [pytest.param(way, marks=() if way == "chain" else pytest.mark.thorough) for way in WAYS],
 )
 def test_the_first_tokens_have_the_targets_law(way: str) -> None:
-    assert p_value(sampled(1_500, **WAYS[way]), target_law()) > ENOUGH
+    assert p_value(sampled(1_500, **WAYS[way]), target_distribution()) > ENOUGH
 
 
 def test_a_law_that_is_not_made_a_law_again_is_found_out() -> None:
-    assert p_value(sampled(1_000, broken=True), target_law()) < 1e-6
+    assert p_value(sampled(1_000, broken=True), target_distribution()) < 1e-6
 
 
 def test_the_tiny_pair_says_what_is_shared_and_what_is_not() -> None:
     """The ground of the tests above: all that can happen does."""
-    shared, law = tiny_pair().shared, target_law()
+    shared, law = tiny_pair().shared, target_distribution()
     assert shared is not None
     assert shared.to_draft == {0: 3, 1: 5, 2: 0, 3: 1, 4: 2}
     first = law.reshape(7, -1).sum(1)

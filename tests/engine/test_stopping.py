@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
 from specviz.engine.decoding.stopping import WhileItPays, WhileSure, _Share, make_stopper
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
 from specviz.record.trace import DraftingCosts, Round, RunConfig
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
@@ -71,9 +71,9 @@ def test_retraced_rounds_are_the_same(pair: Pair, settings: RunConfig) -> None:
             again.go_back(bare[first])
         last = chance.randint(first + 1, len(rounds))
         assert timeless([next(again) for _ in range(first, last)]) == timeless(rounds[first:last])
-    retracing = Retracing(pair, PROMPT, settings, rounds, USUAL)
+    timed_replay = TimedReplay(pair, PROMPT, settings, rounds, USUAL)
     for first, last in ((0, len(rounds)), (1, 3), (len(rounds) - 1, len(rounds)), (0, 2)):
-        assert len(retracing.speculative(first, last)) == last - first
+        assert len(timed_replay.speculative(first, last)) == last - first
 
 
 def test_free_drafting_goes_on_to_the_last_candidate(pair: Pair) -> None:

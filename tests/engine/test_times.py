@@ -14,10 +14,10 @@ from specviz.engine.decoding import cost_columns, costs
 from specviz.engine.decoding.clock import EventClock
 from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.decoding.plain_decoding import PlainLane
-from specviz.engine.decoding.retracing import Retracing
 from specviz.engine.decoding.sampling import Uniforms
 from specviz.engine.decoding.step_timer import StepsFromHere
 from specviz.engine.decoding.target_pass import TargetPass
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.engine.model.text import TokenTable
 from specviz.record.trace import RoundTimes
 from tests.engine.playing import PROMPT, config, llama_pair, play
@@ -42,8 +42,8 @@ def test_a_draw_costs_a_round_what_it_costs_a_plain_step(monkeypatch: pytest.Mon
     monkeypatch.setattr(Uniforms, "of_round", slowed(Uniforms.of_round))
     assert all(each.draft >= SLOW > each.verify for each in times())
     pair, settings = llama_pair("lean"), config(gamma=2, max_new_tokens=8)
-    retracing = Retracing(pair, PROMPT, settings, play(pair, settings))
-    assert all(step >= SLOW for step in retracing.alone(0, 2))
+    timed_replay = TimedReplay(pair, PROMPT, settings, play(pair, settings))
+    assert all(step >= SLOW for step in timed_replay.alone(0, 2))
 
 
 def test_step_costs_hold_the_draw_where_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, Rule, Verification, verify
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
-from tests.engine.laws import LAST, UNIFORM, laws
+from tests.engine.distributions import LAST, UNIFORM, laws
 
 SAMPLED = Sampler(RunConfig(temperature=1.0))
 GREEDY = Sampler(RunConfig(temperature=0.0))
@@ -59,7 +59,9 @@ def test_one_position_emits_exactly_the_law_of_the_target(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     draft, target = pair
-    np.testing.assert_allclose(oracle.emitted_law(draft, target), target, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        oracle.emitted_distribution(draft, target), target, rtol=0, atol=1e-12
+    )
 
 
 @given(st.integers(1, 9).flatmap(lambda size: st.tuples(laws(size), laws(size))))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.engine import speculate
-from specviz.engine.decoding.retracing import Retracing
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.engine.graphed.playback import playback_on
 from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Round, RunConfig
@@ -44,7 +44,7 @@ def test_rounds_played_again_are_the_same_over_a_longer_cache(
     run = speculate(pair, TEXT, chosen)
     rounds = list(run)
     run.release()
-    again = Retracing(pair, run.prompt.token_ids, chosen, rounds)
+    again = TimedReplay(pair, run.prompt.token_ids, chosen, rounds)
     for first in range(len(rounds) - 2, -1, -4):
         assert len(again.speculative(first, first + 1)) == 1
     assert all(seconds > 0.0 for seconds in again.alone(0, len(rounds)))

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from specviz.engine import load_pair, speculate
-from specviz.engine.decoding.one_behind import OneBehind
+from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.loading import hardware
 from specviz.errors import DeviceError
+from specviz.figures.metrics import metrics
 from specviz.measure.measured_run import finish, measured_run
-from specviz.record.metrics import metrics
 from specviz.record.pairs import GRAPHED, PairSpec
 from specviz.record.trace import RunConfig
 from tests.gpu.conftest import embedded
@@ -64,7 +64,7 @@ def test_no_call_but_the_wait_for_a_round_stops_the_host(device: str) -> None:
     chosen = RunConfig(gamma=5, max_new_tokens=200, ignore_eos=True)
     list(speculate(pair, TEXT, chosen))  # everything is captured
     run = speculate(pair, TEXT, chosen)
-    assert isinstance(run, OneBehind)
+    assert isinstance(run, PipelinedRun)
     next(run)
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -17,9 +17,9 @@ from specviz.kernels import compiled as compiling
 from specviz.kernels import readiness
 from specviz.kernels.compiled import compiled, kernel
 from specviz.kernels.kept_code import kernels_folder
-from specviz.kernels.lanes import narrow, widen
+from specviz.kernels.simd import narrow, widen
 from specviz.kernels.softmax import exp, softmax
-from specviz.kernels.threads import together
+from specviz.kernels.threads import run_in_parallel
 
 
 def double(x: int) -> int:
@@ -131,7 +131,7 @@ def test_half_precision_is_rounded_to_the_nearest_and_ties_to_even(dtype: torch.
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_work_together_and_tell_what_went_wrong(threads: int) -> None:
     seen: list[int] = []
-    together(threads, seen.append)
+    run_in_parallel(threads, seen.append)
     assert sorted(seen) == list(range(threads))
 
     def fail(thread: int) -> None:
@@ -139,7 +139,7 @@ def test_threads_work_together_and_tell_what_went_wrong(threads: int) -> None:
             raise ArithmeticError("wrong")
 
     with pytest.raises(ArithmeticError):
-        together(threads, fail)
+        run_in_parallel(threads, fail)
 
 
 def test_two_may_work_together_at_once() -> None:
@@ -151,7 +151,7 @@ def test_two_may_work_together_at_once() -> None:
 
         return wait
 
-    others = [Thread(target=together, args=(3, meet(Barrier(3)))) for _ in range(4)]
+    others = [Thread(target=run_in_parallel, args=(3, meet(Barrier(3)))) for _ in range(4)]
     for each in others:
         each.start()
     for each in others:

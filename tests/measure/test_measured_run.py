@@ -11,13 +11,13 @@ import pytest
 
 from specviz.engine.model.pair import Pair
 from specviz.errors import ConfigError
+from specviz.figures.metrics import metrics
+from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.forecast import measure_profile
 from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.slice_timing import undisturbed
 from specviz.measure.step_costs import step_costs
-from specviz.record.metrics import metrics
 from specviz.record.prompts import read_presets
-from specviz.record.stopping_reach import drafting_costs
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.store import load_trace, save_trace
 from tests.engine.models import pair_of, tiny_model

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from specviz.engine import Pair, load_pair
-from specviz.engine.decoding.equal import SharedNoise
 from specviz.engine.decoding.sampling import Draws, Noise, Racing, Sampler
+from specviz.engine.decoding.token_matching import SharedNoise
 from specviz.engine.model.chat import encode_prompt
-from specviz.record.method_checks import joint_deviations
+from specviz.figures.method_checks import joint_deviations
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig

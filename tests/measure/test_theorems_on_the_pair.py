@@ -14,10 +14,10 @@ import torch
 from specviz.engine import load_pair, speculate
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
 from specviz.engine.model.pair import Pair
+from specviz.figures.theorem_checks import lazier, measured_bias, pareto, rejection_count
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.run_config import ResidualName
-from specviz.record.theorem_checks import lazier, measured_bias, pareto, rejection_count
 from specviz.record.trace import RunConfig, Trace
 from tests.traces import make_trace
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz import ASSETS
+from specviz.figures.metrics import metrics
 from specviz.player.payload import (
     JsonObject,
     RunChoice,
@@ -19,15 +20,14 @@ from specviz.player.payload import (
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import server_payload, server_payload_of
-from specviz.record.metrics import metrics
 from specviz.record.trace import Trace
 from specviz.store import load_trace
+from tests.methods import WAYS, way_trace
 from tests.node import check_types
 from tests.player.races import thrifty, wasteful
 from tests.player.test_replay import data_in
 from tests.record.server_traces import server_trace, timed, undivided, untold
 from tests.traces import full_trace, make_trace
-from tests.ways import WAYS, way_trace
 
 GROWING = RunStatus(id="s", state="running", label="live")
 DECLARED = ASSETS / "player" / "payload.d.ts"

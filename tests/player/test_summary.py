@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.speedup_words import why_sentence
 from specviz.player.summary import summary
-from specviz.record.body_words import OwnSpeedup
-from specviz.record.metrics import Metrics, metrics
-from specviz.record.speedup_words import why_sentence
 from specviz.record.trace import Trace
 from tests.traces import full_trace, make_trace
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.record.frames import rounds_frame
-from specviz.record.metrics import Metrics, metrics
+from specviz.figures.frames import rounds_frame
+from specviz.figures.metrics import Metrics, metrics
 from tests.paper_trace import paper_trace
 from tests.traces import make_trace
 

@@ -25,8 +25,8 @@ from specviz.record.prompts import read_presets
 from specviz.record.server_run import Counters, ServerInfo, ServerRound, ServerSettings, ServerTrace
 from specviz.record.trace import Round, RunConfig
 from specviz.servers import SERVER_KEY, ask, find_server, rates, read_counters
-from specviz.servers.against import blocks_against, speedup_of
 from specviz.servers.asking import Answer
+from specviz.servers.baseline import blocks_against, speedup_of
 from specviz.servers.connection import PATIENT, Connection, Line
 from specviz.servers.engines import engine_of
 from tests.servers import real_engines

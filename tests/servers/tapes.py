@@ -24,7 +24,7 @@ from specviz.record.trace import RunConfig
 from specviz.servers.endpoint_maker import EndpointMaker
 from specviz.tune.given_costs import given_costs
 from specviz.tune.question import Question
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from tests.servers import real_engines
 from tests.servers.replaying import ANSWERS, Handler, Page, Served, served
 
@@ -65,9 +65,9 @@ CASES = (
 )
 
 
-def worked(question: Question, *, endpoints: bool) -> TuneWork:
+def worked(question: Question, *, endpoints: bool) -> TuneJob:
     here = InProcessMaker(lambda _: None)
-    work = TuneWork(
+    work = TuneJob(
         question, EndpointMaker(here) if endpoints else here, given=given_costs(0.1, 1.2)
     )
     work.carry_out()

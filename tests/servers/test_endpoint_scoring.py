@@ -14,7 +14,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.scores import ScoredText
 from specviz.record.trace import RunConfig
 from specviz.servers.endpoint_maker import EndpointMaker
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from tests.servers.replaying import Page, served
 from tests.servers.tapes import CASES, DRAFT, FEW, Case, replayed_tape, worked
 
@@ -28,7 +28,7 @@ def own_home(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def through_servers(case: Case) -> Iterator[TuneWork]:
+def through_servers(case: Case) -> Iterator[TuneJob]:
     with ExitStack() as stack:
         target = stack.enter_context(replayed_tape(case.name))
         draft = DRAFT
@@ -37,7 +37,7 @@ def through_servers(case: Case) -> Iterator[TuneWork]:
         yield worked(case.question(target.address, draft), endpoints=True)
 
 
-def texts(work: TuneWork) -> tuple[ScoredText, ...]:
+def texts(work: TuneJob) -> tuple[ScoredText, ...]:
     assert work.error is None, work.error
     return work.answer.candidates[0].texts
 
@@ -142,6 +142,6 @@ def test_a_draft_behind_an_address_needs_a_target_there() -> None:
     with pytest.raises(ConfigError, match="is a server"):
         maker.make(order)
     question = NAMED["unfiltered"].question("folder", "http://127.0.0.1:9")
-    work = TuneWork(question, maker)
+    work = TuneJob(question, maker)
     work.carry_out()
     assert "the target is not" in str(work.error)

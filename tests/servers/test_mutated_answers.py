@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import ServerError
-from specviz.record.server_figures import server_metrics
+from specviz.figures.server_figures import server_metrics
 from specviz.record.server_run import ServerSettings
 from specviz.servers import ask, counters_of_dump, find_server
 from specviz.servers.connection import Limits

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from specviz.record.server_figures import server_metrics, whole_rounds
+from specviz.figures.server_figures import server_metrics, whole_rounds
+from specviz.figures.server_words import reported_and_missing
 from specviz.record.server_run import ServerRound, ServerSettings, ServerTrace
-from specviz.record.server_words import told_and_kept
 from specviz.servers import ask, find_server, read_counters
 from tests.servers.replaying import ANSWERS, Served, replayed
 
@@ -65,7 +65,7 @@ def test_what_only_an_answer_shows_is_not_promised() -> None:
     promised = {}
     for engine in ("vllm", "llamacpp"):
         with replayed(engine) as server:
-            told, _ = told_and_kept(find_server(server.address))
+            told, _ = reported_and_missing(find_server(server.address))
         promised[engine] = [each for each in told if each.startswith("accepted and drafted")]
     assert len(promised["llamacpp"]) == 2
     assert promised["vllm"] == [f"{each} (if it was started to)" for each in promised["llamacpp"]]

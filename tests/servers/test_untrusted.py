@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from specviz.errors import ServerError
+from specviz.figures.server_figures import server_metrics
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.limits import MAX_DRAFTED
-from specviz.record.server_figures import server_metrics
 from specviz.record.server_run import (
     Capabilities,
     EngineName,
@@ -28,7 +28,7 @@ from specviz.servers.endpoint_maker import EndpointMaker
 from specviz.servers.pieces import Prompt
 from specviz.servers.vllm_log import counters_of_log
 from specviz.tune.given_costs import given_costs
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from tests.servers.replaying import Handler, Page, events_page, served
 from tests.servers.tapes import CASES
 
@@ -530,7 +530,7 @@ def test_a_stop_ends_a_score_that_does_not_come() -> None:
     pages = {**recognisable("vllm"), "/tokenize": Page(behave=hanging)}
     (case,) = (each for each in CASES if each.name == "unfiltered")
     with served(pages) as server:
-        work = TuneWork(
+        work = TuneJob(
             case.question(server.address, server.address),
             EndpointMaker(InProcessMaker(lambda _: None)), given=given_costs(0.1, 1.2),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import StoreError
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, RunSummary, trace_to_json
 from specviz.store.saving import save_run, summary_of

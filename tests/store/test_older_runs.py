@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.record.trace import Trace
 from specviz.store import Library, Query
 from specviz.store.saving import save_run, summary_of

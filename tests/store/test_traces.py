@@ -262,9 +262,9 @@ def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 def test_a_saved_trace_opens_without_models_or_pages(tmp_path: Path) -> None:
     store.save_trace(full_trace(), tmp_path / "run.json")
     program = (
-        "import sys, specviz.store, specviz.record.metrics\n"
+        "import sys, specviz.store, specviz.figures.metrics\n"
         "trace = specviz.store.load_trace(sys.argv[1])\n"
-        "print(specviz.record.metrics.metrics(trace).tau)\n"
+        "print(specviz.figures.metrics.metrics(trace).tau)\n"
         "print({'torch', 'transformers', 'streamlit'} & set(sys.modules))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "run.json")]

@@ -9,7 +9,7 @@ import numpy as np
 
 from specviz.theory.chains import Chains
 from specviz.theory.simulation import Estimate, Simulated
-from specviz.theory.tradeoff import law_pair
+from specviz.theory.tradeoff import distribution_pair
 
 
 def deviation(measured: Estimate, exact: float) -> float:
@@ -109,7 +109,7 @@ def draft_chances(
     r_m is the distance of the m-th residual from the draft (Yin et al. 2024, theorem 3). Once
     the residual is empty the rest are 0.
     """
-    law, mass = law_pair(draft, target)
+    law, mass = distribution_pair(draft, target)
     chances = np.zeros(num_drafts)
     for place in range(num_drafts):
         left = np.maximum(mass - mass.sum() * law, 0.0)

@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import blocks
 from specviz.theory.examples import REF5, SWAPPED, Example
 from specviz.theory.tradeoff import total_variation
-from tests.theory.laws import Law, pairs
+from tests.theory.distributions import Law, pairs
 
 # gamma: candidates accepted by token verification, by block verification, and the bound.
 SWAPPED_COUNTS = {
@@ -85,7 +85,7 @@ def words(vocabulary: int, length: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_both_rules_emit_the_law_of_the_target(verifier: blocks.Verifier, seed: int) -> None:
     draft, target = (tree(np.random.default_rng([seed, side])) for side in range(2))
-    emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, verifier)
+    emitted = blocks.emitted_distribution(draft.__getitem__, target.__getitem__, 3, 3, verifier)
     for text in words(3, 4):
         got = sum(
             chance * along(target, text, start=len(key))
@@ -99,7 +99,7 @@ def test_in_context_block_accepts_more() -> None:
     means = {}
     for verifier in ("token", "block"):
         draft, target = (tree(np.random.default_rng([9, side])) for side in range(2))
-        emitted = blocks.emitted_law(draft.__getitem__, target.__getitem__, 3, 3, verifier)
+        emitted = blocks.emitted_distribution(draft.__getitem__, target.__getitem__, 3, 3, verifier)
         assert sum(emitted.values()) == pytest.approx(1.0, abs=1e-12)
         means[verifier] = sum((len(key) - 1) * chance for key, chance in emitted.items())
     assert means["block"] > means["token"] + 0.01
@@ -155,7 +155,7 @@ def test_what_would_take_too_long_is_refused() -> None:
     with pytest.raises(TheoryError, match="smaller"):
         blocks.expected_accepted(rng.dirichlet(np.ones(60)), rng.dirichlet(np.ones(60)), 8)
     with pytest.raises(TheoryError, match="smaller"):
-        blocks.emitted_law(lambda _: [0.5, 0.5], lambda _: [0.5, 0.5], 30, 2, "block")
+        blocks.emitted_distribution(lambda _: [0.5, 0.5], lambda _: [0.5, 0.5], 30, 2, "block")
 
 
 def test_ends() -> None:

@@ -16,10 +16,10 @@ from specviz.theory.couplings import (
     match,
 )
 from specviz.theory.examples import REF5
-from specviz.theory.rounds import Judged, chain_law, mean_accepted, round_bias
+from specviz.theory.rounds import Judged, chain_distribution, mean_accepted, round_bias
 from specviz.theory.tradeoff import Chances, leftover, total_variation
+from tests.theory.distributions import Law, pairs
 from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
-from tests.theory.laws import Law, pairs
 
 
 @given(pairs(2, 6))
@@ -78,7 +78,7 @@ def test_by_draws() -> None:
 def test_rounds_are_exact(seed: int, size: tuple[int, int]) -> None:
     draft, target = both(seed, *size)
     for coupling in (coupled, match):
-        emitted = chain_law(draft, target, size[1], equal_words(coupling))
+        emitted = chain_distribution(draft, target, size[1], equal_words(coupling))
         assert round_bias(emitted, target) < ROUNDING
 
 
@@ -97,14 +97,14 @@ def test_another_word_than_the_targets_is_biased(rule: Coupling) -> None:
         return Judged(stands=stands, instead=joint.sum(axis=1) - stands)
 
     for fault in (draws_anew, says_the_drafts):
-        assert round_bias(chain_law(draft, target, 2, fault), target) > 0.01
+        assert round_bias(chain_distribution(draft, target, 2, fault), target) > 0.01
 
 
 def test_equal_models_always_agree() -> None:
     law = np.array(REF5.draft)
     assert coupled_acceptance(law, law) == pytest.approx(1.0, abs=ROUNDING)
     kernel = steady(law)
-    rounds = chain_law(kernel, kernel, 3, equal_words(coupled))
+    rounds = chain_distribution(kernel, kernel, 3, equal_words(coupled))
     assert mean_accepted(rounds) == pytest.approx(3.0, abs=ROUNDING)
     assert coupled_acceptance([1.0, 0.0], [0.0, 1.0]) == 0.0
 

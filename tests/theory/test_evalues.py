@@ -23,7 +23,7 @@ from specviz.theory.evalues import (
     log_factors,
     preferred,
 )
-from tests.theory.laws import Law, pairs
+from tests.theory.distributions import Law, pairs
 
 PLACES: tuple[Place, ...] = ("start", "after an acceptance", "after a rejection", "bonus")
 DRAFT = np.array([0.5, 0.2, 0.2, 0.1])

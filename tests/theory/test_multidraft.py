@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import multidraft
 from specviz.theory.examples import REF5
 from specviz.theory.multidraft import acceptance_curves
-from tests.theory.laws import Law, pairs
+from tests.theory.distributions import Law, pairs
 
 # k: naive, recursive, k-SEQ and its rho, optimal, without replacement, top-k.
 TABLE = {

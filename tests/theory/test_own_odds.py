@@ -14,7 +14,7 @@ from specviz.theory.couplings import coupled, equal_words, match
 from specviz.theory.own_odds import coupled_odds, match_odds, odds_of, several_odds, token_odds
 from specviz.theory.rounds import Judged, by_odds
 from specviz.theory.trees import judged_siblings
-from tests.theory.laws import Law, pairs
+from tests.theory.distributions import Law, pairs
 
 CLOSED: dict[str, tuple[Callable[[Law, Law, int], float], Callable[[Law, Law], Judged]]] = {
     "token": (token_odds, by_odds),

@@ -15,17 +15,17 @@ from specviz.theory.rounds import (
     Text,
     by_odds,
     by_rule,
-    chain_law,
+    chain_distribution,
     continued,
     drawn_otherwise,
     mean_accepted,
     round_bias,
-    target_law,
+    target_distribution,
 )
 from specviz.theory.stopping import before_unsure, behind_unlikely, dropping
-from specviz.theory.vocabularies import shared_chances, shared_kernel, shared_law
+from specviz.theory.vocabularies import shared_chances, shared_distribution, shared_kernel
+from tests.theory.distributions import Law, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes, steady
-from tests.theory.laws import Law, pairs
 
 THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
 
@@ -33,7 +33,7 @@ THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
 @given(seeds, sizes)
 @settings(max_examples=15, deadline=None)
 def test_token_by_token_is_exact(seed: int, size: tuple[int, int]) -> None:
-    emitted = chain_law(*both(seed, *size), gamma=size[1])
+    emitted = chain_distribution(*both(seed, *size), gamma=size[1])
     assert sum(emitted.values()) == pytest.approx(1.0, abs=ROUNDING)
     assert round_bias(emitted, both(seed, *size)[1]) < ROUNDING
 
@@ -41,7 +41,10 @@ def test_token_by_token_is_exact(seed: int, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_the_round_that_blocks_count_token_by_token(seed: int) -> None:
     draft, target = both(seed, 3, 3)
-    one, other = chain_law(draft, target, 3), blocks.emitted_law(draft, target, 3, 3, "token")
+    one, other = (
+        chain_distribution(draft, target, 3),
+        blocks.emitted_distribution(draft, target, 3, 3, "token"),
+    )
     assert all(one.get(key, 0.0) == pytest.approx(other[key], abs=ROUNDING) for key in other)
     assert set(one) <= set(other)
 
@@ -51,9 +54,11 @@ def test_it_is_the_round_that_blocks_count_token_by_token(seed: int) -> None:
 def test_blocks_are_exact_whatever_ends_the_drafting(seed: int, size: tuple[int, int]) -> None:
     (draft, target), (vocabulary, gamma) = both(seed, *size), size
     for stops in (behind_unlikely(draft, 0.3), before_unsure(draft, 0.5), lambda text: False):
-        emitted = blocks.emitted_law(draft, target, gamma, vocabulary, "block", stops=stops)
+        emitted = blocks.emitted_distribution(
+            draft, target, gamma, vocabulary, "block", stops=stops
+        )
         assert round_bias(emitted, target) < ROUNDING
-        plain = chain_law(draft, target, gamma, stops=stops)
+        plain = chain_distribution(draft, target, gamma, stops=stops)
         assert mean_accepted(emitted) >= mean_accepted(plain) - ROUNDING
 
 
@@ -61,7 +66,7 @@ def test_a_block_that_ends_at_a_failed_coin_is_biased() -> None:
     found: list[float] = []
     for seed in range(5):
         draft, target = both(seed, 3, 3)
-        emitted = blocks.emitted_law(draft, target, 3, 3, "block", breaks=True)
+        emitted = blocks.emitted_distribution(draft, target, 3, 3, "block", breaks=True)
         found.append(round_bias(emitted, target))
     assert min(found) > 0.005
     assert max(found) > 0.05
@@ -72,8 +77,8 @@ def test_a_block_that_ends_at_a_failed_coin_is_biased() -> None:
 def test_a_recovered_token_must_come_from_the_leftover(pair: tuple[Law, Law]) -> None:
     draft, target = map(steady, pair)
     careless = by_rule(tradeoff.lossless, lambda _, wanted: tradeoff.law(wanted, "target"))
-    bias = round_bias(chain_law(draft, target, 1, careless), target)
-    exact = tradeoff.output_law(*pair, tradeoff.lossless(*pair), pair[1])
+    bias = round_bias(chain_distribution(draft, target, 1, careless), target)
+    exact = tradeoff.output_distribution(*pair, tradeoff.lossless(*pair), pair[1])
     assert bias == pytest.approx(tradeoff.total_variation(exact, pair[1]), abs=ROUNDING)
 
 
@@ -110,7 +115,7 @@ def test_the_threshold_is_medusas() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_typical_acceptance_is_biased_as_computed(seed: int) -> None:
     draft, target = both(seed, 4, 1)
-    bias = round_bias(chain_law(draft, target, 1, typically(0.2)), target)
+    bias = round_bias(chain_distribution(draft, target, 1, typically(0.2)), target)
     accept = tradeoff.typical(draft(()), target(()), 0.2)
     exact = tradeoff.rejection_and_bias(draft(()), target(()), accept, target(()))[1]
     assert bias == pytest.approx(exact, abs=ROUNDING)
@@ -125,9 +130,12 @@ def test_typical_acceptance_is_biased_as_computed(seed: int) -> None:
 def test_ending_a_draft_for_what_is_known_is_exact(seed: int, size: tuple[int, int]) -> None:
     draft, target = both(seed, *size)
     for stops in (behind_unlikely(draft, 0.4), before_unsure(draft, 0.6)):
-        emitted = chain_law(draft, target, size[1], stops=stops)
+        emitted = chain_distribution(draft, target, size[1], stops=stops)
         assert round_bias(emitted, target) < ROUNDING
-        assert mean_accepted(emitted) <= mean_accepted(chain_law(draft, target, size[1])) + ROUNDING
+        assert (
+            mean_accepted(emitted)
+            <= mean_accepted(chain_distribution(draft, target, size[1])) + ROUNDING
+        )
 
 
 def test_what_ends_a_draft() -> None:
@@ -136,18 +144,18 @@ def test_what_ends_a_draft() -> None:
     assert [behind(text) for text in ((), (0,), (0, 2), (2, 1))] == [False, False, True, False]
     assert before(())
     assert not before_unsure(draft, 0.6)(())
-    emitted = chain_law(draft, steady(THREE[1]), 2, stops=behind)
+    emitted = chain_distribution(draft, steady(THREE[1]), 2, stops=behind)
     assert max(map(len, (key for key in emitted if key[0] == 2))) == 2  # no candidate behind it
 
 
 def test_a_dropped_candidate_biases_the_text() -> None:
     draft, target = map(steady, THREE)
-    emitted = chain_law(draft, target, 1, dropping(0.2))
+    emitted = chain_distribution(draft, target, 1, dropping(0.2))
     first = continued(emitted, target, 1)
     assert [first[0,], first[1,], first[2,]] == pytest.approx([0.44, 0.33, 0.23], abs=ROUNDING)
     assert round_bias(emitted, target) == pytest.approx(0.07, abs=ROUNDING)
     stops = behind_unlikely(draft, 0.2)
-    assert round_bias(chain_law(draft, target, 3, stops=stops), target) < ROUNDING
+    assert round_bias(chain_distribution(draft, target, 3, stops=stops), target) < ROUNDING
 
 
 @given(pairs(2, 6))
@@ -168,7 +176,7 @@ SHARED = {0: 2, 2: 0, 3: 3}  # the draft's token -> the target's
 def test_shared_tokens_are_exact(seed: int) -> None:
     own, target = kernel(seed, 0, 5, 3), kernel(seed, 1, 4, 3)
     draft = shared_kernel(own, SHARED, 4)
-    emitted = chain_law(draft, target, 3)
+    emitted = chain_distribution(draft, target, 3)
     assert round_bias(emitted, target) < ROUNDING
     assert not any(1 in key[:-1] for key in emitted)  # never drafted, for it is not shared
     assert any(key[-1] == 1 for key in emitted)
@@ -178,7 +186,7 @@ def test_a_law_that_is_not_made_one_again_is_biased() -> None:
     own, target = np.array([0.3, 0.2, 0.4, 0.1]), np.array([0.3, 0.1, 0.3, 0.3])
     cut = shared_chances(own, SHARED, 4)
     assert cut.tolist() == [0.4, 0.0, 0.3, 0.1]
-    draft = shared_law(own, SHARED, 4)
+    draft = shared_distribution(own, SHARED, 4)
     assert draft == pytest.approx(cut / 0.8, abs=ROUNDING)
     stands = draft * np.minimum(1.0, target / np.where(cut > 0.0, cut, 1.0))
     left = np.maximum(target - cut, 0.0)
@@ -188,15 +196,15 @@ def test_a_law_that_is_not_made_one_again_is_biased() -> None:
 
 def test_a_draft_that_shares_nothing_is_refused() -> None:
     with pytest.raises(TheoryError, match="no chance"):
-        shared_law([0.0, 1.0, 0.0, 0.0], SHARED, 4)
+        shared_distribution([0.0, 1.0, 0.0, 0.0], SHARED, 4)
 
 
 def test_judged_by_another_law_than_its_own_a_draft_is_biased() -> None:
     draft, target = map(steady, THREE)
     fault = drawn_otherwise([1 / 3, 1 / 3, 1 / 3])
-    assert round_bias(chain_law(draft, target, 2, fault), target) > 0.05
+    assert round_bias(chain_distribution(draft, target, 2, fault), target) > 0.05
     sound = drawn_otherwise(THREE[0])
-    assert round_bias(chain_law(draft, target, 2, sound), target) < ROUNDING
+    assert round_bias(chain_distribution(draft, target, 2, sound), target) < ROUNDING
 
 
 # Counting texts
@@ -204,22 +212,22 @@ def test_judged_by_another_law_than_its_own_a_draft_is_biased() -> None:
 
 def test_the_law_of_a_texts_beginning() -> None:
     _, target = both(1, 3, 4)
-    first = target_law(target, 2)
+    first = target_distribution(target, 2)
     for text in itertools.product(range(3), repeat=2):
         own = target(())[text[0]] * target(text[:1])[text[1]]
         assert first[text] == pytest.approx(own, abs=ROUNDING)
-    emitted = chain_law(*both(1, 3, 4), gamma=3)  # up to four tokens: cut, and continued
+    emitted = chain_distribution(*both(1, 3, 4), gamma=3)  # up to four tokens: cut, and continued
     assert continued(emitted, target, 2) == pytest.approx(first, abs=ROUNDING)
 
 
 def test_ends() -> None:
     _, target = both(1, 3, 1)
-    nothing_drafted = chain_law(target, target, 0)
-    assert continued(nothing_drafted, target, 1) == pytest.approx(target_law(target, 1))
-    assert mean_accepted(chain_law(target, target, 1)) == pytest.approx(1.0, abs=ROUNDING)
+    nothing_drafted = chain_distribution(target, target, 0)
+    assert continued(nothing_drafted, target, 1) == pytest.approx(target_distribution(target, 1))
+    assert mean_accepted(chain_distribution(target, target, 1)) == pytest.approx(1.0, abs=ROUNDING)
     for gamma in (-1, 40):
         with pytest.raises(TheoryError):
-            chain_law(target, target, gamma)
+            chain_distribution(target, target, gamma)
 
 
 def test_no_law_sees_a_text_behind_what_was_drafted() -> None:
@@ -229,5 +237,5 @@ def test_no_law_sees_a_text_behind_what_was_drafted() -> None:
         asked.append(text)
         return np.array([1.0, 0.0])
 
-    chain_law(draft, steady(np.array([0.5, 0.5])), 3)
+    chain_distribution(draft, steady(np.array([0.5, 0.5])), 3)
     assert asked == [(), (0,), (0, 0)]

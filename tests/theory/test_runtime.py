@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.theory.runtime import accepted_law, rounds_law, rounds_laws
+from specviz.theory.runtime import accepted_distribution, rounds_distribution, rounds_distributions
 from specviz.theory.speed import expected_accepted, expected_tokens
 from tests.theory.counting import expected_rounds
 
@@ -27,7 +27,7 @@ LAWS = [
     [(0.8, 4, 2.3616, 2.570045), (0.8, 8, 3.328911, 8.141133), (0.6, 4, 1.3056, 1.962609)],
 )
 def test_a_round(alpha: float, gamma: int, mean: float, variance: float) -> None:
-    law, counts = accepted_law(alpha, gamma), np.arange(gamma + 1)
+    law, counts = accepted_distribution(alpha, gamma), np.arange(gamma + 1)
     assert law @ counts == pytest.approx(mean, abs=5e-7)
     assert law @ counts == pytest.approx(expected_accepted(alpha, gamma), rel=1e-13)
     assert law @ counts**2 - (law @ counts) ** 2 == pytest.approx(variance, abs=5e-7)
@@ -35,14 +35,14 @@ def test_a_round(alpha: float, gamma: int, mean: float, variance: float) -> None
 
 @given(alpha=st.floats(0.0, 1.0), gamma=st.integers(0, 30))
 def test_the_law_of_a_round(alpha: float, gamma: int) -> None:
-    assert accepted_law(alpha, gamma).sum() == pytest.approx(1.0, abs=1e-12)
+    assert accepted_distribution(alpha, gamma).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(("gamma", "mean", "spread", "p90", "p99", "fast", "slow"), LAWS)
 def test_a_text(
     gamma: int, mean: float, spread: float, p90: int, p99: int, fast: float, slow: float
 ) -> None:
-    law = rounds_law(0.7, gamma, 128)
+    law = rounds_distribution(0.7, gamma, 128)
     assert law.mean == pytest.approx(mean, abs=5e-5)
     assert law.spread == pytest.approx(spread, abs=5e-5)
     assert (law.percentile(0.9), law.percentile(0.99)) == (p90, p99)
@@ -53,7 +53,7 @@ def test_a_text(
 @pytest.mark.parametrize("gamma", [2, 4, 8])
 def test_a_long_text_has_the_moments_of_renewal_theory(gamma: int) -> None:
     tokens = np.arange(1, gamma + 2)
-    law, chances = rounds_law(0.7, gamma, 1500), accepted_law(0.7, gamma)
+    law, chances = rounds_distribution(0.7, gamma, 1500), accepted_distribution(0.7, gamma)
     tau = expected_tokens(0.7, gamma)
     extra = chances @ (tokens * (tokens - 1)) / (2 * tau)
     assert law.mean == pytest.approx((1500 + extra) / tau, rel=1e-9)
@@ -62,7 +62,7 @@ def test_a_long_text_has_the_moments_of_renewal_theory(gamma: int) -> None:
 
 
 def test_every_way_to_write_seven_tokens() -> None:
-    chances, law = accepted_law(0.6, 2), rounds_law(0.6, 2, 7)
+    chances, law = accepted_distribution(0.6, 2), rounds_distribution(0.6, 2, 7)
     by_hand = np.zeros(8)
     for yields in itertools.product(range(3), repeat=7):
         rounds = int(np.argmax(np.cumsum(np.array(yields) + 1) >= 7)) + 1
@@ -74,22 +74,22 @@ def test_every_way_to_write_seven_tokens() -> None:
 @given(alpha=st.floats(0.0, 1.0), gamma=st.integers(1, 12), length=st.integers(1, 60))
 @settings(max_examples=40)
 def test_the_mean_is_that_of_equal_odds(alpha: float, gamma: int, length: int) -> None:
-    law = rounds_law(alpha, gamma, length)
+    law = rounds_distribution(alpha, gamma, length)
     assert law.chances.sum() == pytest.approx(1.0, abs=1e-12)
     assert law.mean == pytest.approx(expected_rounds([alpha] * length, gamma), rel=1e-10)
     assert law.percentile(0.5) <= law.percentile(0.9) <= law.percentile(0.99) <= length
 
 
 def test_the_ends() -> None:
-    sure, never = rounds_law(1.0, 3, 12), rounds_law(0.0, 3, 12)
+    sure, never = rounds_distribution(1.0, 3, 12), rounds_distribution(0.0, 3, 12)
     assert (sure.mean, sure.spread, sure.percentile(0.99)) == (3.0, 0.0, 3)
     assert (never.mean, never.spread, never.percentile(0.01)) == (12.0, 0.0, 12)
-    assert rounds_law(0.4, 5, 1).mean == 1.0
+    assert rounds_distribution(0.4, 5, 1).mean == 1.0
     assert sure.speedup(3.0, 0.0) == 4.0
 
 
 def test_the_best_gamma_for_the_mean_is_not_that_for_the_tail() -> None:
-    laws = rounds_laws(0.85, 16, 128)
+    laws = rounds_distributions(0.85, 16, 128)
     assert [law.gamma for law in laws] == list(range(1, 17))
     on_average = max(laws, key=lambda law: law.speedup(law.mean, 0.1))
     in_the_tail = max(laws, key=lambda law: law.speedup(law.percentile(0.99), 0.1))

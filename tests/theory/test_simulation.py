@@ -21,7 +21,7 @@ from specviz.theory.simulation import (
     lossless_rule,
     over_accepting_rule,
 )
-from specviz.theory.tradeoff import leftover, output_law, over_accept, reject_chance
+from specviz.theory.tradeoff import leftover, output_distribution, over_accept, reject_chance
 from tests.theory.counting import deviation, token_counts, worst_deviation
 
 FIGURE_2 = random_chains(10, 7, 50)
@@ -85,7 +85,7 @@ def test_over_acceptance_at_one_position(epsilon: float, recovery: str) -> None:
         chance, abs=4 * math.sqrt(chance * (1 - chance) / TEXTS) + 1e-12
     )
     after = leftover(REF5.draft, REF5.target) if recovery == "residual" else REF5.target
-    law = output_law(REF5.draft, REF5.target, accept, after)
+    law = output_distribution(REF5.draft, REF5.target, accept, after)
     assert np.all(np.abs(found.emitted[0] - law) < 4.5 * np.sqrt(law / TEXTS))
 
 

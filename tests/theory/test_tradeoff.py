@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import tradeoff
 from specviz.theory.examples import EXAMPLES, REF5, Example
 from specviz.theory.tradeoff import rejection_and_bias, total_variation
-from tests.theory.laws import Law, chances, pairs
+from tests.theory.distributions import Law, chances, pairs
 
 DRAFT, TARGET = np.array(REF5.draft), np.array(REF5.target)
 EXACT = 1e-12
@@ -68,7 +68,7 @@ def test_a_hard_threshold_leaves_the_front() -> None:
 def test_lossless_as_printed() -> None:
     assert list(tradeoff.lossless(DRAFT, TARGET)) == near([0.5, 1, 2 / 3, 1, 1])
     assert list(tradeoff.leftover(DRAFT, TARGET)) == near([0, 1 / 3, 0, 1 / 2, 1 / 6])
-    emitted = tradeoff.output_law(DRAFT, TARGET, tradeoff.lossless(DRAFT, TARGET), TARGET)
+    emitted = tradeoff.output_distribution(DRAFT, TARGET, tradeoff.lossless(DRAFT, TARGET), TARGET)
     assert list(emitted) == near([0.325, 0.29, 0.13, 0.175, 0.08])  # resampled from the target
 
 
@@ -165,7 +165,7 @@ def test_a_whole_text_is_within_the_sum_of_its_steps() -> None:
         pair = draft[step][state], target[step][state]
         accept = tradeoff.over_accept(*pair, 0.08)
         rejected, bias = rejection_and_bias(*pair, accept)
-        made = tradeoff.output_law(*pair, accept, tradeoff.leftover(*pair))
+        made = tradeoff.output_distribution(*pair, accept, tradeoff.leftover(*pair))
         assert total_variation(made, pair[1]) == near(bias)
         assert rejected + bias == near(total_variation(*pair))
         return made, bias
@@ -192,7 +192,7 @@ def test_simulation_lands_on_the_exact_point() -> None:
             for _ in range(2)
         ]
         tally = halves[0].joined(halves[1])
-        exact = tradeoff.output_law(DRAFT, TARGET, accept, recover)
+        exact = tradeoff.output_distribution(DRAFT, TARGET, accept, recover)
         rejected, wide, bias, far = tradeoff.estimate(tally, TARGET, exact)
         expected = rejection_and_bias(DRAFT, TARGET, accept, recover)
         assert tally.trials == tally.emitted.sum() == 200_000
@@ -214,11 +214,11 @@ def test_ends_that_have_no_rejection_or_no_overlap() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: tradeoff.law_pair([0.5, 0.6], [0.5, 0.5]),
-        lambda: tradeoff.law_pair([0.5, 0.5], [1.0]),
-        lambda: tradeoff.law_pair([], []),
-        lambda: tradeoff.law_pair([1.5, -0.5], [0.5, 0.5]),
-        lambda: tradeoff.law_pair([np.nan, 1.0], [0.5, 0.5]),
+        lambda: tradeoff.distribution_pair([0.5, 0.6], [0.5, 0.5]),
+        lambda: tradeoff.distribution_pair([0.5, 0.5], [1.0]),
+        lambda: tradeoff.distribution_pair([], []),
+        lambda: tradeoff.distribution_pair([1.5, -0.5], [0.5, 0.5]),
+        lambda: tradeoff.distribution_pair([np.nan, 1.0], [0.5, 0.5]),
         lambda: tradeoff.over_accept(DRAFT, TARGET, -0.1),
         lambda: tradeoff.lenient(DRAFT, TARGET, 0.0),
         lambda: tradeoff.hard_threshold(DRAFT, TARGET, 1.1),

@@ -14,10 +14,17 @@ from specviz.errors import TheoryError
 from specviz.theory import multidraft
 from specviz.theory.claims.batches import root_step
 from specviz.theory.examples import REF5
-from specviz.theory.rounds import Emitted, Kernel, Text, chain_law, mean_accepted, round_bias
-from specviz.theory.trees import judged_siblings, several_law, tree_law
+from specviz.theory.rounds import (
+    Emitted,
+    Kernel,
+    Text,
+    chain_distribution,
+    mean_accepted,
+    round_bias,
+)
+from specviz.theory.trees import judged_siblings, several_distribution, tree_distribution
+from tests.theory.distributions import Law, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes
-from tests.theory.laws import Law, pairs
 
 COUNTS = st.integers(1, 4)
 SHAPES = [(3, 2, 1), (2, 2, 2, 2), (4, 1, 2), (1, 3)]
@@ -38,10 +45,13 @@ def test_several_drafts_are_exact(
     seed: int, size: tuple[int, int], count: int, replacement: bool
 ) -> None:
     draft, target = both(seed, *size)
-    emitted = several_law(draft, target, count, size[1], replacement=replacement)
+    emitted = several_distribution(draft, target, count, size[1], replacement=replacement)
     assert sum(emitted.values()) == pytest.approx(1.0, abs=ROUNDING)
     assert round_bias(emitted, target) < ROUNDING
-    assert mean_accepted(emitted) >= mean_accepted(chain_law(draft, target, size[1])) - ROUNDING
+    assert (
+        mean_accepted(emitted)
+        >= mean_accepted(chain_distribution(draft, target, size[1])) - ROUNDING
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -49,13 +59,15 @@ def test_several_drafts_are_exact(
 def test_trees_are_exact(shape: tuple[int, ...], replacement: bool) -> None:
     for seed in range(3):
         draft, target = both(seed, 3, len(shape))
-        emitted = tree_law(draft, target, shape, replacement=replacement)
+        emitted = tree_distribution(draft, target, shape, replacement=replacement)
         assert round_bias(emitted, target) < ROUNDING
 
 
 def test_one_draft_is_a_chain() -> None:
     draft, target = both(3, 3, 3)
-    assert several_law(draft, target, 1, 3) == pytest.approx(chain_law(draft, target, 3))
+    assert several_distribution(draft, target, 1, 3) == pytest.approx(
+        chain_distribution(draft, target, 3)
+    )
 
 
 # The same by drawing every tree and tossing every coin
@@ -114,7 +126,7 @@ def test_it_is_what_every_tree_and_every_coin_come_to(
 ) -> None:
     draft, target = both(7, 3, len(shape))
     wanted = walked(draft, target, shape, replacement)
-    emitted = tree_law(draft, target, shape, replacement=replacement)
+    emitted = tree_distribution(draft, target, shape, replacement=replacement)
     for key in set(wanted) | set(emitted):
         assert emitted.get(key, 0.0) == pytest.approx(wanted[key], abs=ROUNDING), key
 
@@ -160,14 +172,14 @@ def test_siblings_judged_by_the_drafts_law_are_biased() -> None:
     assert worst > 0.2
     draft, target = kernel(1, 0, 3, 3), kernel(1, 1, 3, 3)
     for shape in SHAPES[:1]:
-        assert round_bias(tree_law(draft, target, shape, own=False), target) > 0.01
-    emitted = several_law(draft, target, 3, 3, replacement=False, own=False)
+        assert round_bias(tree_distribution(draft, target, shape, own=False), target) > 0.01
+    emitted = several_distribution(draft, target, 3, 3, replacement=False, own=False)
     assert round_bias(emitted, target) > 0.01
 
 
 def test_with_replacement_the_drafts_law_is_their_own() -> None:
     draft, target = both(2, 3, 2)
-    emitted = several_law(draft, target, 3, 2, own=False)
+    emitted = several_distribution(draft, target, 3, 2, own=False)
     assert round_bias(emitted, target) < ROUNDING
 
 
@@ -176,7 +188,7 @@ def test_too_many_orders_are_refused() -> None:
     with pytest.raises(TheoryError, match="fewer"):
         judged_siblings(rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40)), 9)
     with pytest.raises(TheoryError, match="smaller"):
-        tree_law(lambda text: [0.5, 0.5], lambda text: [0.5, 0.5], [1] * 40)
+        tree_distribution(lambda text: [0.5, 0.5], lambda text: [0.5, 0.5], [1] * 40)
 
 
 def test_orders_are_all_of_them() -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from specviz.engine import load_pair
-from specviz.engine.loading.fingerprint import weights_sha256
+from specviz.engine.model.fingerprint import weights_sha256
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace

@@ -14,18 +14,18 @@ import sys
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from specviz.comparison.lane_results import LaneRun
+from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.plan import Lane
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, preset_suite
 from specviz.record.trace import RunConfig
 from specviz.tune.answer import Answer
-from specviz.tune.confirming import CellsWork
+from specviz.tune.confirming import CellsJob
 from specviz.tune.measuring import Choice
 from specviz.tune.question import Question
 from specviz.tune.surface import surface
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 
 GAMMAS = (1, 2, 4, 6)
 TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
@@ -44,13 +44,13 @@ def main(body: str = "none") -> None:
         gammas=GAMMAS,
     )
     maker = InProcessMaker(lambda _progress: None, budget=SECONDS)
-    work = TuneWork(question, maker)
+    work = TuneJob(question, maker)
     work.carry_out()
     assert work.error is None, work.error
     answer = work.answer
     (candidate,) = answer.candidates
     choices: list[Choice] = [(candidate, each) for each in candidate.surface.cells]
-    measuring = CellsWork(choices, question.items, maker, None)
+    measuring = CellsJob(choices, question.items, maker, None)
     measuring.carry_out()
     assert measuring.error is None, measuring.error
     _tell_cells(measuring)
@@ -62,7 +62,7 @@ def _items() -> Iterator[SuiteItem]:
         yield from [each for each in preset_suite() if each.kind == kind][:PROMPTS]
 
 
-def _tell_cells(work: CellsWork) -> None:
+def _tell_cells(work: CellsJob) -> None:
     for each in work.cells:
         print(
             f"γ {each.gamma} T {each.temperature:g}: expected {each.expected:.2f}, measured "
@@ -72,7 +72,7 @@ def _tell_cells(work: CellsWork) -> None:
     print(f"median absolute error of {len(errors)} cells: {median(errors):.1%}")
 
 
-def _tell_kinds(answer: Answer, work: CellsWork) -> None:
+def _tell_kinds(answer: Answer, work: CellsJob) -> None:
     """The γ advised for a kind is that of the surface of its texts alone."""
     (candidate,) = answer.candidates
     for kind in KINDS:
@@ -88,7 +88,7 @@ def _tell_kinds(answer: Answer, work: CellsWork) -> None:
         print(f"{kind}: the advised γ reached {told} of the best measured, by temperature")
 
 
-def _speed(work: CellsWork, kind: str, gamma: int, temperature: float) -> float:
+def _speed(work: CellsJob, kind: str, gamma: int, temperature: float) -> float:
     runs: list[LaneRun] = [
         each
         for each in work.measured

@@ -13,7 +13,7 @@ from specviz.errors import ConfigError
 from specviz.measure.run_makers import RunOrder
 from specviz.record.prompts import SuiteItem
 from specviz.store import Library, Query
-from specviz.tune.confirming import CellsWork, RaceWork
+from specviz.tune.confirming import CellsJob, RaceJob
 from specviz.tune.halving import stages_of
 from specviz.tune.measuring import best_cells
 from specviz.tune.question import Question
@@ -30,8 +30,8 @@ def speed_of(order: RunOrder) -> float:
     return SPEEDS[name] * (1.0 + 0.01 * (order.config.seed % 5)) * (2 - order.config.temperature)
 
 
-def race(maker: FakeMaker, *names: str, items: Sequence[SuiteItem] = ITEMS) -> RaceWork:
-    return RaceWork([best_of(candidate_of(name)) for name in names], items, maker, None)
+def race(maker: FakeMaker, *names: str, items: Sequence[SuiteItem] = ITEMS) -> RaceJob:
+    return RaceJob([best_of(candidate_of(name)) for name in names], items, maker, None)
 
 
 def runs_by_pair(maker: FakeMaker) -> Counter[str | None]:
@@ -45,7 +45,7 @@ def test_every_cell_is_measured_on_every_prompt_beside_what_was_expected() -> No
     candidate, maker = candidate_of("fast"), FakeMaker(speed_of)
     found = candidate.surface
     choices = [(candidate, cell) for cell in found.cells if cell.gamma != 2]
-    work = CellsWork(choices, ITEMS, maker, None, repeats=2)
+    work = CellsJob(choices, ITEMS, maker, None, repeats=2)
     assert (work.cells, work.progress) == ((), (0, 48))
     work.carry_out()
     assert (work.state, work.error, work.progress) == ("done", None, (48, 48))
@@ -67,7 +67,7 @@ def test_every_cell_is_measured_on_every_prompt_beside_what_was_expected() -> No
 def test_a_cell_that_was_not_run_yet_is_left_out() -> None:
     candidate, maker = candidate_of("fast"), FakeMaker(speed_of)
     choices = [(candidate, cell) for cell in candidate.surface.cells]
-    work = CellsWork(choices, ITEMS[:2], maker, None)
+    work = CellsJob(choices, ITEMS[:2], maker, None)
 
     def stop_at_the_third() -> None:
         if len(maker.orders) == 2:
@@ -81,7 +81,7 @@ def test_a_cell_that_was_not_run_yet_is_left_out() -> None:
 
 def test_a_run_without_a_whole_round_has_no_speedup_and_ends_nothing() -> None:
     candidate = candidate_of("fast")
-    work = CellsWork([best_of(candidate)], ITEMS[:2], FakeMaker(lambda _: None), None)
+    work = CellsJob([best_of(candidate)], ITEMS[:2], FakeMaker(lambda _: None), None)
     work.carry_out()
     (cell,) = work.cells
     assert (work.state, cell.speedup, cell.low, cell.error, cell.count) == (
@@ -217,7 +217,7 @@ def test_what_goes_wrong_ends_it_with_its_error() -> None:
 def test_the_runs_of_a_race_are_kept(tmp_path: Path) -> None:
     library = Library(tmp_path / "runs.db")
     choices = [best_of(candidate_of(name)) for name in ("slow", "fast")]
-    work = RaceWork(choices, ITEMS, FakeMaker(speed_of), library)
+    work = RaceJob(choices, ITEMS, FakeMaker(speed_of), library)
     work.carry_out()
     assert work.state == "done"
     assert len(library.find(Query())) == work.progress[0] == 12

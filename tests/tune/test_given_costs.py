@@ -8,8 +8,8 @@ import math
 import pytest
 
 from specviz.errors import ConfigError
+from specviz.figures.step_times import step_times
 from specviz.record.limits import MAX_GAMMA
-from specviz.record.step_times import step_times
 from specviz.tune.given_costs import given_costs, read_verify_costs
 from specviz.tune.surface import surface
 from tests.tune.scored import text_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specviz.record.timing import is_enough, timing_of
+from specviz.figures.timing import is_enough, timing_of
 from specviz.record.trace import Baseline, Slice
 from specviz.tune.halving import Stage, fastest, stages_of
 from tests.traces import make_round

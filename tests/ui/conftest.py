@@ -14,7 +14,7 @@ import streamlit as st
 
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from tests.machines import LAPTOP, answer_with
 from tests.ready_workers import fork_workers
 from tests.step_costs import place_step_costs
@@ -48,4 +48,4 @@ def own_home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Ite
     """A library of its own for each test, and nothing left in the queue of work."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
     yield
-    the_work_queue().close()
+    the_job_queue().close()

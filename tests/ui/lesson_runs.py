@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from specviz.engine import Pair, load_pair
+from specviz.figures.metrics import metrics
 from specviz.measure.measured_run import measured_run
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import preset_suite
 from specviz.record.trace import RunConfig, StepCosts, Trace

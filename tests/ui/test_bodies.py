@@ -12,10 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.engine import load_pair
 from specviz.errors import DeviceError
+from specviz.figures.body_words import EARLY_RUN, UNTIL_GROWN, body_sentences
+from specviz.figures.metrics import metrics
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
-from specviz.record.body_words import EARLY_RUN, UNTIL_GROWN, body_sentences
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.worker.parent.client import Run

@@ -19,7 +19,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
-from specviz.ui.theory.claims.evidence import evidence_of, way_in_words
+from specviz.ui.theory.claims.evidence import evidence_of, method_in_words
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
 from tests.traces import make_costs
@@ -225,13 +225,15 @@ def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
 
 def test_where_acceptance_falls_with_the_temperature() -> None:
     turning = {0.0: 0.7, 0.3: 0.744, 0.7: 0.7, 1.0: 0.65, 1.5: 0.5}
-    assert way_in_words(turning).startswith(
+    assert method_in_words(turning).startswith(
         "It falls from T 0.3 to 1.5, as claimed; it rises from T 0 to 0.3 by 0.044."
     )
-    assert way_in_words(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
-    twice = way_in_words(turning | {0.0: 0.8, 1.0: 0.75})
+    assert method_in_words(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
+    twice = method_in_words(turning | {0.0: 0.8, 1.0: 0.75})
     assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; it rises from T 0.7 to 1" in twice
-    assert way_in_words({0.0: 0.5, 1.0: 0.6}).startswith("It falls nowhere; it rises from T 0 to 1")
+    assert method_in_words({0.0: 0.5, 1.0: 0.6}).startswith(
+        "It falls nowhere; it rises from T 0 to 1"
+    )
 
 
 # What only the run can say of the claims that ask for it.

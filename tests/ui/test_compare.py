@@ -9,7 +9,7 @@ from specviz.comparison.plan import Lane, parse_lane
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.compare.lanes import Cards, lane_text
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
 from tests.ui.paging import sound
 from tests.ui.theory_pages import LIMIT_MS, median_ms, words
@@ -24,7 +24,7 @@ def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
         (8, True),
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
-    assert the_work_queue().works == ()
+    assert the_job_queue().works == ()
     assert not app.get("bidi_component")
 
 
@@ -159,7 +159,7 @@ def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
     app.text_area(key="compare_prompt").set_value("  ")
     sound(app.button(key="compare_start_prompt").click().run())
     assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
-    assert the_work_queue().works == ()
+    assert the_job_queue().works == ()
 
 
 HOSTILE = {
@@ -187,7 +187,7 @@ def test_hostile_suites_are_refused_in_words() -> None:
         assert "![" not in app.error[0].value
     sound(app.button(key="compare_start_suite").click().run())
     assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
-    assert the_work_queue().works == ()
+    assert the_job_queue().works == ()
 
 
 def test_a_suite_of_ones_own_is_planned() -> None:

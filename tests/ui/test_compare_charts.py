@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from specviz.record.figures import CATALOGUE
-from specviz.record.metrics import metrics
-from specviz.record.throughput import extrapolated_curves
+from specviz.figures.catalogue import CATALOGUE
+from specviz.figures.metrics import metrics
+from specviz.figures.throughput import extrapolated_curves
 from specviz.record.trace import RunConfig, Trace
 from specviz.ui.compare.charts import (
     KindReadings,

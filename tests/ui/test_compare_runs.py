@@ -22,7 +22,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, save_value
 from specviz.ui.compare.results import first_sentence
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.session.worker import the_worker
 from tests.traces import make_costs
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
@@ -86,7 +86,7 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=3", "gamma=7", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    work: Any = the_work_queue().newest("prompt")
+    work: Any = the_job_queue().newest("prompt")
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("γ 3 against γ 7" in each.value for each in left.caption)
     other = compare_page()  # another tab, or the same one after a reload
@@ -106,7 +106,7 @@ def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=1", "gamma=6", **link)
     sound(app.button(key="compare_start_prompt").click().run())
-    first: Any = the_work_queue().newest("prompt")
+    first: Any = the_job_queue().newest("prompt")
     deadline = time.monotonic() + 120
     while first.progress[0] < 1:
         assert time.monotonic() < deadline
@@ -198,7 +198,7 @@ def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
     """What the ticks of the page would do."""
     deadline = time.monotonic() + seconds
-    work: Any = the_work_queue().newest(name)
+    work: Any = the_job_queue().newest(name)
     while work.going:
         assert time.monotonic() < deadline, work.doing
         time.sleep(0.3)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from specviz.figures.metrics import metrics
 from specviz.player.payload import RunChoice
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import trace_to_json

@@ -16,10 +16,10 @@ from specviz.record.breaks import BREAKS
 from specviz.theory.evalues import Detectable
 from specviz.tune.audit import AuditReport
 from specviz.tune.greedy import GreedyCheck, GreedyDivergence
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_works import AuditingMaker, put_maker, told
+from tests.ui.tune_jobs import AuditingMaker, put_maker, told
 
 GREEDY = GreedyCheck(prompts=5, tokens=240, divergence=None)
 REPORT = AuditReport(
@@ -51,7 +51,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AuditingMaker]:
 def audited(app: AppTest, button: str = "audit_start") -> Any:
     """Press the button, and wait for the end of the audit."""
     sound(app.button(key=button).click().run())
-    work: Any = the_work_queue().newest("audit")
+    work: Any = the_job_queue().newest("audit")
     assert work.wait(30)
     sound(app.run())
     return work
@@ -169,7 +169,7 @@ def test_it_can_be_stopped_and_the_bugs_wait_meanwhile(
     maker = use(REPORT, held=True)
     app = page_of("lossless")
     sound(app.button(key="audit_start").click().run())
-    work: Any = the_work_queue().newest("audit")
+    work: Any = the_job_queue().newest("audit")
     deadline = time.monotonic() + 20
     while not work.reports:
         assert time.monotonic() < deadline

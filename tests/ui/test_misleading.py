@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.estimates import alpha_from_drafted, wilson_interval
-from specviz.theory.runtime import rounds_law, rounds_laws
+from specviz.theory.runtime import rounds_distribution, rounds_distributions
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
 from specviz.ui.theory.misleading.sections import _PAIRS
@@ -64,7 +64,7 @@ def test_certain_acceptance_has_no_end() -> None:
 def test_mean_and_tail() -> None:
     app = page_of("misleading", misleading_tab="Mean and tail", misleading_alpha="0.7",
                misleading_tail_gamma="4")  # fmt: skip
-    law = rounds_law(0.7, 4, 128)
+    law = rounds_distribution(0.7, 4, 128)
     assert "the mean speedup is **1.96**" in words(app)
     assert "gets at most **1.63**" in words(app)
     assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(law.speedup(law.mean, 0.1))
@@ -81,13 +81,13 @@ def test_mean_and_tail() -> None:
     ],
 )
 def test_the_words_of_the_tail(alpha: float, c: float, v: float, says: tuple[str, str]) -> None:
-    laws = rounds_laws(alpha, 16, 128)
+    laws = rounds_distributions(alpha, 16, 128)
     assert says[0] in tail_sentence(laws[7], c, v)
     assert says[1] in best_gammas_sentence(laws, c, v)
 
 
 def test_only_the_mean_may_gain() -> None:
-    said = best_gammas_sentence(rounds_laws(0.5, 16, 16), 0.3, 1.0)
+    said = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
     assert "for the slowest in a hundred no γ pays" in said
 
 

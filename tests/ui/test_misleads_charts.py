@@ -10,7 +10,7 @@ import pytest
 
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.roofline import DRAFT_HALF_B, GPUS, TARGET_8B, Serving
-from specviz.theory.runtime import rounds_law, rounds_laws
+from specviz.theory.runtime import rounds_distribution, rounds_distributions
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import overlap
 from specviz.ui.theory.misleading.charts import (
@@ -45,7 +45,7 @@ def test_clustering() -> None:
 
 
 def test_mean_and_tail() -> None:
-    laws = rounds_laws(0.7, 8, 128)
+    laws = rounds_distributions(0.7, 8, 128)
     made: Any = mean_and_tail(laws, 0.1, 1.0, 4)
     assert trace(made, "mean").y[3] == pytest.approx(1.961, abs=5e-4)
     assert trace(made, "1 text in 100").y[3] == pytest.approx(1.633, abs=5e-4)
@@ -54,14 +54,14 @@ def test_mean_and_tail() -> None:
 
 
 def test_the_spread_of_rounds() -> None:
-    law = rounds_law(0.7, 4, 128)
+    law = rounds_distribution(0.7, 4, 128)
     made: Any = rounds_spread(law)
     bars = made.data[0]
     assert sum(bars.y) == pytest.approx(1.0, abs=0.02)
     for x, y in zip(bars.x, bars.y, strict=True):
         assert y == law.chances[x]
     assert [shape.x0 for shape in made.layout.shapes] == [law.mean, 56.0]
-    sure: Any = rounds_spread(rounds_law(1.0, 4, 10))
+    sure: Any = rounds_spread(rounds_distribution(1.0, 4, 10))
     assert list(sure.data[0].y) == [1.0]
 
 

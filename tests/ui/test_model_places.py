@@ -15,11 +15,11 @@ from specviz.errors import PairError
 from specviz.measure.run_makers import Block, BlockRun, RunOrder
 from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
 from specviz.record.trace import RunConfig
-from specviz.servers.law_study import alone
+from specviz.servers.distribution_study import alone
 from specviz.servers.token_models import LocalModel
 from specviz.tune.audit import Audit
 from specviz.ui.access import reachable_by_others, the_access
-from specviz.ui.session.cluster_work import PageClusterMaker
+from specviz.ui.session.cluster_jobs import PageClusterMaker
 from specviz.ui.session.model_places import MODELS, refusal_of
 from specviz.ui.session.worker import PageWorker, the_worker
 from specviz.worker.parent.worker_maker import WorkerMaker

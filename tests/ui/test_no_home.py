@@ -31,7 +31,7 @@ def test_without_a_home_folder_the_page_says_so(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr("specviz.store.library.data_folder", none)
-    monkeypatch.setattr("specviz.ui.session.background_work.run_maker", lambda: None)
+    monkeypatch.setattr("specviz.ui.session.background_jobs.run_maker", lambda: None)
     app = AppTest.from_string(script)
     app.query_params["run"] = "some run"
     app.run(timeout=60)

@@ -10,8 +10,8 @@ from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.errors import DeviceError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
-from specviz.ui.session import cluster_work
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session import cluster_jobs
+from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.widgets import cluster_box
 from tests.ui.compare_page import compare_page
 from tests.ui.paging import page_of, sound
@@ -50,11 +50,11 @@ def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
 ) -> None:
     FakeCluster.made = []
     monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
     app = compare_page()
     sound(app.toggle(key="compare_on_cluster").set_value(True).run())
     sound(app.button(key="compare_start_prompt").click().run())
-    (work,) = the_work_queue().works
+    (work,) = the_job_queue().works
     assert work.wait(20)
     (cluster,) = FakeCluster.made
     assert cluster.asked == {"timed": True, "threads": None, "device": "auto"}
@@ -65,11 +65,11 @@ def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
 ) -> None:
     FakeCluster.made = []
     monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
     app = page_of("tune")
     sound(app.toggle(key="tune_on_cluster").set_value(True).run())
     sound(app.button(key="tune_ask").click().run())
-    work = the_work_queue().newest("tune")
+    work = the_job_queue().newest("tune")
     assert work is not None
     assert work.wait(20)
     (cluster,) = FakeCluster.made
@@ -82,10 +82,10 @@ def test_however_the_work_ends_its_cluster_is_let_go_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
-    monkeypatch.setattr(cluster_work, "PageClusterMaker", FakeCluster)
+    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
     lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4))
     plan = Plan(lanes=lanes, items=(SuiteItem(prompt="Once"),))
-    work = cluster_work.ClusterComparison(plan, cluster_work.Library(), name="prompt", reuse="any")
+    work = cluster_jobs.ClusterComparison(plan, cluster_jobs.Library(), name="prompt", reuse="any")
     work.carry_out()  # it can check nothing
     assert work.state == "failed"
     assert not FakeCluster.made[0].open

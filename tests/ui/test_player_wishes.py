@@ -48,8 +48,8 @@ def sampled() -> Trace:
 
 def heed(history: History, said: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[bool, Asked]:
     worker = Asked()
-    patch.setattr(player_wishes, "player_said", lambda _key, name: said.get(name))
-    drawn = player_wishes.heed_wishes(cast("Worker", worker), history, "tab", "player")
+    patch.setattr(player_wishes, "player_state", lambda _key, name: said.get(name))
+    drawn = player_wishes.handle_player_events(cast("Worker", worker), history, "tab", "player")
     return drawn, worker
 
 

@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import StoreError
+from specviz.figures.frames import rounds_frame
 from specviz.record.bodies import BodyInfo, Shape
-from specviz.record.frames import rounds_frame
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library, Query, load_trace

@@ -12,19 +12,19 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.server_run import ServerTrace
-from specviz.servers.against_work import AGAINST
+from specviz.servers.baseline_job import AGAINST
 from specviz.store import Library
 from specviz.ui.servers import draft_section, places
 from specviz.ui.session import tabs
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
 from tests.servers.tapes import replayed_tape
-from tests.servers.test_against_work import MODELS, slow
+from tests.servers.test_baseline_job import MODELS, slow
 from tests.servers.test_endpoint_scoring import other_ids
-from tests.servers.test_told_by_others import sglang
+from tests.servers.test_other_engines import sglang
 from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_works import ScoringMaker
+from tests.ui.tune_jobs import ScoringMaker
 
 LOOK = "See what answers there"
 
@@ -276,7 +276,7 @@ def test_the_same_model_without_speculation_makes_a_speedup() -> None:
         ask(app)
         assert f"to {first.address} and {second.address} by turns" in said(app)
         sound(app.button(key="server_time").click().run())
-        work: Any = the_work_queue().newest(AGAINST)
+        work: Any = the_job_queue().newest(AGAINST)
         assert work.wait(30)
         sound(app.run())
     assert "times" in said(app)
@@ -350,7 +350,7 @@ def scoring(monkeypatch: pytest.MonkeyPatch) -> ScoringMaker:
 
 def scored(app: AppTest) -> None:
     sound(app.button(key="server_score").click().run())
-    work = the_work_queue().newest("servers-draft")
+    work = the_job_queue().newest("servers-draft")
     assert work is not None
     assert work.wait(20)
     sound(app.run())
@@ -400,7 +400,7 @@ def test_a_draft_behind_another_address_is_scored_by_recorded_answers(
         sound(app.text_area(key="server_prompt").input("Once upon a time").run())
         assert draft.asked == []
         scored(app)
-        work: Any = the_work_queue().newest("servers-draft")
+        work: Any = the_job_queue().newest("servers-draft")
         assert work.error is None
         (text,) = work.answer.candidates[0].texts
         assert set(text.scores.odds) == {1.0}

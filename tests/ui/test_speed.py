@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.record.metrics import metrics
+from specviz.figures.metrics import metrics
 from specviz.store import load_trace
 from specviz.theory.papers import LEVIATHAN
 from specviz.theory.speed import (

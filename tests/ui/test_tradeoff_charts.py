@@ -15,8 +15,8 @@ from specviz.ui.theory.bias.charts import (
     SimulatedPoint,
     areas_chart,
     blocks_chart,
+    distribution_chart,
     drafts_chart,
-    law_chart,
     pareto_plane,
 )
 
@@ -85,7 +85,7 @@ def test_real_tokens_are_dots() -> None:
 
 
 def test_laws_stand_beside_the_target() -> None:
-    drawn = traces(law_chart(REF5.labels, REF5.target, {"UNO": (0.2,) * 5}))
+    drawn = traces(distribution_chart(REF5.labels, REF5.target, {"UNO": (0.2,) * 5}))
     assert drawn["target"].y == REF5.target
     assert drawn["UNO"].y == (0.2,) * 5
 

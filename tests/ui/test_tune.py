@@ -17,11 +17,11 @@ from specviz.store import Library, Query
 from specviz.store.saving import save_run
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_works import ScoringMaker, put_maker, told
+from tests.ui.tune_jobs import ScoringMaker, put_maker, told
 
 TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 
@@ -45,7 +45,7 @@ def tune_page(**link: str) -> AppTest:
 def ask(app: AppTest) -> Any:
     """Press the button, and wait for the end of the work."""
     sound(app.button(key="tune_ask").click().run())
-    work: Any = the_work_queue().newest("tune")
+    work: Any = the_job_queue().newest("tune")
     assert work is not None, told(app)
     assert work.wait(60)
     sound(app.run())
@@ -100,7 +100,7 @@ def test_a_temperature_that_is_asked_about_joins_the_map(use: Callable[..., Scor
 def refused(app: AppTest, words: str) -> None:
     sound(app.button(key="tune_ask").click().run())
     assert words in told(app)
-    assert the_work_queue().newest("tune") is None
+    assert the_job_queue().newest("tune") is None
 
 
 def test_an_empty_prompt_is_refused(use: Callable[..., ScoringMaker]) -> None:
@@ -276,7 +276,7 @@ def test_chosen_cells_are_measured(use: Callable[..., ScoringMaker]) -> None:
     ask(app)
     choose(app, (2, 0.4), (3, 1.0))
     sound(app.button(key="tune_measure").click().run())
-    work: Any = the_work_queue().newest("tune-cells")
+    work: Any = the_job_queue().newest("tune-cells")
     assert work.wait(60)
     sound(app.run())
     assert {(each.config.gamma, each.config.temperature) for each in maker.orders} == {
@@ -298,7 +298,7 @@ def test_candidates_race(use: Callable[..., ScoringMaker]) -> None:
     app = tune_page(tune_tab="Which draft?")
     ask(app)
     sound(app.button(key="tune_confirm").click().run())
-    work: Any = the_work_queue().newest("tune-race")
+    work: Any = the_job_queue().newest("tune-race")
     assert work.wait(60)
     sound(app.run())
     assert work.error is None
@@ -369,7 +369,7 @@ def test_it_can_be_stopped_from_its_page(use: Callable[..., ScoringMaker]) -> No
     maker = use(ScoringMaker(held=True))
     app = tune_page()
     sound(app.button(key="tune_ask").click().run())
-    work: Any = the_work_queue().newest("tune")
+    work: Any = the_job_queue().newest("tune")
     wait_until(lambda: bool(maker.studies))
     sound(app.run())
     assert "0 of 8" in str([each.proto.text for each in app.get("progress")])
@@ -397,7 +397,7 @@ def test_it_goes_on_when_its_page_is_left_and_the_line_leads_back(
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("Tune: draft model against prompt lookup" in each.value for each in left.caption)
     maker.go_on.set()
-    work: Any = the_work_queue().newest("tune")
+    work: Any = the_job_queue().newest("tune")
     assert work.wait(30)
     assert charts(page_of("tune", work=work.id))["tune_map"]
 

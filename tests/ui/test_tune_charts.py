@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from specviz.record.token_kinds import KindShare
-from specviz.record.waterfall import Waterfall, WaterfallStep
+from specviz.figures.token_kinds import KindShare
+from specviz.figures.waterfall import Waterfall, WaterfallStep
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.tune import charts
 from specviz.ui.tune.charts import LedgerPoint, RunPoint

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from specviz.figures.metrics import metrics
 from specviz.record.limits import CONTROLS, LIMITS
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, load_trace

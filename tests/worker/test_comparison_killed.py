@@ -10,7 +10,7 @@ import pytest
 
 from specviz.store import Library
 from tests.nursery import Nursery, forget_runs
-from tests.worker.ready_work import PLAN
+from tests.worker.ready_jobs import PLAN
 
 KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
 
@@ -18,7 +18,7 @@ KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
 @pytest.fixture
 def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    made = Nursery("tests.worker.ready_work", words=[], folder=tmp_path)
+    made = Nursery("tests.worker.ready_jobs", words=[], folder=tmp_path)
     yield made
     made.close()
 

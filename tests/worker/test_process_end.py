@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace
 from specviz.tune.audit import Audit
-from specviz.tune.audit_work import AuditWork
+from specviz.tune.audit_job import AuditJob
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.work_queue import WorkQueue
+from specviz.worker.parent.work_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 from specviz.worker.process_end import is_device_fault, unexpected_end
 from tests.worker.studies import Counting
@@ -179,12 +179,12 @@ def begin(
             return lambda: worker.status().error, lambda: worker.status().error
         case "work":
             audit = Audit(config=RunConfig(temperature=1.0), runs=5000)
-            work = AuditWork(audit, spec, maker)
+            work = AuditJob(audit, spec, maker)
         case _:
             lanes = tuple(Lane(spec=spec, config=replace(LONG, gamma=each)) for each in (2, 4))
             plan = Plan(lanes=lanes, items=(SuiteItem(prompt=PROMPT),), repeats=2)
-            work = ComparisonWork(plan, maker, None)
-    WorkQueue().start(work)
+            work = ComparisonJob(plan, maker, None)
+    JobQueue().start(work)
     wait_until(lambda: work.state == "running" and worker.status().state == "ready")
     return lambda: work.error, lambda: not work.going
 

@@ -13,9 +13,9 @@ import pytest
 from specviz.engine import speculate
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
+from specviz.figures.metrics import metrics
 from specviz.measure.measured_run import measured_run
 from specviz.player.round_values import prompt_texts
-from specviz.record.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import load_trace, save_trace

@@ -21,7 +21,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig
 from specviz.tune.question import Question
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Studying
 from specviz.worker.parent.worker_maker import WorkerMaker
@@ -209,7 +209,7 @@ def test_texts_scored_in_the_worker_are_those_scored_here(
 ) -> None:
     asked = question(spec)
     there, here = (
-        TuneWork(asked, maker)
+        TuneJob(asked, maker)
         for maker in (WorkerMaker(worker, "work"), InProcessMaker(lambda _: None))
     )
     for work in (there, here):
@@ -228,7 +228,7 @@ def test_texts_scored_in_the_worker_are_those_scored_here(
 def test_a_work_in_the_worker_is_stopped_between_its_texts(worker: Worker, spec: PairSpec) -> None:
     lanes = (Lane(spec=spec, config=replace(CONFIG, max_new_tokens=200)),)
     asked = replace(question(spec), lanes=lanes, temperatures=(0.2, 0.4, 0.6, 0.8))
-    work = TuneWork(asked, WorkerMaker(worker, "work"))
+    work = TuneJob(asked, WorkerMaker(worker, "work"))
     thread = Thread(target=work.carry_out)
     thread.start()
     wait_until(lambda: work.progress[0] >= 1)

@@ -9,7 +9,7 @@ import pytest
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
 from specviz.measure import loaded_pairs
-from specviz.record.pairs import PairSpec, Tell
+from specviz.record.pairs import PairSpec, ProgressCallback
 from specviz.record.trace import RunConfig
 from specviz.worker.child.inbox import Inbox
 from specviz.worker.child.worker_pairs import WorkerPairs
@@ -27,7 +27,7 @@ class NobodyCancels:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
-    def load(spec: PairSpec, _tell: Tell) -> Pair:
+    def load(spec: PairSpec, _tell: ProgressCallback) -> Pair:
         if spec.name == "missing":
             raise PairError("There is no such pair.", remedy="Choose another.")
         return pair

@@ -19,7 +19,7 @@ import torch
 
 from specviz.engine.decoding.step_timer import step_timer
 from specviz.engine.model.pair import Pair
-from specviz.record.pairs import Progress, Tell
+from specviz.record.pairs import Progress, ProgressCallback
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import ENOUGH_SAMPLES
 
@@ -40,7 +40,7 @@ class OutOfTimeError(Exception):
 class Pace:
     """Called before every step: tells how far the work is, and ends it when the time is over."""
 
-    def __init__(self, seconds: float, steps: int, tell: Tell | None) -> None:
+    def __init__(self, seconds: float, steps: int, tell: ProgressCallback | None) -> None:
         self.out_of_time = False
         self._seconds = seconds
         self._steps = steps

@@ -22,7 +22,7 @@ from specviz.engine.decoding.cost_columns import (
 )
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.record.pairs import Tell
+from specviz.record.pairs import ProgressCallback
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import ShapeCosts, StepCosts
 
@@ -38,7 +38,7 @@ def measure_step_costs(
     contexts: Sequence[int],
     repeats: int = 12,
     seconds: float = SECONDS,
-    tell: Tell | None = None,
+    tell: ProgressCallback | None = None,
     stepwise: bool = False,
 ) -> StepCosts | None:
     """The table for this pair under this sampling, at the given context lengths.

@@ -41,7 +41,7 @@ class RoundLane(Protocol):
         """
         ...
 
-    def stand_at(self, length: int, index: int) -> None:
+    def state_at(self, length: int, index: int) -> None:
         """Go back to the moment before this round, when the text had so many tokens."""
         ...
 

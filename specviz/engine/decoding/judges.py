@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from specviz.engine.decoding.equal import Equal, OwnDraw, SharedNoise
+from specviz.engine.decoding.block_verification import Together
 from specviz.engine.decoding.judging import Judge, OneByOne
 from specviz.engine.decoding.sampling import Sampler
-from specviz.engine.decoding.siblings import Siblings
-from specviz.engine.decoding.together import Together
+from specviz.engine.decoding.token_matching import Equal, OwnDraw, SharedNoise
+from specviz.engine.decoding.tree_verification import Siblings
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.record.run_config import RunConfig
 

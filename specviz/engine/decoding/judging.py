@@ -35,7 +35,7 @@ class Verdicts:
     """What was decided, in host values; probabilities are the recorded ones.
 
     ``path``: the candidates that stand, one behind the other; ``fallen``: those that were tested
-    and do not. ``together``: the others were judged, too, and are cut.
+    and do not. ``judged_together``: the others were judged, too, and are cut.
     """
 
     token_ids: list[int]
@@ -48,7 +48,7 @@ class Verdicts:
     extra_draft_prob: float
     extra_target_prob: float
     extra_noise: float | None = None
-    together: bool = False
+    judged_together: bool = False
     joint: list[float] | None = None
     coins: list[float] | None = None
     noises: list[float] | None = None

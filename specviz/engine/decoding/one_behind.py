@@ -18,7 +18,7 @@ from specviz.engine.model.pair import Pair
 from specviz.record.trace import Round, RunConfig
 
 
-class OneBehind(SpeculativeRun):
+class PipelinedRun(SpeculativeRun):
     """``lanes`` can play rounds of these settings."""
 
     def __init__(
@@ -37,7 +37,7 @@ class OneBehind(SpeculativeRun):
 
     def go_back(self, entry: Round) -> None:
         self._go_back(entry)
-        self._lane.stand_at(entry.context_length, entry.index)
+        self._lane.state_at(entry.context_length, entry.index)
 
     def __next__(self) -> Round:
         if self._done:

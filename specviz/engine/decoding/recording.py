@@ -44,7 +44,7 @@ class CandidateRecord:
         return replace(candidate, insight=self.insight, overlap=self.overlap, bias=self.bias)
 
 
-class Later(Generic[Done]):
+class Deferred(Generic[Done]):
     """Work whose result is wanted later. Calling it gives the result, and does what is not done.
 
     On a CPU it can be begun in a thread, one after the other. The work on another device is under

@@ -67,7 +67,7 @@ def extra_of(
 def _fates(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
     """What becomes of each candidate, the end of the text considered."""
     stand = set(verdicts.path[: output.num_accepted])
-    behind: Verdict = "cut" if verdicts.together and output.has_extra else "discarded"
+    behind: Verdict = "cut" if verdicts.judged_together and output.has_extra else "discarded"
     fates: list[Verdict] = [
         "accepted" if number in stand else behind for number in range(len(verdicts.token_ids))
     ]

@@ -51,7 +51,7 @@ def score_text(
 
 
 @torch.inference_mode()
-def laws_along(
+def distributions_along(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int]
 ) -> Iterator[torch.Tensor]:
     """The target's log-probabilities [rows, vocabulary] of every token of the text, in windows: at

@@ -25,9 +25,9 @@ from specviz.engine.decoding.drafting import Drafter, make_drafter
 from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
-from specviz.engine.decoding.one_behind import OneBehind
+from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.decoding.proposal import Proposal, Tree
-from specviz.engine.decoding.recording import CandidateRecord, Later, Recorder
+from specviz.engine.decoding.recording import CandidateRecord, Deferred, Recorder
 from specviz.engine.decoding.round_values import candidates_of, extra_of
 from specviz.engine.decoding.sampling import (
     Draws,
@@ -88,7 +88,7 @@ class Speculation(SpeculativeRun):
         self._stopper = make_stopper(config, costs)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
-        self._played: deque[Later[Round]] = deque()  # and not handed out yet
+        self._played: deque[Deferred[Round]] = deque()  # and not handed out yet
         self._failure: BaseException | None = None  # comes after them
         with memory_errors(pair.device):
             reads = config.draft_method.own or (drafter is not None and drafter.wants_hidden)
@@ -149,7 +149,7 @@ class Speculation(SpeculativeRun):
             )
         return Prefill(target=target, draft=draft)
 
-    def _play_round(self) -> Later[Round]:
+    def _play_round(self) -> Deferred[Round]:
         before = len(self._history)
         assert self._target.length == before - 1
         self._clock.start()
@@ -226,7 +226,7 @@ class Speculation(SpeculativeRun):
 
     def _written_later(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
-    ) -> Later[Round]:
+    ) -> Deferred[Round]:
         """``numbers``: the candidates that the record is of."""
 
         def write() -> Round:
@@ -241,7 +241,7 @@ class Speculation(SpeculativeRun):
             record = entry.times.record + time.perf_counter() - began
             return replace(entry, candidates=candidates, times=replace(entry.times, record=record))
 
-        return Later(self.pair.device, write)
+        return Deferred(self.pair.device, write)
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
@@ -274,7 +274,7 @@ def speculate(
     if lanes is not None and drafter is None and rule is None:
         reason = lanes.why_not(config)
         if not reason:
-            return OneBehind(pair, prompt, config, lanes)
+            return PipelinedRun(pair, prompt, config, lanes)
         notices = (f"This run goes step by step, since {reason}.",)
     run = Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
     run.notices = notices

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import torch
 
-from specviz.engine.graphed.alone import GraphedTarget, SingleStep
 from specviz.engine.graphed.chain import Chain, Lines
 from specviz.engine.graphed.playback import Playback, playback_on
 from specviz.engine.graphed.rounds import AHEAD, GraphedRounds
 from specviz.engine.graphed.static_model import StaticModel
+from specviz.engine.graphed.target_decoder import GraphedTarget, SingleStep
 from specviz.engine.graphed.text_state import TextState, rows_for
 from specviz.engine.graphed.timer import GraphedTimer
 from specviz.engine.model.lean_weights import LeanWeights

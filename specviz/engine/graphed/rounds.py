@@ -74,16 +74,16 @@ class GraphedRounds:
             catch_up=fed,
         )
 
-    def stand_at(self, length: int, index: int) -> None:
+    def state_at(self, length: int, index: int) -> None:
         self._launched.clear()
-        self._lines.state.stand_at(length, index)
+        self._lines.state.state_at(length, index)
         self._length, self._index, self._last = length, index, None
 
     def _read(self, prompt_ids: Sequence[int]) -> Prefill:
         """The prompt's last token is pending."""
         ids, playback, lines = list(prompt_ids), self._playback, self._lines
         lines.state.write(ids, 0)
-        lines.state.stand_at(len(ids), 0)
+        lines.state.state_at(len(ids), 0)
         read = lines.state.tokens[: len(ids) - 1]
         marks = [playback.mark()]
         for model in (lines.target, lines.draft):

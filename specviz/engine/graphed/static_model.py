@@ -37,7 +37,7 @@ class StaticModel:
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
         """Read a text of any length from this place on, by the step that is not captured."""
-        self._reader.stand_at(begin)
+        self._reader.state_at(begin)
         self._reader.feed(token_ids, 0)
 
     def feed(

@@ -36,7 +36,7 @@ class TextState:
         assert length <= self.rows, "the text outgrew its cache"
         return rows_for(length)
 
-    def stand_at(self, length: int, index: int) -> None:
+    def state_at(self, length: int, index: int) -> None:
         self.length.fill_(length)
         self.index.fill_(index)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from specviz.engine.graphed.alone import GraphedTarget
 from specviz.engine.graphed.chain import Chain, Lines
 from specviz.engine.graphed.playback import Playback, Work
 from specviz.engine.graphed.static_model import StaticModel
+from specviz.engine.graphed.target_decoder import GraphedTarget
 
 
 class GraphedTimer:
@@ -79,10 +79,10 @@ class GraphedTimer:
     def _second(self, stage: Callable[[int], Work], gamma: int) -> float:
         """Of two in a row, from the same place of the text; the stage may be captured there."""
         state, length = self._lines.state, self._context + 1
-        state.stand_at(length, 0)
+        state.state_at(length, 0)
         work = stage(state.seen(length + gamma))
         work()
-        state.stand_at(length, 0)
+        state.state_at(length, 0)
         began = self._playback.mark()
         work()
         return self._playback.between(began, self._playback.mark())

@@ -13,7 +13,7 @@ from itertools import takewhile
 
 import torch
 
-from specviz.engine.decoding.one_behind import OneBehind
+from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.lanes import GraphedLanes
 from specviz.engine.graphed.static_model import StaticModel
@@ -106,11 +106,11 @@ def _same_words_alone(pair: Pair, lanes: GraphedLanes) -> bool:
 
 def _same_rounds(pair: Pair, lanes: GraphedLanes) -> bool:
     prompt, greedy = _prompt(pair), _config(pair)
-    words = [token for each in OneBehind(pair, prompt, greedy, lanes) for token in each.emitted]
+    words = [token for each in PipelinedRun(pair, prompt, greedy, lanes) for token in each.emitted]
     if not (_same_words(pair, prompt, words) and _same_words_alone(pair, lanes)):
         return False
     drawn = replace(greedy, temperature=1.0)
-    ours = list(OneBehind(pair, prompt, drawn, lanes))
+    ours = list(PipelinedRun(pair, prompt, drawn, lanes))
     known = list(Speculation(pair, prompt, drawn))
     alike = list(takewhile(lambda two: _same_tokens(*two), zip(ours, known, strict=False)))
     exact = pair.target.dtype == torch.float32

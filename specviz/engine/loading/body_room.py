@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.engine.loading import hardware
-from specviz.engine.loading.libraries import explained, quiet_libraries
-from specviz.engine.loading.opening import Side, open_pair, tell_nobody
+from specviz.engine.loading.opening import Side, no_progress, open_pair
 from specviz.engine.model.growing import shape_of_model, skeleton_of
+from specviz.engine.model.libraries import explained, quiet_libraries
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
@@ -16,7 +16,7 @@ from specviz.record.pairs import PairSpec
 def body_room(spec: PairSpec) -> BodyRoom:
     """Of the pair as it is, whatever bodies are asked for. Raises SpecvizError as a check does."""
     with quiet_libraries():
-        opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), tell_nobody)
+        opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), no_progress)
         target, *drafts = [_shape(side) for side in opened.sides]
     return BodyRoom(
         target=target,

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.loading import hardware, sources
-from specviz.engine.loading.fingerprint import weights_sha256
-from specviz.engine.loading.libraries import quiet_libraries
-from specviz.engine.loading.opening import OpenPair, Side, open_pair, tell_nobody
+from specviz.engine.loading.opening import OpenPair, Side, no_progress, open_pair
 from specviz.engine.model.chat import Reader, prompt_ids
+from specviz.engine.model.fingerprint import weights_sha256
+from specviz.engine.model.libraries import quiet_libraries
 from specviz.errors import PromptError
-from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, Tell
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, ProgressCallback
 
 
 def check_pair(
     spec: PairSpec,
-    tell: Tell | None = None,
+    tell: ProgressCallback | None = None,
     *,
     present: bool = False,
     prompts: Sequence[str] = (),
@@ -31,7 +31,7 @@ def check_pair(
     With ``present`` the weights that are here are read for their digests. ``prompts`` that the
     pair cannot continue are refused, by their numbers.
     """
-    tell = tell or tell_nobody
+    tell = tell or no_progress
     with quiet_libraries():
         opened = open_pair(spec, tell)
         target, *drafts = [_check_model(side, tell) for side in opened.sides]
@@ -75,11 +75,11 @@ def _presence(opened: OpenPair) -> Presence:
 
 
 def _digest(side: Side) -> str | None:
-    here = sources.bytes_to_fetch(side.source, tell_nobody) == 0
+    here = sources.bytes_to_fetch(side.source, no_progress) == 0
     return weights_sha256(sources.weight_files(side.source)) if here else None
 
 
-def _check_model(side: Side, tell: Tell) -> ModelCheck:
+def _check_model(side: Side, tell: ProgressCallback) -> ModelCheck:
     missing = sources.bytes_to_fetch(side.source, tell)
     if not missing:
         sources.weight_files(side.source)

@@ -25,7 +25,7 @@ from tqdm.asyncio import tqdm_asyncio
 
 from specviz.errors import PairError
 from specviz.record.numbers import SIZE
-from specviz.record.pairs import Progress, Tell
+from specviz.record.pairs import Progress, ProgressCallback
 
 _SMALL_FILES = ("*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 _WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
@@ -35,13 +35,13 @@ _PATIENCE = 2.0  # seconds for the threads of a stopped download to end
 _Say = Callable[[int], Progress]  # what to tell, from the bytes received
 
 
-def fetch_small_files(hub_id: str, tell: Tell) -> Path:
+def fetch_small_files(hub_id: str, tell: ProgressCallback) -> Path:
     """The folder in the local cache, named by the commit, with all but the weights."""
     say = _looking(hub_id)
     return Path(_watched(hub_id, say, tell, allow_patterns=[*_SMALL_FILES]))
 
 
-def list_weights(hub_id: str, commit: str, tell: Tell) -> list[DryRunFileInfo]:
+def list_weights(hub_id: str, commit: str, tell: ProgressCallback) -> list[DryRunFileInfo]:
     """The safetensors files there are, in the cache or not; nothing is downloaded."""
     return _watched(
         hub_id,
@@ -53,7 +53,7 @@ def list_weights(hub_id: str, commit: str, tell: Tell) -> list[DryRunFileInfo]:
     )
 
 
-def fetch_weights(hub_id: str, commit: str, total: int, tell: Tell) -> None:
+def fetch_weights(hub_id: str, commit: str, total: int, tell: ProgressCallback) -> None:
     """Of the commit of the small files; ``total`` bytes of them are not in the cache yet."""
     say = _downloading(hub_id, total)
     _watched(hub_id, say, tell, revision=commit, allow_patterns=[*_WEIGHT_FILES])
@@ -75,7 +75,7 @@ def _downloading(hub_id: str, total: int) -> _Say:
     return say
 
 
-def _watched(hub_id: str, say: _Say, tell: Tell, **what: Any) -> Any:
+def _watched(hub_id: str, say: _Say, tell: ProgressCallback, **what: Any) -> Any:
     """``snapshot_download``, with reports while it runs."""
     meter = _Meter()
     executor = ThreadPoolExecutor(1, thread_name_prefix="hub")

@@ -16,37 +16,37 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import give_lanes
 from specviz.engine.loading import compatibility, hardware, sources
-from specviz.engine.loading.fingerprint import stamps_of, weights_sha256
-from specviz.engine.loading.libraries import explained, out_of_memory, quiet_libraries
 from specviz.engine.loading.opening import (
     DRAFT,
     LOCAL,
     TARGET,
     OpenPair,
     Side,
+    no_progress,
     open_pair,
-    tell_nobody,
 )
+from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.libraries import explained, out_of_memory, quiet_libraries
 from specviz.engine.model.pair import Pair, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
 from specviz.kernels.readiness import ready
 from specviz.record.numbers import COUNT, SIZE
-from specviz.record.pairs import GRAPHED, PairSpec, Progress, Tell, memory_margin
+from specviz.record.pairs import GRAPHED, PairSpec, Progress, ProgressCallback, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
 
 
-def load_pair(spec: PairSpec, *, progress: Tell | None = None) -> Pair:
+def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
     """The pair that is asked for; without a draft, the target alone.
 
     Threads matter on a CPU only; if none are named, a short calibration chooses. ``progress`` is
     told what is being done; an exception that it raises stops the load, also in the
     middle of a download, and comes out as it is.
     """
-    tell = progress or tell_nobody
+    tell = progress or no_progress
     with quiet_libraries():
         opened = open_pair(spec, tell)
         _require_room(opened)
@@ -95,7 +95,9 @@ def _require_room(opened: OpenPair) -> None:
             )
 
 
-def _load_models(opened: OpenPair, asked: str, tell: Tell) -> dict[str, PreTrainedModel]:
+def _load_models(
+    opened: OpenPair, asked: str, tell: ProgressCallback
+) -> dict[str, PreTrainedModel]:
     """By role; the draft first, so that the room left is known when the target comes."""
     models: dict[str, PreTrainedModel] = {}
     for side in reversed(opened.sides):
@@ -151,7 +153,7 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
         )
 
 
-def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: Tell) -> None:
+def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: ProgressCallback) -> None:
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
         tell(_loading("checking", side))
@@ -160,7 +162,9 @@ def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: Tell) -> 
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
 
 
-def _grown(side: Side, model: PreTrainedModel, vocabulary: int, tell: Tell) -> PreTrainedModel:
+def _grown(
+    side: Side, model: PreTrainedModel, vocabulary: int, tell: ProgressCallback
+) -> PreTrainedModel:
     """The model in its body, proved to give the same logits; the model itself without one."""
     body = side.body
     if body is None:
@@ -182,7 +186,7 @@ def _grown(side: Side, model: PreTrainedModel, vocabulary: int, tell: Tell) -> P
 
 
 def _step_weights(
-    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: Tell
+    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
         text = "preparing the step; the first time on a machine this takes seconds"
@@ -193,7 +197,7 @@ def _step_weights(
         return compatibility.take_step_weights(models, vocabularies, step)
 
 
-def _take_lanes(pair: Pair, asked: str, tell: Tell) -> tuple[str, ...]:
+def _take_lanes(pair: Pair, asked: str, tell: ProgressCallback) -> tuple[str, ...]:
     """Gives a pair on a GPU, or one that is to have them, lanes on the device; else a notice."""
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()

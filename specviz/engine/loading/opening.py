@@ -15,14 +15,14 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
-from specviz.engine.loading.libraries import explained
 from specviz.engine.loading.shared_vocabulary import share_vocabulary
 from specviz.engine.loading.sources import Chosen, Source
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
+from specviz.engine.model.libraries import explained
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
-from specviz.record.pairs import PairSpec, Progress, Tell
+from specviz.record.pairs import PairSpec, Progress, ProgressCallback
 
 DRAFT, TARGET = "draft", "target"
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
@@ -79,7 +79,7 @@ class OpenPair:
         return self.vocabulary
 
 
-def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
+def open_pair(spec: PairSpec, tell: ProgressCallback) -> OpenPair:
     """Find both models and prove, without their weights, that they speak the same tokens."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
@@ -106,11 +106,11 @@ def open_pair(spec: PairSpec, tell: Tell) -> OpenPair:
     )
 
 
-def tell_nobody(progress: Progress) -> None:
+def no_progress(progress: Progress) -> None:
     del progress
 
 
-def _open_sides(chosen: Chosen, spec: PairSpec, tell: Tell) -> tuple[Side, ...]:
+def _open_sides(chosen: Chosen, spec: PairSpec, tell: ProgressCallback) -> tuple[Side, ...]:
     places = [(TARGET, chosen.target, chosen.target_name, spec.target_body)]
     if chosen.draft is not None:
         name = chosen.draft_name or chosen.draft

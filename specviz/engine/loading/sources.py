@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_config, read_object
 from specviz.errors import PairError
-from specviz.record.pairs import DEFAULT_PAIR, PairSpec, Tell, pairs_folder
+from specviz.record.pairs import DEFAULT_PAIR, PairSpec, ProgressCallback, pairs_folder
 
 _SINGLE = "model.safetensors"
 _SMALL_FILES = ("config.json", "tokenizer.json")
@@ -108,7 +108,7 @@ def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
     )
 
 
-def open_source(place: str, name: str, tell: Tell) -> Source:
+def open_source(place: str, name: str, tell: ProgressCallback) -> Source:
     """Find a model's folder, and check that it can be a causal language model at all."""
     path = os.path.expanduser(place)  # unlike pathlib's, it takes any string there is
     if place and os.path.isdir(path):
@@ -123,7 +123,7 @@ def open_source(place: str, name: str, tell: Tell) -> Source:
     return Source(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
 
 
-def bytes_to_fetch(source: Source, tell: Tell) -> int:
+def bytes_to_fetch(source: Source, tell: ProgressCallback) -> int:
     """Bytes of the weights that are not on this machine yet; refuses a Hub model with none."""
     if source.hub_id is None or _has_weights(source):
         return 0
@@ -133,7 +133,7 @@ def bytes_to_fetch(source: Source, tell: Tell) -> int:
     return sum(file.file_size or 0 for file in files if file.will_download)
 
 
-def fetch_weights(source: Source, tell: Tell) -> tuple[Path, ...]:
+def fetch_weights(source: Source, tell: ProgressCallback) -> tuple[Path, ...]:
     """The safetensors files of a model, each one whole."""
     if source.hub_id is not None and not _has_weights(source):
         missing = bytes_to_fetch(source, tell)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.engine.loading.libraries import explained
 from specviz.engine.model.chat_template import render_chat
+from specviz.engine.model.libraries import explained
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 

@@ -18,7 +18,7 @@ from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
-from specviz.kernels.threads import together
+from specviz.kernels.threads import run_in_parallel
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -142,7 +142,7 @@ class CompiledStep:
             logits.numpy(),
             hidden.numpy(),
         )
-        together(threads, lambda thread: step(thread, threads, *shared))
+        run_in_parallel(threads, lambda thread: step(thread, threads, *shared))
         return logits, hidden.to(self._dtype)
 
     def _make_rooms(self, threads: int) -> tuple[np.ndarray, ...]:

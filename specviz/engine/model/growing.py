@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from specviz.engine.model.lean_weights import is_supported
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
 
-Tell = Callable[[int, int], None]  # bytes written, of how many; raises to break off
+ProgressCallback = Callable[[int, int], None]  # bytes written, of how many; raises to break off
 
 _PATTERN = 262_139  # values; a prime, so that the rows of a matrix differ
 _BETWEEN_REPORTS = 1 << 25  # bytes
@@ -76,7 +76,7 @@ def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def grow(model: PreTrainedModel, shape: Shape, tell: Tell) -> PreTrainedModel:
+def grow(model: PreTrainedModel, shape: Shape, tell: ProgressCallback) -> PreTrainedModel:
     """A model of that shape with the logits of this one, which is left as it was."""
     grown: Any = grown_skeleton(model, shape)
     writer = _Writer(model, shape, tell, _num_bytes(grown, model.dtype))
@@ -108,7 +108,9 @@ def body_info(name: str, grown: PreTrainedModel, own_parameters: int) -> BodyInf
 class _Writer:
     """Allocates and fills the parameters of a grown model, one by one."""
 
-    def __init__(self, model: PreTrainedModel, shape: Shape, tell: Tell, total: int) -> None:
+    def __init__(
+        self, model: PreTrainedModel, shape: Shape, tell: ProgressCallback, total: int
+    ) -> None:
         like, width = next(model.parameters()), model.config.hidden_size
         self._like = like
         self._norm = (width / shape.width) ** 0.5

@@ -84,7 +84,7 @@ class LeanStep:
     def forget(self, count: int) -> None:
         assert 0 <= count <= self._length
         assert not self._nodes
-        self.stand_at(self._length - count)
+        self.state_at(self._length - count)
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -97,7 +97,7 @@ class LeanStep:
             logits, self._hidden = self._compiled.feed(
                 token_ids, self._length, num_logits, self._vocabulary
             )
-        self.stand_at(self._length + count)
+        self.state_at(self._length + count)
         return logits
 
     @torch.inference_mode()
@@ -119,7 +119,7 @@ class LeanStep:
             rows = torch.tensor(nodes, device=self.device) + self._length
             for cache in (self._keys, self._values):
                 cache.narrow(3, self._length, len(nodes)).copy_(cache.index_select(3, rows))
-        self.stand_at(self._length + len(nodes))
+        self.state_at(self._length + len(nodes))
 
     def early_exit(self, layers: int) -> LeanStep:
         own = self._weights
@@ -128,16 +128,16 @@ class LeanStep:
         )
         caches = (self._keys[:layers], self._values[:layers])
         step = LeanStep(own.first(layers), self._vocabulary, self._capacity, caches)
-        step.stand_at(self._length)
+        step.state_at(self._length)
         self._exits.append(step)
         return step
 
-    def stand_at(self, length: int) -> None:
+    def state_at(self, length: int) -> None:
         """The cache holds so many tokens, here and in what shares it."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())
-            each.stand_at(length)
+            each.state_at(length)
 
     def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
         weights = self._weights

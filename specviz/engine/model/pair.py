@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from transformers import PreTrainedModel
 
-from specviz.engine.loading.fingerprint import Stamps, stamps_of
+from specviz.engine.model.fingerprint import Stamps, stamps_of
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.shared_tokens import SharedTokens

@@ -19,7 +19,7 @@ from specviz.engine.model.tensors import address, array, fits, like, type_name
 from specviz.kernels.product import multiply
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import MOST_ROWS
-from specviz.kernels.threads import together
+from specviz.kernels.threads import run_in_parallel
 
 _SHARED_FROM = 1 << 20  # weights for which waking other threads is worth it
 
@@ -61,7 +61,7 @@ class ProductLayer(nn.Module):
         out = torch.empty(rows.shape[0], self.weight.shape[0])
         threads = torch.get_num_threads() if self.weight.numel() >= _SHARED_FROM else 1
         into = array(out)
-        together(
+        run_in_parallel(
             threads,
             lambda thread: multiply(self._like, thread, threads, *self._addresses, wide, into),
         )

@@ -20,10 +20,10 @@ from specviz.theory.claims.claim import (
     Source,
 )
 from specviz.theory.claims.machines import machine_claims
+from specviz.theory.claims.methods import method_claims
 from specviz.theory.claims.rates import rate_claims
 from specviz.theory.claims.rules import rule_claims
 from specviz.theory.claims.texts import text_claims
-from specviz.theory.claims.ways import way_claims
 
 __all__ = [
     "BLOCKS",
@@ -43,6 +43,6 @@ __all__ = [
 
 def claims() -> tuple[Claim, ...]:
     """Those of the guide first, then of the overview, the README, the manual and the paper."""
-    made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims(), *way_claims())
+    made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims(), *method_claims())
     order = (GUIDE, OVERVIEW, OPTIMIZATION, MANUAL, BLOCKS)
     return tuple(sorted(made, key=lambda claim: order.index(claim.source)))

@@ -28,7 +28,7 @@ from specviz.theory.tradeoff import (
     Law,
     leftover,
     lossless,
-    output_law,
+    output_distribution,
     over_accept,
     reject_chance,
     rejection_and_bias,
@@ -91,7 +91,7 @@ def _exact_output() -> Claim:
 
 
 def _lossless_bias(draft: Law) -> float:
-    made = output_law(draft, _TARGET, lossless(draft, _TARGET), leftover(draft, _TARGET))
+    made = output_distribution(draft, _TARGET, lossless(draft, _TARGET), leftover(draft, _TARGET))
     return total_variation(made, _TARGET)
 
 
@@ -100,7 +100,7 @@ def _over(epsilon: float) -> Law:
 
 
 def _new_token_from_target() -> Claim:
-    made = output_law(_DRAFT, _TARGET, lossless(_DRAFT, _TARGET), _TARGET)
+    made = output_distribution(_DRAFT, _TARGET, lossless(_DRAFT, _TARGET), _TARGET)
     bias = total_variation(made, _TARGET)
     turn = crossing(lambda share: _target_drawn_bias(share) - 0.01, 0.0, 1.0)
     return Claim(

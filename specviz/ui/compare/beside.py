@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.figures.metrics import Metrics, metrics
 from specviz.player.racing import MOST_LANES, race_payload
 from specviz.player.side_by_side import (
     LEGEND,
@@ -22,7 +23,6 @@ from specviz.player.side_by_side import (
     sentences,
     told_apart,
 )
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS

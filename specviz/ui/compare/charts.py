@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from specviz.record.figures import CATALOGUE, TIMES_THE_TARGET, Figure
-from specviz.record.metrics import Metrics
+from specviz.figures.catalogue import CATALOGUE, TIMES_THE_TARGET, Figure
+from specviz.figures.metrics import Metrics
+from specviz.figures.throughput import extrapolated_curves
 from specviz.record.numbers import PERCENT, PROBABILITY, RATIO, TOKENS, Quantity
-from specviz.record.throughput import extrapolated_curves
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 

@@ -12,62 +12,62 @@ from typing import Literal
 
 import streamlit as st
 
-from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.errors import SpecvizError
-from specviz.record.body_words import spec_words
+from specviz.figures.body_words import spec_words
 from specviz.ui.compare.settings import on_cluster
-from specviz.ui.session.background_work import (
+from specviz.ui.session.background_jobs import (
     WORK_LINK,
     start_comparison,
     stop,
-    the_work_queue,
+    the_job_queue,
 )
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-WorkName = Literal["prompt", "suite"]
-NAMES: tuple[WorkName, ...] = ("prompt", "suite")
+JobName = Literal["prompt", "suite"]
+NAMES: tuple[JobName, ...] = ("prompt", "suite")
 _SHOWN = "comparisons shown"  # the ids of works, by name
 _OWN = "comparisons started"  # the ids of works that this tab started
 _TICK = 0.25  # seconds
 
 
-def take_linked() -> WorkName | None:
+def take_linked() -> JobName | None:
     """Show the comparison that the link names; returns which tab of the page it belongs to."""
-    work = the_work_queue().find(st.query_params.pop(WORK_LINK, None))
-    if not isinstance(work, ComparisonWork):
+    work = the_job_queue().find(st.query_params.pop(WORK_LINK, None))
+    if not isinstance(work, ComparisonJob):
         return None
     st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
     return next((name for name in NAMES if name == work.name), None)
 
 
-def shown_work(name: WorkName) -> ComparisonWork | None:
-    queue = the_work_queue()
+def shown_job(name: JobName) -> ComparisonJob | None:
+    queue = the_job_queue()
     found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
-    return found if isinstance(found, ComparisonWork) else None
+    return found if isinstance(found, ComparisonJob) else None
 
 
-def own_work_going() -> ComparisonWork | None:
+def own_job_going() -> ComparisonJob | None:
     """A comparison that this tab started, until it is over."""
     own: set[str] = st.session_state.get(_OWN, set())
-    for work in the_work_queue().going:
-        if work.id in own and isinstance(work, ComparisonWork):
+    for work in the_job_queue().going:
+        if work.id in own and isinstance(work, ComparisonJob):
             return work
     return None
 
 
-def start(name: WorkName, plan: Plan, *, fresh: bool) -> None:
+def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
     work = start_comparison(name, plan, fresh=fresh, on_cluster=on_cluster())
     st.session_state.setdefault(_SHOWN, {})[name] = work.id
     st.session_state.setdefault(_OWN, set()).add(work.id)
 
 
-def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
+def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
     """Buttons to start, to cancel, and to measure again what was found from before."""
-    own, work = own_work_going(), shown_work(name)
+    own, work = own_job_going(), shown_job(name)
     begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         if own is not None and own.name == name:
@@ -87,7 +87,7 @@ def show_buttons(name: WorkName, label: str, plan: Callable[[], Plan]) -> None:
 def _in_line() -> str:
     return (
         "Other runs are under way; this one would wait for its turn. "
-        if the_work_queue().going
+        if the_job_queue().going
         else ""
     )
 
@@ -110,7 +110,7 @@ def _words_of(plan: Callable[[], Plan]) -> str:
     )
 
 
-def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
+def _start(name: JobName, plan: Callable[[], Plan], *, fresh: bool) -> None:
     """Begin a comparison; where it cannot begin, an error is shown here."""
     try:
         start(name, plan(), fresh=fresh)
@@ -122,10 +122,10 @@ def _start(name: WorkName, plan: Callable[[], Plan], *, fresh: bool) -> None:
 
 def offer_unfinished() -> None:
     """Comparisons that were under way when the server ended, to be resumed or dismissed."""
-    going = {work.plan.key for work in the_work_queue().going if isinstance(work, ComparisonWork)}
+    going = {work.plan.key for work in the_job_queue().going if isinstance(work, ComparisonJob)}
     for entry in remembered():
         plan = entry.plan
-        name: WorkName = "suite" if entry.name == "suite" else "prompt"
+        name: JobName = "suite" if entry.name == "suite" else "prompt"
         if plan.key in going:
             continue
         with st.container(
@@ -144,12 +144,12 @@ def offer_unfinished() -> None:
             )
 
 
-def follow(name: WorkName, plan: Callable[[], Plan]) -> None:
+def follow(name: JobName, plan: Callable[[], Plan]) -> None:
     """Show how far the comparison is, or how it ended.
 
     ``plan`` is what the controls ask for now: results of another plan are marked as such.
     """
-    work = shown_work(name)
+    work = shown_job(name)
     if work is None:
         return
     if work.going:
@@ -161,7 +161,7 @@ def follow(name: WorkName, plan: Callable[[], Plan]) -> None:
         st.warning(f"These runs are not kept in the library. {as_text(work.unkept)}")
 
 
-def _show_progress(work: ComparisonWork, name: WorkName) -> None:
+def _show_progress(work: ComparisonJob, name: JobName) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
         this_tab()
@@ -179,14 +179,14 @@ def _show_progress(work: ComparisonWork, name: WorkName) -> None:
     progress()
 
 
-def _time_left(work: ComparisonWork) -> str:
+def _time_left(work: ComparisonJob) -> str:
     left = work.seconds_left
     if left is None:
         return ""
     return f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
 
 
-def _show_end(work: ComparisonWork) -> None:
+def _show_end(work: ComparisonJob) -> None:
     done, planned = work.progress
     if work.error is not None:
         show_error(work.error)
@@ -199,7 +199,7 @@ def _show_end(work: ComparisonWork) -> None:
         st.caption(_found(work))
 
 
-def _tell_stale(work: ComparisonWork, plan: Callable[[], Plan]) -> None:
+def _tell_stale(work: ComparisonJob, plan: Callable[[], Plan]) -> None:
     try:
         same = replace(plan(), order=work.plan.order) == work.plan
     except SpecvizError:
@@ -208,7 +208,7 @@ def _tell_stale(work: ComparisonWork, plan: Callable[[], Plan]) -> None:
         st.caption("The settings have changed since. These results are of the settings before.")
 
 
-def _blocks(work: ComparisonWork) -> str:
+def _blocks(work: ComparisonJob) -> str:
     if not work.blocks:
         return ""
     order = ", then ".join(as_text(each) for each in work.blocks)
@@ -217,7 +217,7 @@ def _blocks(work: ComparisonWork) -> str:
     )
 
 
-def _found(work: ComparisonWork) -> str:
+def _found(work: ComparisonJob) -> str:
     if work.changed:
         return (
             "Kept runs of these settings were made with other models or versions, or on another "

@@ -24,9 +24,9 @@ from specviz.comparison.plan import (
     parse_lane,
 )
 from specviz.errors import SpecvizError
+from specviz.figures.body_words import body_title, spec_words
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
-from specviz.record.body_words import body_title, spec_words
 from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
@@ -35,9 +35,9 @@ from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
+from specviz.ui.widgets.method_boxes import WAY, WayBoxes, method_of, with_method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.way_boxes import WAY, WayBoxes, way_of, with_way
 
 TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
@@ -258,7 +258,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
         )  # fmt: skip
     asked = (*changed, *sampling, *WAY, "forks")
     kept = {e.name: getattr(config, e.name) for e in fields(config) if e.name not in asked}
-    made = with_way(kept | changed | sampling, way)
+    made = with_method(kept | changed | sampling, way)
     if replace(config, forks=()) == made:  # in another run it has nothing to overrule
         made = replace(made, forks=config.forks)
     return Lane(spec=chosen, config=made, name=_nameable(name or ""))
@@ -309,7 +309,7 @@ def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any]
         "Top-p (1 is off)", *COMPARED["top_p"].ends, config.top_p, 0.05, key=card.key("top_p"),
         disabled=busy,
     )  # fmt: skip
-    drafters, first = methods_for(has_draft=spec.has_draft), way_of(config)
+    drafters, first = methods_for(has_draft=spec.has_draft), method_of(config)
     if config.draft_method.needs_draft and not spec.has_draft:
         first["drafter"] = drafters[0]
     boxes = WayBoxes(

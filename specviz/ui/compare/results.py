@@ -25,11 +25,11 @@ from specviz.comparison import (
     comparison_to_json,
     interval_units,
 )
-from specviz.comparison.comparison_work import ComparisonWork
+from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
+from specviz.figures.catalogue import CATALOGUE
 from specviz.player.racing import prompts_raced, race_payload, representatives
 from specviz.player.replay import comparison_html
-from specviz.record.figures import CATALOGUE
 from specviz.record.numbers import UNKNOWN
 from specviz.ui.compare.charts import (
     KindReadings,
@@ -101,7 +101,7 @@ class Findings:
         return comparison_html(self.comparison, self.measured, item=item)
 
 
-def findings_of(name: str, work: ComparisonWork) -> Findings | None:
+def findings_of(name: str, work: ComparisonJob) -> Findings | None:
     """None until every lane has a run."""
     comparison = work.comparison
     if comparison is None:

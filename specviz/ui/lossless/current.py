@@ -7,8 +7,8 @@ from dataclasses import replace
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit
-from specviz.tune.audit_work import AUDIT, AuditWork
-from specviz.ui.session.background_work import run_maker, the_work_queue
+from specviz.tune.audit_job import AUDIT, AuditJob
+from specviz.ui.session.background_jobs import run_maker, the_job_queue
 
 
 def start_audit(
@@ -16,15 +16,15 @@ def start_audit(
 ) -> None:
     config = replace(RunConfig(), temperature=round(temperature, 2), gamma=gamma)
     audit = Audit(config=config, runs=runs, broken=broken)
-    the_work_queue().start(AuditWork(audit, spec, run_maker()))
+    the_job_queue().start(AuditJob(audit, spec, run_maker()))
 
 
-def audits_of(spec: PairSpec) -> list[AuditWork]:
+def audits_of(spec: PairSpec) -> list[AuditJob]:
     """In the order in which they were started."""
-    works = the_work_queue().works
-    return [each for each in works if isinstance(each, AuditWork) and each.spec == spec]
+    works = the_job_queue().works
+    return [each for each in works if isinstance(each, AuditJob) and each.spec == spec]
 
 
 def is_auditing() -> bool:
     """Whether an audit of any pair goes on, or waits for its turn."""
-    return any(each.name == AUDIT for each in the_work_queue().going)
+    return any(each.name == AUDIT for each in the_job_queue().going)

@@ -9,15 +9,15 @@ import streamlit as st
 from specviz.record.breaks import BREAKS, Break
 from specviz.record.numbers import PROBABILITY
 from specviz.tune.audit import LEVEL, ROUNDS, AuditReport, sentences
-from specviz.tune.audit_work import AuditWork
+from specviz.tune.audit_job import AuditJob
 from specviz.ui.lossless.charts import Evidence, evidence_chart
-from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.page_parts import show_chart, show_distribution
 from specviz.ui.widgets.plain_text import as_text
 
 TRUE_RULE = "the true rule"
 
 
-def show_audits(audits: Sequence[AuditWork]) -> None:
+def show_audits(audits: Sequence[AuditJob]) -> None:
     """What the newest has found, and the evidence of all kinds."""
     newest = audits[-1]
     if newest.report is not None:
@@ -25,7 +25,7 @@ def show_audits(audits: Sequence[AuditWork]) -> None:
     show_evidence(list(_last_of_each(audits).values()))
 
 
-def _last_of_each(audits: Sequence[AuditWork]) -> dict[str | None, AuditWork]:
+def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
     """By the bug that was put in; None is the true rule."""
     return {each.audit.broken: each for each in audits}
 
@@ -57,7 +57,7 @@ def _badge(report: AuditReport) -> str:
     return ":green-badge[✓]" if report.passes else ":red-badge[✕]"
 
 
-def show_evidence(works: Sequence[AuditWork]) -> None:
+def show_evidence(works: Sequence[AuditJob]) -> None:
     """Of all audits of this pair that the server remembers."""
     found = [
         Evidence(
@@ -79,7 +79,7 @@ def show_evidence(works: Sequence[AuditWork]) -> None:
 
 def show_test() -> None:
     with st.expander("The test", key="audit_test"):
-        show_law(
+        show_distribution(
             r"E_n = \prod_{t \le n} \bigl(1 + \lambda_t\,(1[x_t \in A_t] - q_t(A_t))\bigr), \qquad "
             r"p = \min(1,\ 1 / \max_n E_n)",
             {
@@ -96,7 +96,7 @@ def show_test() -> None:
         )
 
 
-def show_zoo(audits: Sequence[AuditWork], start: Callable[..., None], *, busy: bool) -> None:
+def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool) -> None:
     """A card for each bug: what it does, what it costs, why, and whether the audit finds it."""
     st.markdown("#### The bug zoo")
     st.caption(
@@ -110,9 +110,7 @@ def show_zoo(audits: Sequence[AuditWork], start: Callable[..., None], *, busy: b
             _show_bug(bug, last.get(bug.name), start, busy=busy)
 
 
-def _show_bug(
-    bug: Break, work: AuditWork | None, start: Callable[..., None], *, busy: bool
-) -> None:
+def _show_bug(bug: Break, work: AuditJob | None, start: Callable[..., None], *, busy: bool) -> None:
     with st.container(border=True, key=f"bug_{bug.name}", gap="small"):
         colour = "red" if bug.biased else "orange"
         st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
-from specviz.record.body_words import WITHOUT
-from specviz.record.figures import CATALOGUE, titled
+from specviz.figures.body_words import WITHOUT
+from specviz.figures.catalogue import CATALOGUE, titled
+from specviz.figures.speedup_words import shown_speedup
 from specviz.record.numbers import UNKNOWN
-from specviz.record.speedup_words import shown_speedup
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
 _Value = TypeVar("_Value", str, int, float)

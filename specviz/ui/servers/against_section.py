@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import streamlit as st
 
+from specviz.figures.server_words import sent_words
 from specviz.player.server_summary import speedup_words
 from specviz.record.server_run import ServerInfo, ServerTrace
-from specviz.record.server_words import sent_words
-from specviz.servers.against_work import AGAINST, BLOCKS, MOST_ANSWERS, Against, AgainstWork
+from specviz.servers.baseline_job import AGAINST, BLOCKS, MOST_ANSWERS, Against, BaselineJob
 from specviz.ui.servers.places import Place
 from specviz.ui.session.answers import AnswerRun, Answers
-from specviz.ui.session.background_work import the_work_queue
+from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.tune.current import follow
 from specviz.ui.widgets.plain_text import as_text
 
@@ -30,7 +30,7 @@ def start_timing(run: AnswerRun, baseline: Place | None) -> None:
     alone = baseline.info if baseline is not None else None
     granted = run.allow_remote or (baseline is not None and baseline.granted)
     against = Against(trace=run.trace, alone=alone, allow_remote=granted)
-    the_work_queue().start(AgainstWork(against, run.id))
+    the_job_queue().start(BaselineJob(against, run.id))
 
 
 def timing_words(trace: ServerTrace, baseline: Place | None) -> str:
@@ -70,16 +70,16 @@ def show_timing(answers: Answers) -> None:
         show_against(run.trace)
 
 
-def _work_of(run: AnswerRun) -> AgainstWork | None:
+def _work_of(run: AnswerRun) -> BaselineJob | None:
     found = [
         each
-        for each in the_work_queue().works
-        if each.name == AGAINST and isinstance(each, AgainstWork) and each.answer_id == run.id
+        for each in the_job_queue().works
+        if each.name == AGAINST and isinstance(each, BaselineJob) and each.answer_id == run.id
     ]
     return found[-1] if found else None
 
 
-def _show(work: AgainstWork) -> None:
+def _show(work: BaselineJob) -> None:
     if work.blocks:
         timed = replace(
             work.against.trace, baseline=work.blocks, baseline_address=work.against.address

@@ -11,7 +11,7 @@ from specviz.player.payload import RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.ui.session.answers import AnswerRun, Answers
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.widgets.player import player_wish, show_player
+from specviz.ui.widgets.player import player_event, show_player
 
 _KEY = "server_player"
 _TICK = 0.25  # seconds; at half of this the browser drops updates
@@ -39,7 +39,7 @@ def _draw(answers: Answers, newest: AnswerRun | None) -> None:
         return
     trace = shown.trace
     growing = not over and shown is newest
-    start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), player_wish(_KEY))
+    start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), player_event(_KEY))
     status = _status(shown, newest, over=over)
     show_player(server_payload(trace, status, start=start, growing=growing), key=_KEY)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.record.server_words import sent_words
+from specviz.figures.server_words import sent_words
 from specviz.servers.asking import ask
 from specviz.ui.servers.controls import Choices
 from specviz.ui.session.answers import AnswerRun, Answers

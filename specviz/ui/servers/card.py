@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from specviz.figures.server_words import SPECULATES, reported_and_missing
 from specviz.record.server_run import ENGINES, ServerInfo
-from specviz.record.server_words import SPECULATES, told_and_kept
 from specviz.servers.engines import engine_of
 from specviz.ui.widgets.plain_text import as_text
 
 
 def show_card(info: ServerInfo) -> None:
-    told, kept = told_and_kept(info)
+    told, kept = reported_and_missing(info)
     with st.container(border=True, key="server_card", gap="small"):
         st.markdown(f"**{as_text(info.title)}** · {as_text(info.model)} {_badges(info)}")
         st.caption(f"Tells {_listed(told) or 'text alone'}.  \nKeeps to itself {_listed(kept)}.")

@@ -24,7 +24,7 @@ def show_board(data: dict[str, Any], *, key: str) -> None:
     _mount(key=key, data=data, on_wish_change=_nothing_to_do)
 
 
-def board_wish(key: str) -> Wish:
+def board_event(key: str) -> Wish:
     """From which point on it wants them again."""
     said: Any = st.session_state.get(key) or {}
     return Wish(**(said.get("wish") or {}))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
+from specviz.figures.server_figures import metrics_of_counters
 from specviz.record.numbers import PERCENT, RATE, TOKENS, UNKNOWN
-from specviz.record.server_figures import metrics_of_counters
 from specviz.record.server_run import Counters
 from specviz.servers.counter_poller import Point, Seen
 from specviz.servers.counters import Rates

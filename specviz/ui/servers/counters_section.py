@@ -12,7 +12,7 @@ from specviz.record.server_run import Counters, ServerInfo
 from specviz.servers.counter_poller import MEAN_OF, RECENT, CounterPoller, Seen, seen_of
 from specviz.servers.counters import counters_of_dump, read_counters
 from specviz.servers.vllm_log import counters_of_log
-from specviz.ui.servers.counter_board import board_wish, show_board
+from specviz.ui.servers.counter_board import board_event, show_board
 from specviz.ui.servers.counter_data import board_data
 from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.session.sent_rounds import SentRounds
@@ -63,7 +63,7 @@ def _follow(poller: CounterPoller, info: ServerInfo) -> None:
             show_error(seen.error)
             return
         name = f"{info.address} {info.model}"
-        start = sent.next_start(name, seen.total, board_wish(_LIVE))
+        start = sent.next_start(name, seen.total, board_event(_LIVE))
         data = board_data(
             seen, name=name, start=start, live=True, recent=_recent_words(seen),
             began="since the engine began",

@@ -16,12 +16,12 @@ from specviz.servers.address import DRAFT_KEY, checked_address
 from specviz.servers.endpoint_maker import EndpointMaker
 from specviz.tune.given_costs import given_costs
 from specviz.tune.question import TEMPERATURES, Question
-from specviz.tune.tune_work import TuneWork
+from specviz.tune.tune_job import TuneJob
 from specviz.ui.servers.charts import tau_over_gamma
 from specviz.ui.servers.controls import Choices
 from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.servers.places import is_granted, say_withheld_key
-from specviz.ui.session.background_work import run_maker, the_work_queue
+from specviz.ui.session.background_jobs import run_maker, the_job_queue
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.tune.current import follow
 from specviz.ui.tune.surface_section import show_advice, show_surface
@@ -64,8 +64,8 @@ def show_draft(choices: Choices) -> None:
             _start(choices, wish)
     except SpecvizError as problem:
         show_error(problem)
-    work = the_work_queue().find(st.session_state.get(_SHOWN))
-    if isinstance(work, TuneWork):
+    work = the_job_queue().find(st.session_state.get(_SHOWN))
+    if isinstance(work, TuneJob):
         follow(work, partial(_show_head, work))
         if not work.going:
             _show_found(work)
@@ -129,17 +129,17 @@ def _start(choices: Choices, wish: _Wish) -> None:
         temperatures=tuple(sorted({*TEMPERATURES, config.temperature})),
     )
     maker = EndpointMaker(run_maker(), allow_remote=server.granted)
-    work = TuneWork(question, maker, given=wish.costs, wants_costs=False, name=_WORK)
-    the_work_queue().start(work)
+    work = TuneJob(question, maker, given=wish.costs, wants_costs=False, name=_WORK)
+    the_job_queue().start(work)
     st.session_state[_SHOWN] = work.id
 
 
-def _show_head(work: TuneWork) -> None:
+def _show_head(work: TuneJob) -> None:
     if work.given is not None:
         show_advice(work)
 
 
-def _show_found(work: TuneWork) -> None:
+def _show_found(work: TuneJob) -> None:
     answer = work.answer
     if not answer.candidates:
         return

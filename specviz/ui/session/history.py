@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from specviz import ASSETS
+from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.frames import rounds_frame
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.throughput import Outlook
 from specviz.player.replay import replay_html
-from specviz.record.body_words import OwnSpeedup
-from specviz.record.frames import rounds_frame
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.server_run import ServerTrace
-from specviz.record.throughput import Outlook
 from specviz.record.trace import Trace
 from specviz.store import load_trace, trace_to_json
 from specviz.ui.session.answers import Answers
@@ -75,7 +75,9 @@ class History:
     forked: dict[str, Trace] = field(default_factory=dict)
     moment: tuple[str, dict[str, str]] | None = None
     heard: dict[str, int] = field(default_factory=dict)  # what the player asked for last, by number
-    own_run: tuple[str, Run] | None = None  # that run under way, and the run beside which it stands
+    run_without_body: tuple[str, Run] | None = (
+        None  # that run under way, and the run beside which it stands
+    )
     answers: Answers = field(default_factory=Answers)  # of serving engines
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
@@ -163,8 +165,8 @@ class History:
         if run.outlook is not None or run.state != "done" or not can_forecast:
             return False
         since = self._finished_at.setdefault(run.id, time.monotonic())
-        foretold = config.draft_method.needs_draft and config.fixed_length
-        return foretold and time.monotonic() - since < _OUTLOOK_SECONDS
+        predicted = config.draft_method.needs_draft and config.fixed_length
+        return predicted and time.monotonic() - since < _OUTLOOK_SECONDS
 
     def file(self, shown: ShownRun, name: str) -> str:
         """A finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""

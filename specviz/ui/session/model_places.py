@@ -3,7 +3,7 @@
 Then a page opens only Hub ids, the embedded pairs, the Hugging Face cache, and the folders that
 ``SPECVIZ_MODELS`` lists. Each other path is refused with one message, whether it exists or not, and
 before anything is opened. All work of the pages passes here: ``session/worker.py`` for the worker
-and ``session/cluster_work.py`` for a cluster. On a dashboard that only this machine reaches, a
+and ``session/cluster_jobs.py`` for a cluster. On a dashboard that only this machine reaches, a
 page opens any folder.
 """
 

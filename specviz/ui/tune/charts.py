@@ -13,10 +13,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.record.figures import TIMES_THE_TARGET
+from specviz.figures.catalogue import TIMES_THE_TARGET
+from specviz.figures.token_kinds import KindShare
+from specviz.figures.waterfall import Waterfall
 from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, TOKENS
-from specviz.record.token_kinds import KindShare
-from specviz.record.waterfall import Waterfall
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 

@@ -8,8 +8,8 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
+from specviz.figures.body_words import body_title
 from specviz.record.bodies import NO_BODY
-from specviz.record.body_words import body_title
 from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (

@@ -15,7 +15,7 @@ from specviz.tune.advice import (
     unknown_words,
 )
 from specviz.tune.answer import Answer
-from specviz.tune.confirming import RaceWork
+from specviz.tune.confirming import RaceJob
 from specviz.ui.tune.charts import candidates_chart
 from specviz.ui.tune.current import follow, race, shown
 from specviz.ui.tune.opening import offer_rows
@@ -69,12 +69,12 @@ def _show_confirm(answer: Answer) -> None:
         args=(answer.ranked[:3], answer.question.items),
         help="They are measured for real, in stages; after each the slower half drops out.",
     )  # fmt: skip
-    work = shown("tune-race", RaceWork)
+    work = shown("tune-race", RaceJob)
     if work is not None:
         follow(work, lambda: _race_table(work))
 
 
-def _race_table(work: RaceWork) -> None:
+def _race_table(work: RaceJob) -> None:
     if work.cells and not work.going and work.error is None and not work.was_stopped:
         first = work.cells[0]
         st.markdown(

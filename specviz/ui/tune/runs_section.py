@@ -9,12 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.record.engine_figures import HOW_ENGINES_DIFFER, EngineFigure, engine_figures
-from specviz.record.metrics import metrics
+from specviz.figures.engine_figures import HOW_ENGINES_DIFFER, EngineFigure, engine_figures
+from specviz.figures.metrics import metrics
+from specviz.figures.waterfall import WaterfallStep, waterfall, why_no_waterfall
 from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, UNKNOWN
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import Trace
-from specviz.record.waterfall import WaterfallStep, waterfall, why_no_waterfall
 from specviz.store import Query, RunRow
 from specviz.tune.ledger import ledger_sentence
 from specviz.ui.runs.table import title_of

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
-from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.tune.advice import NOT_ITS_OWN, advice, cell_words, how_found
 from specviz.tune.answer import Answer, Candidate
-from specviz.tune.confirming import CellsWork
+from specviz.tune.confirming import CellsJob
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
+from specviz.tune.methods import same_method
 from specviz.tune.surface import Cell
-from specviz.tune.tune_work import TuneWork
-from specviz.tune.ways import same_way
+from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
 from specviz.ui.tune.current import follow, measure, shown
@@ -26,7 +26,7 @@ from specviz.ui.widgets.plain_text import as_text
 _MAP = "tune_map"
 
 
-def show_advice(work: TuneWork) -> None:
+def show_advice(work: TuneJob) -> None:
     answer = work.answer
     if answer.best is None and (work.error is not None or work.was_stopped):
         return  # why there is none is told below
@@ -177,7 +177,7 @@ def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]
 
 def show_measured() -> None:
     """Expected against measured, as a table; what is under way stands in the line of work."""
-    work = shown("tune-cells", CellsWork)
+    work = shown("tune-cells", CellsJob)
     if work is None:
         return
     follow(work, lambda: measured_table(work.cells))
@@ -213,7 +213,7 @@ def session_points(candidate: Candidate) -> list[RunPoint]:
         )
         for each in session_history().shown_runs()
         if each.trace.pair == candidate.info
-        and same_way(each.trace.config, candidate.config)
+        and same_method(each.trace.config, candidate.config)
         and each.figures.speedup_observed is not None
     ]  # fmt: skip
 

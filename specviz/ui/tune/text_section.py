@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from specviz.figures.token_kinds import by_token_kind
 from specviz.record.numbers import PROBABILITY
 from specviz.record.scores import ScoredText
-from specviz.record.token_kinds import by_token_kind
 from specviz.record.token_text import added_texts
 from specviz.tune.advice import NOT_ITS_OWN
 from specviz.tune.answer import Answer
-from specviz.tune.ways import is_plain
+from specviz.tune.methods import is_plain
 from specviz.ui.tune.charts import kinds_chart
 from specviz.ui.tune.odds_text import show_odds_text
 from specviz.ui.widgets.page_parts import show_chart

@@ -6,13 +6,13 @@ from specviz.player.payload import RunLink, RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import linked_moment
-from specviz.ui.watch.player_wishes import heed_moment
+from specviz.ui.watch.player_wishes import handle_moment
 from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.player import show_player
 
 
 def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) -> None:
-    heed_moment(history, key, shown.id)
+    handle_moment(history, key, shown.id)
     link = RunLink(kept=True, settings=None, local=local, heard=history.heard.get("moment"))
     data = server_payload(shown.trace, _status(shown), link=link, moment=linked_moment())
     show_player(data, key=key)

@@ -11,7 +11,7 @@ from specviz.store import Library
 from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
-from specviz.ui.watch.own_run import own_speedup_kept
+from specviz.ui.watch.run_without_body import speedup_without_body_kept
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import out_of_reach, take_over
 
@@ -34,7 +34,7 @@ def open_linked(history: History) -> SpecvizError | None:
         if isinstance(trace, ServerTrace):
             history.opened_answer = ShownAnswer(id=wanted, trace=trace, name=name)
             return None
-        own = own_speedup_kept(library, trace) if trace.pair.has_bodies else None
+        own = speedup_without_body_kept(library, trace) if trace.pair.has_bodies else None
         history.open(wanted, name, trace, own, _forked(library, trace))
     except SpecvizError as error:
         return error

@@ -15,8 +15,8 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.store.dataclass_json import MisfitError, fit_to_type
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import sensible_moment
-from specviz.ui.watch.own_run import leave_own_run
-from specviz.ui.widgets.player import player_said
+from specviz.ui.watch.run_without_body import leave_run_without_body
+from specviz.ui.widgets.player import player_state
 from specviz.worker.parent.client import Run, Worker
 
 T = TypeVar("T", "ForkWish", "MomentWish")
@@ -41,15 +41,15 @@ class MomentWish:
     number: int
 
 
-def heed_wishes(worker: Worker, history: History, session: str, key: str) -> bool:
+def handle_player_events(worker: Worker, history: History, session: str, key: str) -> bool:
     """Do what the player has asked for since; whether the page is to be drawn anew."""
     forked = _new(history, key, "fork", ForkWish)
     if forked is not None and _begin_fork(worker, history, session, forked):
         return True
-    return heed_moment(history, key, history.shown().id)
+    return handle_moment(history, key, history.shown().id)
 
 
-def heed_moment(history: History, key: str, shown: str) -> bool:
+def handle_moment(history: History, key: str, shown: str) -> bool:
     """Whether a moment of the run that is shown was asked for: its replay now opens there."""
     asked = _new(history, key, "moment", MomentWish)
     if asked is None or asked.run != shown:
@@ -67,7 +67,7 @@ def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
 
 def _new(history: History, key: str, name: str, kind: type[T]) -> T | None:
     try:
-        wish = fit_to_type(player_said(key, name), kind)
+        wish = fit_to_type(player_state(key, name), kind)
     except MisfitError:
         return None
     if wish.number == history.heard.get(name):
@@ -86,7 +86,7 @@ def _begin_fork(worker: Worker, history: History, session: str, wish: ForkWish) 
         return False
     made = next((each for each in history.runs if each.id == shown.id), None)
     spec = made.spec if made is not None else spec_of(shown.trace.pair)
-    leave_own_run(history)
+    leave_run_without_body(history)
     fork = worker.submit(session, spec, shown.trace.prompt.text, config)
     history.fork(fork, shown.trace)
     return True

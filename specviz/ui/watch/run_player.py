@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.figures.body_words import UNTIL_GROWN, grown_words, spec_words
 from specviz.player.payload import (
     ChartPoint,
     RunChoice,
@@ -20,7 +21,6 @@ from specviz.player.payload import (
     curves_of,
     payload,
 )
-from specviz.record.body_words import UNTIL_GROWN, grown_words, spec_words
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.trace import Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
@@ -30,12 +30,12 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.answer import show_answer
 from specviz.ui.watch.first_body import session_first_body
-from specviz.ui.watch.own_run import is_making_own, see_to_own_run
-from specviz.ui.watch.player_wishes import can_be_forked, heed_wishes
+from specviz.ui.watch.player_wishes import can_be_forked, handle_player_events
+from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_own
 from specviz.ui.watch.sharing import is_local, link_of
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
-from specviz.ui.widgets.player import player_wish, show_player
+from specviz.ui.widgets.player import player_event, show_player
 from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
@@ -52,16 +52,16 @@ def show_run_player(
         show_answer(history.opened_answer, history, _KEY, local=is_local())
         return
 
-    def see_to_runs() -> None:
-        see_to_own_run(worker, the_library(), this_tab().id, history)
+    def ensure_runs() -> None:
+        ensure_run_without_body(worker, the_library(), this_tab().id, history)
 
     def draw(status: PairStatus) -> None:
-        if heed_wishes(worker, history, this_tab().id, _KEY):
+        if handle_player_events(worker, history, this_tab().id, _KEY):
             st.rerun()
-        see_to_runs()
+        ensure_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
-    see_to_runs()  # before it is asked whether there is anything to wait for
+    ensure_runs()  # before it is asked whether there is anything to wait for
     has_bodies = history.current is not None and history.current.spec.has_bodies
     redraw_while_busy(
         seen,
@@ -75,7 +75,7 @@ def show_run_player(
 def _busy_with(status: PairStatus, history: History) -> str:
     """Why what is shown may still change by itself; empty where it may not."""
     run = history.current
-    if history.own_run is not None:
+    if history.run_without_body is not None:
         return "the pair as it is"
     if run is not None and not run.finished:
         return "the run"
@@ -92,7 +92,7 @@ def _player_data(
     run = history.current
     state = run.state if run else None
     shown = history.shown()
-    wish = player_wish(_KEY)
+    wish = player_event(_KEY)
     return payload(
         shown.trace,
         _status_of_run(run, state, shown, history)

@@ -11,7 +11,7 @@ from specviz.ui.session.history import History, session_history
 from specviz.ui.session.presses import take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.watch.first_body import FirstBody, session_first_body
-from specviz.ui.watch.own_run import leave_own_run
+from specviz.ui.watch.run_without_body import leave_run_without_body
 from specviz.ui.watch.time_again import TIME_AGAIN, time_again
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.pair_boxes import shown_pair
@@ -52,12 +52,12 @@ class Stage:
         restart_is_settled()
         if pressed or restarts:
             refuse_empty(self.choices.prompt)
-            leave_own_run(history)
+            leave_run_without_body(history)
             spec, choices = asked_by_run(self.shown), self.choices
             made = self.first_body.submit(worker, self.tab, spec, choices.prompt, choices.config)
             history.begin(made)
         elif take_press(TIME_AGAIN) and run is not None:
-            leave_own_run(history)
+            leave_run_without_body(history)
             history.begin(time_again(worker, self.tab, run))
         else:
             return False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specviz.record.metrics import metrics
-from specviz.record.speedup_words import is_undecided, is_wide
+from specviz.figures.metrics import metrics
+from specviz.figures.speedup_words import is_undecided, is_wide
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.ui.session.presses import press_button

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from specviz.errors import ConfigError
+from specviz.figures.body_words import body_title, expected_words, not_offered_words
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyCost, BodyRoom, body_choices, body_cost
-from specviz.record.body_words import body_title, expected_words, not_offered_words
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.body_rooms import body_room, forget_room, found_room
 from specviz.ui.session.redraw import redraw_while_busy

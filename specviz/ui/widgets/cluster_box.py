@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.ui.session.cluster_work import has_ray
+from specviz.ui.session.cluster_jobs import has_ray
 
 
 def choose_cluster(key: str, what: str) -> bool:

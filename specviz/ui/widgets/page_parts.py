@@ -26,7 +26,7 @@ def show_heading(title: str, lead: str) -> None:
         st.caption(lead)
 
 
-def show_law(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
+def show_distribution(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
     """A formula, the meaning of its letters, and its source.
 
     ``symbols`` maps a letter in LaTeX to its meaning.

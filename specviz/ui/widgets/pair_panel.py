@@ -8,7 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.errors import ConfigError
-from specviz.record.body_words import spec_words
+from specviz.figures.body_words import spec_words
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.ui.session.model_places import refusal_of, require_open

@@ -1,6 +1,6 @@
 """The player as a Streamlit component, made of the files under ``assets/player``.
 
-``show_player`` sends data to the browser; ``player_said`` is what the browser has asked for.
+``show_player`` sends data to the browser; ``player_state`` is what the browser has asked for.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def show_player(data: dict[str, Any], *, key: str) -> None:
     )  # fmt: skip
 
 
-def player_said(key: str, name: str) -> object:
+def player_state(key: str, name: str) -> object:
     """What the browser last said under a name."""
     said = st.session_state.get(key) or {}
     return said.get(name)
 
 
-def player_wish(key: str) -> Wish:
+def player_event(key: str) -> Wish:
     """From which round on it wants them again."""
-    said: Any = player_said(key, "wish")
+    said: Any = player_state(key, "wish")
     return Wish(**(said or {}))
 
 

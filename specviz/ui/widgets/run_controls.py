@@ -18,9 +18,9 @@ from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
+from specviz.ui.widgets.method_boxes import WayBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
-from specviz.ui.widgets.way_boxes import WayBoxes, way_of, with_way
 
 _LINKED = "query-params"
 _RESTART = "restart asked"
@@ -72,7 +72,7 @@ def choose_run(*, has_chat: bool) -> Choices:
         way = _WAY.choose()
         _tell_dropped({name: text for name, text in said.items() if text != str(way[name])})
         st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
-    config = with_way({"gamma": gamma, "temperature": round(temperature, 2), **more}, way)
+    config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, way)
     config = _forked(config)
     if not st.session_state["live"]:
         restart_is_settled()
@@ -186,7 +186,7 @@ def _values_of(config: RunConfig) -> dict[str, Any]:
     """The settings by the keys of their controls; those that a rule takes only where it is on."""
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
     own = {name: getattr(config, name) for name in names}
-    return {"length": config.max_new_tokens} | own | way_of(config)
+    return {"length": config.max_new_tokens} | own | method_of(config)
 
 
 def linked_settings(config: RunConfig) -> dict[str, str]:

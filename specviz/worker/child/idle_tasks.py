@@ -114,7 +114,7 @@ class IdleTasks:
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
-    def foretell(self, spec: PairSpec, run_id: str, record: Trace) -> None:
+    def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
         """Add the outlook of a run that had none, if it can have one."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):

@@ -194,7 +194,7 @@ class Process:
         self._send(RunStarted(run_id=request.id, record=record, outlook=outlook))
         self._send(Doing(progress=None))
         if outlook is None and request.kind is None:
-            self._idle_tasks.foretell(request.spec, request.id, record)
+            self._idle_tasks.predict(request.spec, request.id, record)
         return run
 
     def _study(self, request: StudyRequest) -> None:

@@ -15,9 +15,9 @@ from threading import RLock, Timer
 from weakref import WeakValueDictionary
 
 from specviz.errors import SpecvizError
+from specviz.figures.throughput import Outlook
 from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
-from specviz.record.throughput import Outlook
 from specviz.record.trace import RunConfig
 from specviz.worker.messages import (
     Calibrating,

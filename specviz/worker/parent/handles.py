@@ -15,9 +15,9 @@ from threading import Event
 from typing import Generic, Literal, TypeVar
 
 from specviz.errors import SpecvizError
+from specviz.figures.throughput import Outlook
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec, Progress
-from specviz.record.throughput import Outlook
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import (
     Prompt,

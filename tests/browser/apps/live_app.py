@@ -14,7 +14,7 @@ import streamlit as st
 from specviz.player.payload import JsonObject, RunStatus, payload, payload_of_trace
 from specviz.record.trace import Trace
 from specviz.ui.session.sent_rounds import SentRounds
-from specviz.ui.widgets.player import player_wish, show_player
+from specviz.ui.widgets.player import player_event, show_player
 from tests.browser.long_runs import FED_RATE, fed_run, recorded
 
 _TICK = 0.25  # seconds, as the Watch page has it
@@ -44,7 +44,7 @@ def _data(count: int) -> JsonObject:
     state = "running" if growing else "done"
     status = RunStatus(id="fed", state=state, label="live", decoded=not growing)
     sent: SentRounds = st.session_state.setdefault("sent rounds", SentRounds())
-    start = sent.next_start("fed", len(trace.rounds), player_wish(_KEY))
+    start = sent.next_start("fed", len(trace.rounds), player_event(_KEY))
     return payload(trace, status, start=start, growing=growing)
 
 

@@ -16,7 +16,7 @@ from streamlit.components.v2 import component
 from specviz import ASSETS
 from specviz.errors import TheoryError
 from specviz.player.script_modules import component_script
-from specviz.theory.tradeoff import law_pair
+from specviz.theory.tradeoff import distribution_pair
 
 Laws = tuple[tuple[float, ...], tuple[float, ...]]  # distributions of draft and target
 
@@ -59,7 +59,7 @@ def _said(key: str, mark: str, size: int) -> Laws | None:
 
 
 def _laws(draft: Sequence[float], target: Sequence[float]) -> Laws:
-    first, second = law_pair(draft, target)
+    first, second = distribution_pair(draft, target)
     return tuple(first.tolist()), tuple(second.tolist())
 
 

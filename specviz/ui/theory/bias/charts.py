@@ -253,7 +253,9 @@ def _add_dots(made: go.Figure, dots: Dots) -> None:
     )
 
 
-def law_chart(labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]) -> go.Figure:
+def distribution_chart(
+    labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]
+) -> go.Figure:
     """What rules emit, beside the target's distribution."""
     made = figure(x_title="token", y_title="chance to be emitted", height=300)
     laws = {"target": target, **emitted}

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from specviz.record.method_checks import BlockCheck, block_check, counts_drafts
+from specviz.figures.method_checks import BlockCheck, block_check, counts_drafts
 from specviz.record.numbers import RATIO, TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.bias.charts import accepted_means, rounds_by_both
-from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
-from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.theory.kept_methods import (
+    Ways,
+    choose_methods,
+    recorded_about,
+    recorded_methods,
+    show_about,
+)
+from specviz.ui.widgets.page_parts import show_chart, show_distribution
 
 _ROUNDING = 1e-9
 _FIRM = 4.0  # standard deviations: more is not chance
@@ -25,9 +31,9 @@ _LANES = {
 
 def show_measured_blocks() -> None:
     st.subheader("On the real pair", anchor=False)
-    known = recorded_ways().blocks
+    known = recorded_methods().blocks
     recorded = Ways(found=known.found, about=recorded_about(known.made))
-    ways = choose_ways(_SECTION, _judges_blocks, _check, recorded)
+    ways = choose_methods(_SECTION, _judges_blocks, _check, recorded)
     check = ways.found
     st.markdown(f"{_every_round(check)} {_means(check)}")
     left, right = st.columns(2, gap="medium")
@@ -41,7 +47,7 @@ def show_measured_blocks() -> None:
         note = "Candidates that stood a round, and how many should on average."
         show_chart(accepted_means(_bars(check)), note, "exact", "measured", key="bias_block_means")
     show_about(ways, _LANES, _SECTION, "")
-    show_law(
+    show_distribution(
         r"\sum_{i=1}^{\gamma} w_i \;\ge\; \sum_{i=1}^{\gamma} \prod_{j \le i}"
         r" \min\!\left(1, \frac{q(x_j)}{p(x_j)}\right)",
         {

@@ -13,7 +13,7 @@ from specviz.theory import blocks, multidraft, tradeoff
 from specviz.ui.session.history import History, ShownRun
 from specviz.ui.theory.bias.charts import Dots
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
-from specviz.ui.widgets.page_parts import show_law
+from specviz.ui.widgets.page_parts import show_distribution
 from specviz.ui.widgets.plain_text import as_text
 
 _LEAST_DISTANCE = 1e-3  # of the models, for a token to be drawn
@@ -128,7 +128,7 @@ def run_in_words(trace: Trace) -> str:
     )
 
 
-def show_bias_laws() -> None:
+def show_bias_distributions() -> None:
     st.caption(
         "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 "
         "it is "
@@ -143,19 +143,19 @@ def show_bias_laws() -> None:
         r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, the "
         "distance of what is emitted from q",
     }
-    show_law(
+    show_distribution(
         r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
         r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
         {r"\Pr": "chance", **models, **rule, **distance},
         "Yin et al. 2024, theorem 5. All these rules lie on one straight line.",
     )
-    show_law(
+    show_distribution(
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
         {**models, **rule, **distance, "x": "a token"},
         r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
         r"under theorem 5 that is the ordinary leftover $\max(0, q - p)$ (derived here).",
     )
-    show_law(
+    show_distribution(
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
         r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \\ b_t = [\,q \ge t\,]",
         {
@@ -170,8 +170,8 @@ def show_bias_laws() -> None:
     )
 
 
-def show_block_law() -> None:
-    show_law(
+def show_block_distribution() -> None:
+    show_distribution(
         r"\mathbb{E}[\tau] = \sum_{i=1}^{\gamma} \mathbb{E}_p[w_i] \\ "
         r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
         {
@@ -187,8 +187,8 @@ def show_block_law() -> None:
     )
 
 
-def show_drafts_law() -> None:
-    show_law(
+def show_drafts_distribution() -> None:
+    show_distribution(
         r"1 - \prod_{m=1}^{k} r_m \;\le\; 1 + \min_{H}\big(q(H) - p(H)^k\big)",
         {
             "k": "drafts for this position",

@@ -74,7 +74,7 @@ class Policy:
     @property
     def emitted(self) -> Law:
         pair = self.settings.draft, self.settings.target
-        return tradeoff.output_law(*pair, self.accept, self.recover)
+        return tradeoff.output_distribution(*pair, self.accept, self.recover)
 
     def exact_point(self) -> ExactPoint:
         reject, bias = self.point

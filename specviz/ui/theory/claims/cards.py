@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from specviz import ROOT
-from specviz.comparison.work import RunsWork
+from specviz.measure.background_job import RunsJob
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
-from specviz.ui.session.background_work import stop
+from specviz.ui.session.background_jobs import stop
 from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.runs import ClaimRuns
-from specviz.ui.widgets.page_parts import show_law
+from specviz.ui.widgets.page_parts import show_distribution
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 Start = Callable[[RunName, str], None]  # which runs, and who asked
@@ -80,7 +80,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
         _show_figures(claim.figures)
         st.markdown(as_text(claim.finding))
         if claim.latex:
-            show_law(claim.latex, dict(claim.symbols))
+            show_distribution(claim.latex, dict(claim.symbols))
         st.caption(f"**Where it flips.** {as_text(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(
@@ -136,7 +136,7 @@ def _show_evidence(found: Evidence) -> None:
     st.markdown(as_text(found.sentence))
 
 
-def _show_progress(work: RunsWork) -> None:
+def _show_progress(work: RunsJob) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
         if not work.going:

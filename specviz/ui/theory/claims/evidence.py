@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from specviz.record import theorem_checks
+from specviz.figures import theorem_checks
+from specviz.figures.method_checks import block_check, rejections_over_drafts
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.speedup_words import is_undecided, speedup_sentence
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.limits import MAX_GAMMA
-from specviz.record.method_checks import block_check, rejections_over_drafts
-from specviz.record.metrics import Metrics, metrics
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
-from specviz.record.speedup_words import is_undecided, speedup_sentence
-from specviz.record.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Trace
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
@@ -125,10 +125,10 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
         groups.setdefault(trace.config.temperature, []).append(trace)
     alphas = {heat: _alpha(group) for heat, group in groups.items()}
     told = ", ".join(f"{PROBABILITY.bare(alpha)} at T {heat:g}" for heat, alpha in alphas.items())
-    return f"Expected α: {told}. {way_in_words(alphas)}"
+    return f"Expected α: {told}. {method_in_words(alphas)}"
 
 
-def way_in_words(alphas: Mapping[float, float]) -> str:
+def method_in_words(alphas: Mapping[float, float]) -> str:
     """Where acceptance falls as temperature rises, as is claimed, and where it does not."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []

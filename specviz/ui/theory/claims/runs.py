@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from specviz.comparison.work import RunsWork
 from specviz.errors import SpecvizError
+from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import RunOrder
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
-from specviz.ui.session.background_work import CLAIMS, run_maker, the_work_queue
+from specviz.ui.session.background_jobs import CLAIMS, run_maker, the_job_queue
 from specviz.ui.session.history import History
 from specviz.ui.theory.claims.evidence import GUIDE_TOKENS, Evidence, evidence_of
 
@@ -41,7 +41,7 @@ class ClaimRuns:
     """
 
     def __init__(self) -> None:
-        self._works: dict[RunName, RunsWork] = {}  # the last ones
+        self._works: dict[RunName, RunsJob] = {}  # the last ones
         self._askers: dict[RunName, str] = {}
         self._evidence: dict[RunName, Evidence] = {}
 
@@ -50,7 +50,7 @@ class ClaimRuns:
         if self.going(run) is not None:
             return
         self._evidence.pop(run, None)
-        work = RunsWork(
+        work = RunsJob(
             plans(run, spec),
             run_maker(history.add if run in _WATCHED else None),
             name=CLAIMS,
@@ -58,9 +58,9 @@ class ClaimRuns:
             conclude=partial(self._conclude, run),
         )
         self._works[run], self._askers[run] = work, asked_by
-        the_work_queue().start(work)
+        the_job_queue().start(work)
 
-    def going(self, run: RunName) -> RunsWork | None:
+    def going(self, run: RunName) -> RunsJob | None:
         """The runs while they are under way or wait for their turn, else None."""
         work = self._works.get(run)
         return work if work is not None and work.going else None

@@ -10,7 +10,7 @@ from specviz.ui.theory.bias.charts import Dots, pareto_plane
 from specviz.ui.theory.claims.cards import Start, show_button, show_state
 from specviz.ui.theory.claims.evidence import Evidence, LossyRuns
 from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
-from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.page_parts import show_chart, show_distribution
 from specviz.ui.widgets.plain_text import as_text
 
 _EVEN = 1e-4  # models closer than this have nothing to trade
@@ -30,7 +30,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
 
 def _show_rejections(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
-    show_law(
+    show_distribution(
         r"\mathbb{E}[N_{\mathrm{rej}}] = \sum_n \mathbb{E}\,\mathrm{TV}(p_n, q_n)",
         {
             r"N_{\mathrm{rej}}": "rejections in a text",
@@ -53,7 +53,7 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
 
 def _show_trade(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorem 5: rejections for bias", anchor=False)
-    show_law(
+    show_distribution(
         r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
         {
             r"\mathrm{P}(\mathrm{reject})": "chance of a rejection",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.record.figures import TIMES_THE_TARGET
+from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch

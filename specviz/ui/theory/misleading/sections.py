@@ -28,7 +28,7 @@ from specviz.theory.roofline import (
     largest_batch,
     sized,
 )
-from specviz.theory.runtime import rounds_laws
+from specviz.theory.runtime import rounds_distributions
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import best_draft_temperature, overlap
 from specviz.ui.session.history import ShownRun
@@ -50,7 +50,7 @@ from specviz.ui.theory.misleading.sentences import (
     tail_sentence,
 )
 from specviz.ui.theory.speed.speedup_points import run_name
-from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
 from specviz.ui.widgets.plain_text import as_text
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
@@ -106,7 +106,7 @@ def show_clustering() -> None:
         f"or hard as a whole, in the same shares, it would give {TOKENS.bare(whole)} tokens, "
         f"{compared(whole, formula)} (Jensen's inequality)."
     )
-    show_law(
+    show_distribution(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
         r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
         {
@@ -130,7 +130,7 @@ def show_tail() -> None:
             "Candidates a round, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma"
         )
         length = whole_slider("Tokens to write", 8, 512, 128, key="misleading_length")
-    laws = rounds_laws(alpha, _TAIL_GAMMAS, length)
+    laws = rounds_distributions(alpha, _TAIL_GAMMAS, length)
     law = laws[gamma - 1]
     st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
     show_chart(
@@ -149,7 +149,7 @@ def show_tail() -> None:
         key="misleading_rounds",
         alt="Chances of the numbers of rounds.",
     )
-    show_law(
+    show_distribution(
         r"P(A = k) = \alpha^k\,(1-\alpha)^{[k<\gamma]}",
         {
             "P": "chance",
@@ -192,7 +192,7 @@ def show_batch() -> None:
         st.markdown(f"{reads} {batch_sentence(place, alpha, gamma)}")
         _show_over_batch(gpu, target, draft, alpha, gamma)
         _show_bytes(target, batch)
-    show_law(
+    show_distribution(
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
             "t": "time of a pass",
@@ -209,7 +209,7 @@ def show_batch() -> None:
         f"in bf16, with the peak figures of NVIDIA's data sheet. On the {gpu.name}, reading the "
         f"weights takes as long as computing {gpu.ridge():.0f} tokens.",
     )
-    show_law(
+    show_distribution(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
         {
             "v": "cost of a verification",
@@ -283,7 +283,7 @@ def show_temperature() -> None:
         alt="Acceptance over temperature, with the same one for both models and with the draft's "
         "best.",
     )
-    show_law(
+    show_distribution(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
         {
             r"\alpha": "acceptance at this position",
@@ -329,7 +329,7 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
         f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It also assumes "
         "independence, but not the same chance for all."
     )
-    show_law(
+    show_distribution(
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
         r"\frac{\text{accepted}}{\text{drafted}} \to \frac{\tau-1}{\gamma}",
         {

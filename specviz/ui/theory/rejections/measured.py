@@ -8,20 +8,26 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from specviz.comparison.statistics import Values, ratio
-from specviz.record.method_checks import (
+from specviz.figures.method_checks import (
     Count,
     DraftsPoint,
     counts_drafts,
     joint_deviations,
     rejections_over_drafts,
 )
+from specviz.figures.paired import Values, ratio
 from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
-from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
+from specviz.ui.theory.kept_methods import (
+    Ways,
+    choose_methods,
+    recorded_about,
+    recorded_methods,
+    show_about,
+)
 from specviz.ui.theory.rejections.charts import BesideExpected, beside_expected
-from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.page_parts import show_chart, show_distribution
 from specviz.ui.widgets.plain_text import as_text
 
 BODY = "90M"
@@ -31,9 +37,9 @@ _LANES = {f"M {number}": RunConfig(temperature=1.0, num_drafts=number) for numbe
 
 
 def show_measured_drafts() -> None:
-    known = recorded_ways().drafts
+    known = recorded_methods().drafts
     recorded = Ways(found=known.found, about=recorded_about(known.made))
-    ways = choose_ways(_SECTION, _tell_apart, _points, recorded)
+    ways = choose_methods(_SECTION, _tell_apart, _points, recorded)
     points = ways.found
     st.markdown(f"{_agreement_sentence(points)}  \n{speed_sentence(points)}")
     wide = joint_deviations(len(points), _LEVEL)
@@ -53,7 +59,7 @@ def show_measured_drafts() -> None:
         column_config=_COLUMNS, alt="Measured and expected figures by the number of drafts.",
     )  # fmt: skip
     show_about(ways, _LANES, _SECTION, BODY)
-    show_law(
+    show_distribution(
         r"\mathbb{E}[R] = \sum_{i}\mathrm{TV}(p_i, q_i) \\"
         r" \tau = 1 + \frac{1}{K}\sum_{j}\big(1 - \mathrm{TV}(p_j, q_j)\big)",
         {

@@ -40,7 +40,7 @@ from specviz.ui.theory.rejections.charts import (
     running_means,
     uniform_improvements,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
 
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -121,7 +121,7 @@ def show_one_draft(chosen: Setting) -> None:
     by_step = rejections_by_step(chains)
     simulate_and_draw(group, chosen.paused, lambda: _draw_one(group, by_step, chosen.paused))
     st.caption(_papers_instance())
-    show_law(
+    show_distribution(
         r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
         r"\mathrm{TV}(p_n, q_n)",
         _LETTERS
@@ -173,7 +173,7 @@ def show_several_drafts(chosen: Setting) -> None:
     simulate_and_draw(
         group, chosen.paused, lambda: _draw_several(group, exact, curve, chosen.paused)
     )
-    show_law(
+    show_distribution(
         r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         _LETTERS
@@ -187,7 +187,7 @@ def show_several_drafts(chosen: Setting) -> None:
         "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not say where "
         "the recursion for f starts; here it starts at 1.",
     )
-    show_law(
+    show_distribution(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
         "A floor, derived here: only the token after a rejection has M tries.",
@@ -251,7 +251,7 @@ def show_one_place() -> None:
             "exact",
             key="rejections_uniform",
         )
-    show_law(
+    show_distribution(
         r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
         {
             r"\Delta": "how much the chance of a rejection falls",
@@ -261,7 +261,7 @@ def show_one_place() -> None:
         },
         _FIGURE_3,
     )
-    show_law(
+    show_distribution(
         r"\Delta_{\text{uniform}} = \big(1 - \tfrac1r\big) - \big(1 - \tfrac1r\big)^{M}",
         {
             r"\Delta": "how much the chance of a rejection falls",
@@ -285,7 +285,7 @@ def show_bound(chosen: Setting) -> None:
         f"{expected_accepted(*pair, 2):.4f}. The page *Bias or speed* has more under "
         "*Whole blocks*."
     )
-    show_law(
+    show_distribution(
         r"\inf_{A \in \mathcal{F}} \mathbb{E}[N^{A}] \ge"
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
         _LETTERS

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.record.figures import TIMES_THE_TARGET
+from specviz.figures.catalogue import TIMES_THE_TARGET
+from specviz.figures.stopping_reach import ReachOverRuns
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS
-from specviz.record.stopping_reach import ReachOverRuns
 from specviz.theory.papers import SpecBenchRow
 from specviz.theory.speed import (
     best_gamma,

@@ -44,7 +44,7 @@ from specviz.ui.theory.speed.speedup_points import (
     run_points,
     show_point,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_law, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
 
 _AXIS = 24  # the charts end here, or beyond, at a γ that they mark
 _MAP, _POINT = "speed_map", "speed_point"
@@ -159,7 +159,7 @@ def show_over_gamma(chosen: Setting) -> None:
         "verification.",
     )
     _show_key_figures(chosen)
-    show_law(
+    show_distribution(
         r"S = \frac{1-\alpha^{\gamma+1}}{(1-\alpha)(\gamma c + v)}",
         {
             "S": "times as fast as the target alone",
@@ -170,7 +170,7 @@ def show_over_gamma(chosen: Setting) -> None:
         },
         "Leviathan et al. 2023, theorem 3.8, where v is 1.",
     )
-    show_law(
+    show_distribution(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
             r"S_{\text{oracle}}": "times as fast, if every round drafted just as many candidates "
@@ -182,7 +182,7 @@ def show_over_gamma(chosen: Setting) -> None:
         "The number of tokens is from Leviathan et al. 2023, section 3.5; their time is derived "
         "here. S approaches it as γ grows, if drafting costs nothing or nothing is rejected.",
     )
-    show_law(
+    show_distribution(
         r"\frac{\text{operations}}{\text{token}} = "
         r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
         {
@@ -275,7 +275,7 @@ def show_recursion(chosen: Setting) -> None:
         key="speed_tokens",
         alt="Tokens a round over the number of candidates.",
     )
-    show_law(
+    show_distribution(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
         {
             "E_k": "expected number of further candidates accepted, once k were accepted",
@@ -284,7 +284,7 @@ def show_recursion(chosen: Setting) -> None:
         },
         "v2rockets/sd_optimization, where P stands for α and N for γ.",
     )
-    show_law(
+    show_distribution(
         r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
         {
             "E_0": "candidates accepted a round",

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from specviz.record.figures import CATALOGUE, titled
-from specviz.record.formulas import timed_interval
+from specviz.figures.catalogue import CATALOGUE, titled
+from specviz.figures.formulas import timed_interval
 from specviz.record.run_config import method_words
 from specviz.theory.papers import (
     CHINCHILLA,

@@ -6,14 +6,20 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from specviz.figures.stopping_reach import Reach, ReachOverRuns, reach_over_runs
 from specviz.record.numbers import COST, PERCENT, STEPS, TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.record.stopping import parse_stopping
-from specviz.record.stopping_reach import Reach, ReachOverRuns, reach_over_runs
 from specviz.record.trace import Trace
-from specviz.ui.theory.kept_ways import Ways, choose_ways, recorded_about, recorded_ways, show_about
+from specviz.ui.theory.kept_methods import (
+    Ways,
+    choose_methods,
+    recorded_about,
+    recorded_methods,
+    show_about,
+)
 from specviz.ui.theory.speed.charts import reach_over_drafted
-from specviz.ui.widgets.page_parts import show_chart, show_law
+from specviz.ui.widgets.page_parts import show_chart, show_distribution
 from specviz.ui.widgets.plain_text import as_text
 
 _LONG = 12  # candidates of a run that never stops
@@ -26,9 +32,9 @@ _LANES = {
 
 
 def show_when_to_stop() -> None:
-    known = recorded_ways().stops
+    known = recorded_methods().stops
     recorded = Ways(found=known.found, about=recorded_about(known.made))
-    ways = choose_ways(_SECTION, _has_rules, _reached, recorded)
+    ways = choose_methods(_SECTION, _has_rules, _reached, recorded)
     found = ways.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
@@ -42,7 +48,7 @@ def show_when_to_stop() -> None:
     )  # fmt: skip
     st.caption(_costs_words(found))
     show_about(ways, _LANES, _SECTION, "")
-    show_law(
+    show_distribution(
         r"\text{pace} = \frac{\sum_r (\min(k_r, a_r) + 1)}{\sum_r (k_r\,c + v(k_r + 1))} \\"
         r" \text{oracle: } k_r = a_r",
         {

@@ -1,0 +1,155 @@
+"""The work of a plan, for the command line and the dashboard alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import RLock
+
+from specviz.comparison.kept_runs import KeptRuns, Reuse
+from specviz.comparison.lane_run import LaneRun
+from specviz.comparison.plan import Plan, PlannedRun
+from specviz.comparison.plan_runner import Kept, plan_that_fits, run_blocks, run_plan
+from specviz.comparison.results import Comparison, compare
+from specviz.errors import SpecvizError, StoreError
+from specviz.measure.background_job import Job
+from specviz.measure.run_makers import BlockMaker, RunMaker
+from specviz.record.pairs import PairCheck, PairSpec
+from specviz.store import Library
+
+
+class ComparisonJob(Job):
+    """Carries out a plan; without a ``library`` no run is kept.
+
+    The pairs and the prompts are checked first. Pairs that do not fit into memory together are
+    taken one after the other, in blocks. Runs of the same plan that the library holds, made with
+    the same models on the same machine, are opened and not made again, so a comparison that was
+    interrupted goes on where it was. A run that cannot be kept ends the work if ``must_keep``;
+    otherwise the runs go on, and ``unkept`` says why they are not kept.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        maker: RunMaker,
+        library: Library | None,
+        *,
+        name: str = "comparison",
+        title: str = "",
+        reuse: Reuse = "any",
+        must_keep: bool = False,
+    ) -> None:
+        super().__init__(maker, name=name, label=title or " against ".join(plan.labels))
+        self.plan = plan
+        self.found = 0  # runs that the library held already
+        self.changed = False  # it held such runs, but of other models or another machine
+        self.unkept: SpecvizError | None = None
+        self._library, self._must_keep = library, must_keep
+        self._reuse: Reuse = reuse
+        self._kept: KeptRuns | None = None
+        self._measured: dict[PlannedRun, LaneRun] = {}
+        self._comparison: tuple[int, Comparison] | None = None
+        self._lock = RLock()  # several threads may read the runs and compare them
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        return len(self._measured), len(self.plan.jobs())
+
+    @property
+    def doing(self) -> str:
+        match self._state:
+            case "checking":
+                return "looking at the pairs and the prompts"
+            case "opening":
+                return "opening the kept runs"
+            case "running" if isinstance(self._maker, BlockMaker):
+                return self._maker.doing or "beginning"
+            case _:
+                return super().doing
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The pairs in the order they are run; empty if they fit into memory together."""
+        if self.plan.order == "interleaved":
+            return ()
+        return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
+
+    @property
+    def measured(self) -> tuple[LaneRun, ...]:
+        """The finished runs, in the order of the plan."""
+        with self._lock:
+            there = dict(self._measured)
+        return tuple(there[job] for job in self.plan.jobs() if job in there)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Of the finished runs, worked out once for them; None until every lane has one."""
+        with self._lock:
+            measured = self.measured
+            if len({each.job.lane for each in measured}) < len(self.plan.lanes):
+                return None
+            if self._comparison is None or self._comparison[0] != len(measured):
+                self._comparison = len(measured), compare(self.plan, measured)
+            return self._comparison[1]
+
+    def prepare(self) -> None:
+        """Check the pairs and the prompts, and open the kept runs; raises SpecvizError."""
+        self._state = "checking"
+        checks = self._checks()
+        self.plan = plan_that_fits(self.plan, checks)
+        self._state = "opening"
+        self._open_kept(checks)
+        self._state = "running"
+
+    def make_missing(self) -> Iterator[LaneRun]:
+        """Make the missing runs and yield each once it is kept; raises what breaks it off."""
+        done = {job.key for job in self._measured}
+        if isinstance(self._maker, BlockMaker):
+            return run_blocks(self.plan, self._make_blocks(self._maker), self._keep_together, done)
+        return run_plan(self.plan, self._make, self._keep, done)
+
+    def _work(self) -> None:
+        self.prepare()
+        for _ in self.make_missing():
+            pass
+
+    def _checks(self) -> dict[PairSpec, PairCheck]:
+        prompts, chat = [item.prompt for item in self.plan.items], self.plan.lanes[0].config.chat
+        specs = dict.fromkeys(lane.spec for lane in self.plan.lanes)
+        found: dict[PairSpec, PairCheck] = {}
+        for spec in specs:
+            self._check_stop()
+            found[spec] = self._maker.check(spec, prompts, chat=chat)
+        return found
+
+    def _open_kept(self, checks: dict[PairSpec, PairCheck]) -> None:
+        if self._library is None:
+            return
+        present = {spec: each.present for spec, each in checks.items() if each.present}
+        try:
+            kept = KeptRuns(self.plan, self._library, present, title=self.label, reuse=self._reuse)
+        except StoreError as error:
+            self._cannot_keep(error)
+            return
+        while kept.opening:
+            self._check_stop()
+            kept.open_next()
+        with self._lock:
+            self._measured = {run.job: run for run in kept.runs}
+        self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
+
+    def _keep(self, made: LaneRun, run_id: str | None) -> None:
+        self._keep_together([(made, run_id)])
+
+    def _keep_together(self, made: Sequence[Kept]) -> None:
+        if self._kept is not None:
+            try:
+                self._kept.keep_together(made)
+            except StoreError as error:
+                self._cannot_keep(error)
+        with self._lock:
+            self._measured.update({run.job: run for run, _ in made})
+
+    def _cannot_keep(self, error: StoreError) -> None:
+        if self._must_keep:
+            raise error
+        self.unkept, self._kept = error, None

@@ -1,0 +1,379 @@
+"""The catalogue of figures: what each is called, means and is made of, said once.
+
+Terminal, page, replay, tables of lanes and of kept runs, charts and README read it. A new figure
+is one entry of ``CATALOGUE``; its digits are those of its quantity in ``numbers``. Its id is the
+name of the value in ``Metrics``, where that has it, and its key in the JSON of a run. Then name the
+id where it is to be shown (``cli.figures``, ``player.summary``, ``comparison.table``, ...), and add
+its row to README's table; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from specviz.figures.figure import TIMES_THE_TARGET, Figure
+from specviz.figures.formulas import (
+    bytes_shared,
+    cut_left_out,
+    doubt,
+    draft_counts,
+    forecast_numbers,
+    forecast_origin,
+    free_ends,
+    free_numbers,
+    give_or_take,
+    lossy_odds,
+    plus,
+    put_in,
+    quotient,
+    share_of,
+    sum_of,
+    timed_interval,
+    timed_pairs,
+)
+from specviz.figures.roofline import FREE
+from specviz.record.numbers import (
+    COST,
+    COUNT,
+    GAMMA,
+    MILLISECONDS,
+    MILLISECONDS_A_TOKEN,
+    PERCENT,
+    PROBABILITY,
+    RATE,
+    RATIO,
+    SIZE,
+    STEPS,
+    TOKENS,
+)
+
+if TYPE_CHECKING:
+    from specviz.figures.metrics import Metrics
+    from specviz.figures.roofline import Pass, Roofline
+
+__all__ = ["CATALOGUE", "TIMES_THE_TARGET", "Figure", "titled"]
+
+
+def _share(
+    name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
+) -> Figure:
+    """Of the bandwidth, by one kind of pass."""
+
+    def made(m: Metrics) -> Pass | None:
+        return part(m.parts.roofline) if m.parts.roofline else None
+
+    return Figure(
+        id=name,
+        label=label,
+        quantity=PERCENT,
+        better="higher",
+        formula=formula,
+        remark=remark,
+        numbers=lambda m: bytes_shared(m, made(m)),
+        note=lambda m: share_of(made(m)),
+    )
+
+
+_ACCEPTANCE = (
+    Figure(
+        id="alpha_observed",
+        label="α observed",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="accepted / tested",
+        remark="A candidate drafted after a rejected one was never tested",
+        numbers=lambda m: quotient(m.num_accepted, m.num_tested),
+        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested",
+    ),
+    Figure(
+        id="alpha_expected",
+        label="α expected",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="mean of Σ min(draft, target) over the tested positions",
+        remark="The odds before each token was drawn",
+        numbers=lambda m: quotient(m.parts.expected_accepted, m.num_tested),
+        told=lossy_odds,
+        note=lambda _: "before the draw",
+    ),
+    Figure(
+        id="draft_acceptance_rate",
+        label="draft acceptance rate",
+        quantity=PROBABILITY,
+        better="higher",
+        formula="accepted / drafted",
+        remark="What serving engines print. Not α: it counts candidates that were never tested",
+        numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
+        note=draft_counts,
+    ),
+    Figure(
+        id="tau",
+        label="τ, tokens a round",
+        short="τ",
+        quantity=TOKENS,
+        better="higher",
+        formula="tokens / whole rounds",
+        remark="The recovered or bonus token is included",
+        numbers=lambda m: quotient(m.parts.tokens, m.num_whole_rounds),
+        told=cut_left_out,
+        note=lambda m: f"of {m.parts.possible} possible",
+    ),
+)
+_SPEEDUPS = (
+    Figure(
+        id="speedup_observed",
+        label="speedup, observed",
+        short="speedup",
+        quantity=RATIO,
+        better="higher",
+        formula="time of the target alone along the same words / time of the speculative run",
+        remark="Prefill is left out",
+        numbers=lambda m: quotient(m.parts.target_seconds, m.parts.seconds, "s"),
+        note=timed_interval,
+    ),
+    Figure(
+        id="speedup_interval",
+        label="speedup, interval",
+        quantity=RATIO,
+        formula="where the observed speedup lies with 95 % confidence",
+        remark="Of the timing alone, on this text and machine: Student's t over slices of the text "
+        "in which both lanes were timed in the order A B B A",
+        told=timed_pairs,
+        note=timed_pairs,
+    ),
+    Figure(
+        id="speedup_forecast",
+        label="speedup, forecast",
+        quantity=RATIO,
+        better="higher",
+        formula="τ / (γc + v)",
+        remark="Made before the run, from step costs, and τ from acceptance on other texts of the "
+        "same kind and temperature",
+        numbers=forecast_numbers,
+        note=forecast_origin,
+    ),
+    Figure(
+        id="speedup_accounted",
+        label="speedup, accounted",
+        quantity=RATIO,
+        better="higher",
+        formula="τ / (γc + v)",
+        remark="With this run's τ: how much of the time the two models explain",
+        numbers=lambda m: put_in({"τ": m.tau, "γ": m.gamma, "c": m.c, "v": m.v}),
+        note=lambda _: "what the two models explain",
+    ),
+    Figure(
+        id="speedup_ideal",
+        label="speedup, ideal",
+        quantity=RATIO,
+        better="higher",
+        formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
+        remark="The textbook's, with v = 1. A measured v under 1 gives more",
+        numbers=lambda m: put_in(
+            {
+                "α": m.alpha_observed if m.alpha_expected is None else m.alpha_expected,
+                "γ": m.gamma,
+                "c": m.c,
+            }
+        ),
+        note=lambda _: "if verifying cost one step",
+    ),
+    Figure(
+        id="speedup_end_to_end",
+        label="speedup, end to end",
+        quantity=RATIO,
+        better="higher",
+        formula="(prefill + decoding of the target alone) / (both prefills + decoding)",
+        numbers=lambda m: quotient(
+            plus(m.parts.target_prefill, m.parts.target_seconds),
+            plus(m.parts.prefill, m.parts.seconds),
+            "s",
+        ),
+        note=lambda _: "both prefills included",
+    ),
+    Figure(
+        id="speedup_limit",
+        label="speedup, limit",
+        quantity=RATIO,
+        formula="(γ + 1) / (γc + v)",
+        remark="Every candidate accepted: no run at these step costs is faster",
+        numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
+        note=lambda _: "if all were accepted",
+    ),
+)
+_COSTS = (
+    Figure(
+        id="c",
+        label="c, a draft step",
+        short="c",
+        quantity=COST,
+        better="lower",
+        formula="draft step time / target step time",
+        remark="From step costs, measured before the run",
+        numbers=lambda m: quotient(m.parts.draft_step, m.parts.target_step, "ms"),
+        told=doubt,
+        note=lambda m: f"in target steps{give_or_take(m.c_error)}",
+    ),
+    Figure(
+        id="v",
+        label="v, a verification",
+        short="v",
+        quantity=STEPS,
+        better="lower",
+        formula="time to verify γ + 1 tokens / target step time",
+        remark="From step costs, measured before the run. Under 1 where a pass over several tokens "
+        "is quicker than over one, for other kernels are used",
+        numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
+        told=doubt,
+        note=lambda m: (
+            ""
+            if m.gamma is None
+            else f"of {m.gamma + 1} tokens, in target steps{give_or_take(m.v_error)}"
+        ),
+    ),
+)
+_TIMES = (
+    Figure(
+        id="tokens_per_second",
+        label="tokens/s",
+        quantity=RATE,
+        better="higher",
+        formula="tokens of whole rounds / the time these rounds took",
+        remark="Without prefill, and without the time that recording takes",
+        numbers=lambda m: quotient(m.parts.tokens, m.parts.seconds, "s"),
+    ),
+    Figure(
+        id="baseline_tokens_per_second",
+        label="tokens/s, target alone",
+        quantity=RATE,
+        better="higher",
+        formula="the same tokens / time of plain decoding along the same words",
+        remark="In slices before and after the timed repeats of the run",
+        numbers=lambda m: quotient(m.parts.tokens, m.parts.target_seconds, "s"),
+    ),
+    Figure(
+        id="ttft_ms",
+        label="time to first token",
+        short="first token",
+        quantity=MILLISECONDS,
+        better="lower",
+        formula="both prefills + the first round",
+        numbers=lambda m: sum_of(m.parts.prefill, m.parts.first_round),
+        note=lambda m: (
+            ""
+            if m.baseline_ttft_ms is None
+            else f"target alone {MILLISECONDS.shown(m.baseline_ttft_ms)}"
+        ),
+    ),
+    Figure(
+        id="wasted_share",
+        label="drafting wasted",
+        quantity=PERCENT,
+        better="lower",
+        formula="drafting that was thrown away / decoding time",
+        remark="Of each round, its drafting times (1 − accepted / drafted)",
+        numbers=lambda m: quotient(m.parts.wasted, m.parts.decoding or None, "s"),
+        note=lambda _: "of the decoding time",
+    ),
+    Figure(
+        id="ms_a_token",
+        label="time a token",
+        quantity=MILLISECONDS_A_TOKEN,
+        better="lower",
+        formula="time of a part of the rounds / their tokens",
+        remark="Of whole rounds",
+    ),
+    Figure(
+        id="memory_bytes",
+        label="memory of the weights",
+        short="memory",
+        quantity=SIZE,
+        better="lower",
+        formula="bytes of the weights that a lane needs",
+        remark="On a GPU, with the memory it works in",
+    ),
+)
+_INTERVALS = (
+    Figure(
+        id="alpha_interval_prompt",
+        label="α, this prompt",
+        quantity=PROBABILITY,
+        formula="where α of this prompt lies: block bootstrap over the rounds",
+        remark="None with fewer than ten rounds",
+        note=lambda _: "95 % interval",
+    ),
+    Figure(
+        id="alpha_interval_coins",
+        label="α, by the luck of the draws",
+        quantity=PROBABILITY,
+        formula="where luck alone may put the observed α, given the odds at the tested positions",
+        remark="None at temperature 0",
+        note=lambda _: "95 % interval",
+    ),
+)
+
+_MEMORY = (
+    Figure(
+        id="parameters",
+        label="parameters, target",
+        short="parameters",
+        quantity=COUNT,
+        formula="numbers in the weights of the target in its body",
+        remark="None without a body",
+    ),
+    Figure(
+        id="step_bytes",
+        label="bytes of a step",
+        short="step",
+        quantity=SIZE,
+        formula="bytes that the target reads in a step: its weights, and the keys and values of "
+        "the context",
+        remark="Of an embedding that is not also the output, one row is read",
+    ),
+    _share(
+        "bandwidth_share",
+        "bandwidth, target step",
+        "bytes of a step / (target step time · bytes a second that a bare sum reads)",
+        "Well below 100 %, the target alone is slower than it could be here, which flatters the "
+        "speedup. Above it, the bytes are read from the processor's caches, not from memory",
+        lambda found: found.target,
+    ),
+    _share(
+        "draft_bandwidth_share",
+        "bandwidth, draft step",
+        "bytes of a draft step / (its time · bytes a second that a bare sum reads)",
+        "The mean step of a draft phase",
+        lambda found: found.draft,
+    ),
+    _share(
+        "verify_bandwidth_share",
+        "bandwidth, verification",
+        "bytes of a target step / (time to verify γ + 1 tokens · bytes a second that a bare sum "
+        "reads)",
+        "A pass reads the weights once, however many tokens it verifies",
+        lambda found: found.verification,
+    ),
+    Figure(
+        id="free_gamma",
+        label="γ that is free",
+        short="free γ",
+        quantity=GAMMA,
+        better="higher",
+        formula=f"the γ up to which v ≤ {FREE:g}",
+        remark="While a pass waits for memory, more tokens cost no more time; 0 where two tokens "
+        "already do. From step costs, which reach to γ 16",
+        numbers=free_numbers,
+        told=doubt,
+        note=free_ends,
+    ),
+)
+
+_ALL = (*_ACCEPTANCE, *_INTERVALS, *_SPEEDUPS, *_COSTS, *_MEMORY, *_TIMES)
+CATALOGUE = {each.id: each for each in _ALL}
+
+
+def titled(label: str) -> str:
+    """The label as it begins a line: capitalised, except for Greek and single letters."""
+    first, _, rest = label.partition(" ")
+    return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

@@ -1,0 +1,137 @@
+"""A run's own numbers in the formulas of its figures, as text that follows the formula.
+
+Empty where a number was not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
+from specviz.figures.step_cost_warnings import step_cost_warning
+from specviz.record.numbers import PERCENT, RATIO, SIZE
+
+if TYPE_CHECKING:
+    from specviz.figures.metrics import Metrics
+    from specviz.figures.roofline import Pass
+
+_PER_SECOND = {"": 1, "s": 1, "ms": 1000}
+
+
+def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
+    """Seconds are written in ``unit``, whole numbers as they are."""
+    if part is None or not whole:
+        return ""
+    first = f"{part}" if isinstance(part, int) else _amount(part, unit)
+    return f" = {first} / {f'{whole}' if isinstance(whole, int) else _amount(whole, unit)}"
+
+
+def sum_of(*seconds: float | None) -> str:
+    known = [1000 * each for each in seconds if each is not None]
+    if len(known) < len(seconds):
+        return ""
+    return f" = {' + '.join(f'{each:.4g}' for each in known)} ms"
+
+
+def plus(*seconds: float | None) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def put_in(values: Mapping[str, float | None]) -> str:
+    known = {name: value for name, value in values.items() if value is not None}
+    if len(known) < len(values):
+        return "; not all of it is known here"
+    return f" with {', '.join(f'{name} = {value:.4g}' for name, value in known.items())}"
+
+
+def forecast_numbers(m: Metrics) -> str:
+    """The record holds the cost of a round that was forecast, not its c, which depends on how many
+    rounds of the other texts ended in a bonus. So c is what v leaves of that cost."""
+    made, v = m.parts.forecast, m.parts.forecast_v
+    if made is None:
+        return ""
+    gamma = m.parts.possible - 1
+    c = None if v is None or not gamma else (made.tau / made.speedup - v) / gamma
+    return put_in({"τ": made.tau, "γ": gamma, "c": c, "v": v})
+
+
+def forecast_origin(m: Metrics) -> str:
+    made = m.parts.forecast
+    return f"made before the run, {made.num_texts} texts of {made.kind}" if made else ""
+
+
+def lossy_odds(m: Metrics) -> str:
+    return "" if m.parts.exact else "This run's rule adds ε to the target: min(draft, target + ε)"
+
+
+def draft_counts(m: Metrics) -> str:
+    return f"{m.num_accepted} accepted of {m.num_drafted} drafted"
+
+
+def cut_left_out(m: Metrics) -> str:
+    cut = m.num_rounds - m.num_whole_rounds
+    return f"{cut} cut round{'s' * (cut > 1)} left out" if cut else ""
+
+
+def doubt(m: Metrics) -> str:
+    return step_cost_warning(m.parts.costs) or ""
+
+
+def bytes_shared(m: Metrics, made: Pass | None) -> str:
+    found = m.parts.roofline
+    if found is None or found.bandwidth is None or made is None or made.read is None:
+        return ""
+    read, bandwidth = SIZE.shown(made.read), SIZE.shown(found.bandwidth)
+    return f" = {read} / ({_amount(made.seconds, 'ms')} · {bandwidth}/s)"
+
+
+def share_of(made: Pass | None) -> str:
+    if made is None or made.share is None:
+        return ""
+    caches = f", {FROM_CACHES}" if from_caches(made) else ""
+    return f"of {SIZE.shown(made.bandwidth)}/s{caches}"
+
+
+def free_numbers(m: Metrics) -> str:
+    """v on both sides of the limit, as far as the table tells."""
+    found = m.parts.roofline
+    if found is None or found.free is None:
+        return ""
+    step, free = found.target.seconds, found.free
+    near = (free.gamma, free.gamma + 1)
+    told = [f"v = {found.passes[g].seconds / step:.4g} at γ {g}" for g in near if g <= free.last]
+    return f": {', '.join(told)}"
+
+
+def free_ends(m: Metrics) -> str:
+    """How sure the free γ is."""
+    found = m.parts.roofline
+    if found is None or found.free is None:
+        return ""
+    if span := ends_of(found.free):
+        return f"{span} by the intervals"
+    return "or more: the table ends there" if found.free.open else ""
+
+
+def _amount(seconds: float, unit: str) -> str:
+    return f"{_PER_SECOND[unit] * seconds:.4g}{unit and f' {unit}'}"
+
+
+def timed_interval(m: Metrics) -> str:
+    if m.speedup_low is None or m.speedup_high is None:
+        return "" if m.speedup_observed is None else "timed once: no interval"
+    return f"{RATIO.span(m.speedup_low, m.speedup_high)}, {timed_pairs(m)}"
+
+
+def timed_pairs(m: Metrics) -> str:
+    """How many slices both lanes were timed along."""
+    if m.speedup_pairs is None:
+        return ""
+    return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"
+
+
+def give_or_take(error: float | None) -> str:
+    """Half an interval as a share; empty where it is unknown or as wide as the value."""
+    return "" if error is None or error >= 1 else f", ± {PERCENT.shown(error)}"

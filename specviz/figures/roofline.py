@@ -1,0 +1,140 @@
+"""The steps of a run beside the time that reading their bytes takes.
+
+A pass reads its weights once, however many tokens it is fed. So as long as it waits for memory a
+verification takes as long as a step, and γ is free; where it takes longer, arithmetic has become
+the limit. All at the run's mean context, as far as the step costs reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from specviz.figures.step_times import StepTimes, joint_error
+from specviz.record.bodies import BodyInfo
+from specviz.record.step_costs import PassBytes, StepCosts
+
+FREE = 1.1  # target steps: a verification that takes no more is called free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    seconds: float
+    error: float | None  # half the 95 % interval, as a share; None where the table has none
+    read: float | None  # bytes; None where nobody knows
+    bandwidth: float | None  # bytes a second that a bare sum reads; None where it was not measured
+
+    @property
+    def floor(self) -> float | None:
+        """Seconds that a bare sum takes to read as much."""
+        if self.read is None or self.bandwidth is None:
+            return None
+        return self.read / self.bandwidth
+
+    @property
+    def share(self) -> float | None:
+        """Of the bandwidth. Above 1 the bytes come from the processor's caches."""
+        floor = self.floor
+        return None if floor is None else floor / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeGamma:
+    """The γ up to which all verifications are free, 0 for none; also by the ends of intervals."""
+
+    gamma: int
+    low: int | None  # None where the table has no intervals
+    high: int | None
+    last: int  # that the table tells of
+
+    @property
+    def open(self) -> bool:
+        """Whether a larger one may be free too."""
+        return self.gamma == self.last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    bandwidth: float | None  # None where it was not measured
+    passes: tuple[Pass, ...]  # of the target, over 1, 2, ... tokens
+    draft: Pass | None  # the mean step of a draft phase
+    verification: Pass | None  # of the run's rounds
+    gamma: int | None  # that they are for
+    free: FreeGamma | None  # None where the table has plain steps alone
+    interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
+
+    @property
+    def target(self) -> Pass:
+        return self.passes[0]
+
+    @property
+    def known(self) -> tuple[tuple[str, Pass], ...]:
+        """What the models of this run do."""
+        named = (
+            ("a target step", self.target),
+            ("a draft step", self.draft),
+            ("a verification", self.verification),
+        )
+        return tuple((name, each) for name, each in named if each is not None)
+
+
+def roofline(
+    costs: StepCosts, steps: StepTimes, context: float, target: BodyInfo | None
+) -> Roofline:
+    """``steps`` are of this run, from the same table. ``target``: the target's body, which tells
+    what a step reads where an older table does not."""
+    inside = min(max(context, costs.contexts[0]), costs.contexts[-1])
+    reads = costs.target_reads
+    if reads is None and target is not None:
+        reads = PassBytes(weights=target.step_bytes, cache=0)
+
+    def made(seconds: float, error: float | None, reads: PassBytes | None) -> Pass:
+        read = None if reads is None else reads.at(inside)
+        return Pass(seconds=seconds, error=error, read=read, bandwidth=costs.bandwidth)
+
+    draft = verification = None
+    if steps.draft:  # 0 where no model drafts
+        draft = made(steps.draft, steps.draft_error, costs.draft_reads)
+    if steps.verification is not None:
+        verification = made(steps.verification, steps.verification_error, reads)
+    return Roofline(
+        bandwidth=costs.bandwidth,
+        passes=tuple(
+            made(costs.verify(inside, tokens), error, reads)
+            for tokens, error in enumerate(_errors(costs), 1)
+        ),
+        draft=draft,
+        verification=verification,
+        gamma=steps.gamma,
+        free=_free(tuple(_ratios(costs, inside))) if len(costs.target) > 1 else None,
+        interpolated=costs.interpolated,
+    )
+
+
+def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
+    """v of γ = 1, 2, ... and half the interval of its logarithm."""
+    step, (plain, *errors) = costs.target_step(context), _errors(costs)
+    for tokens, error in enumerate(errors, 2):
+        yield costs.verify(context, tokens) / step, joint_error(error, plain)
+
+
+def _errors(costs: StepCosts) -> tuple[float | None, ...]:
+    """One for each row, None where the table has none."""
+    rows = len(costs.target)
+    return (*costs.target_errors, *(None,) * rows)[:rows]
+
+
+def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma:
+    def reaches(way: int) -> int:
+        free = (v * math.exp(way * (error or 0.0)) <= FREE for v, error in ratios)
+        return sum(1 for _ in takewhile(bool, free))
+
+    sure = all(error is not None for _, error in ratios)
+    return FreeGamma(
+        gamma=reaches(0),
+        low=reaches(1) if sure else None,
+        high=reaches(-1) if sure else None,
+        last=len(ratios),
+    )

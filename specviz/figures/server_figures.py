@@ -1,0 +1,183 @@
+"""The figures of one answer of a serving engine. What the engine keeps to itself is None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import get_args
+
+from specviz.record.server_run import Counters, ServerRound, ServerTrace, alpha_by_position
+from specviz.record.trace import CutReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerMetrics:
+    """Counts are the engine's own totals where it tells them, else sums over its rounds."""
+
+    num_tokens: int
+    num_rounds: int | None
+    num_drafted: int | None
+    num_accepted: int | None
+    draft_acceptance_rate: float | None  # accepted / drafted
+    tau: float | None  # tokens a round, over whole rounds
+    alpha_by_position: tuple[float | None, ...]  # accepted there / accepted before it
+    tokens_per_second: float | None  # of decoding: after the first piece
+    ttft: float | None  # seconds from the request to the first piece
+
+
+def server_metrics(trace: ServerTrace) -> ServerMetrics:
+    return pooled_metrics([trace])
+
+
+def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
+    """Of all their rounds together; rates by all their seconds, the time to the first piece in the
+    mean. A count that one of them does not have is None."""
+    told = [entry for each in traces for entry in reported_rounds(each)]
+    whole = [entry for each in traces for entry in whole_rounds(each)]
+    drafted, accepted = _total(traces, _num_drafted), _total(traces, _num_accepted)
+    firsts = [each.rounds[0].at for each in traces if each.rounds]
+    return ServerMetrics(
+        num_tokens=sum(each.num_tokens for each in traces),
+        num_rounds=_total(traces, _num_rounds),
+        num_drafted=drafted,
+        num_accepted=accepted,
+        draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
+        tau=_tau(whole),
+        alpha_by_position=_alpha_by_position(told),
+        tokens_per_second=_rate(traces),
+        ttft=fmean(firsts) if firsts else None,
+    )
+
+
+def metrics_of_counters(found: Counters) -> ServerMetrics:
+    """Of all that an engine has served. Its tokens a round count the one of its own."""
+    rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
+    tau = accepted / rounds + 1 if rounds and accepted is not None else None
+    return ServerMetrics(
+        num_tokens=_whole(found.generated) or 0,
+        num_rounds=_whole(rounds),
+        num_drafted=_whole(drafted),
+        num_accepted=_whole(accepted),
+        draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
+        tau=tau,
+        alpha_by_position=alpha_by_position(found.accepted_at, rounds) if rounds else (),
+        tokens_per_second=None,
+        ttft=None,
+    )
+
+
+def reported_tokens(trace: ServerTrace) -> int | None:
+    """Tokens of the answer, where the engine tells them."""
+    if trace.totals.tokens is not None:
+        return trace.totals.tokens
+    return trace.num_tokens if all(each.num_tokens for each in trace.rounds) else None
+
+
+def reported_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
+    """The rounds of which the engine told how many candidates it drafted and accepted."""
+    return tuple(each for each in trace.rounds if is_reported(each))
+
+
+def is_reported(entry: ServerRound) -> bool:
+    return entry.drafted is not None and entry.accepted is not None
+
+
+def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
+    """Pieces that are rounds: not where none are told, and without tokens that came with none."""
+    if trace.grounds == "none":
+        return ()
+    counted = tuple(each for each in trace.rounds if each.accepted is not None)
+    return reported_rounds(trace) or counted or trace.rounds
+
+
+def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
+    """Why a round gave fewer tokens than it accepted and one, or could not give one more than it
+    is to draft, whatever it gave; None for a whole round."""
+    if entry.accepted is None:
+        return None
+    if not _had_room(trace, entry):
+        return "length"
+    return _reason(trace) if entry.num_tokens < entry.accepted + 1 else None
+
+
+def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
+    """The last piece counts where the engine tells that it was not cut short. One that counts,
+    counts of a round what is kept of it, so that a cut round looks like a whole one."""
+    last = trace.rounds[-1] if trace.rounds else None
+    return tuple(
+        each
+        for each in own_rounds(trace)
+        if _had_room(trace, each) and (each is not last or _is_told_whole(trace, each))
+    )
+
+
+def _is_told_whole(trace: ServerTrace, entry: ServerRound) -> bool:
+    return trace.grounds == "told" and entry.num_tokens == (entry.accepted or 0) + 1
+
+
+def _had_room(trace: ServerTrace, entry: ServerRound) -> bool:
+    """For all that a round may give. It does not depend on what the round gave, as in a run."""
+    gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
+    before = sum(each.num_tokens for each in trace.rounds[: entry.index])
+    return before + gamma + 1 <= trace.settings.max_new_tokens
+
+
+def drafts_of(rounds: Sequence[ServerRound]) -> list[int]:
+    return [each.drafted for each in rounds if each.drafted is not None]
+
+
+def accepted_of(rounds: Sequence[ServerRound]) -> list[int]:
+    return [each.accepted for each in rounds if each.accepted is not None]
+
+
+def _reason(trace: ServerTrace) -> CutReason | None:
+    found = trace.finish
+    return None if found == "stopped" or found not in get_args(CutReason) else found
+
+
+def _num_rounds(trace: ServerTrace) -> int | None:
+    told = trace.totals.rounds
+    return told if told is not None else len(own_rounds(trace)) or None
+
+
+def _num_drafted(trace: ServerTrace) -> int | None:
+    told = trace.totals.drafted
+    return told if told is not None else _sum(drafts_of(reported_rounds(trace)))
+
+
+def _num_accepted(trace: ServerTrace) -> int | None:
+    told = trace.totals.accepted
+    return told if told is not None else _sum(accepted_of(reported_rounds(trace)))
+
+
+def _total(traces: Sequence[ServerTrace], count: Callable[[ServerTrace], int | None]) -> int | None:
+    found = [count(each) for each in traces]
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _sum(counts: Sequence[int]) -> int | None:
+    return sum(counts) if counts else None
+
+
+def _tau(rounds: Sequence[ServerRound]) -> float | None:
+    return sum(each.num_tokens for each in rounds) / len(rounds) if rounds else None
+
+
+def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
+    """As it follows from an engine's counters, which say how often each position was accepted."""
+    most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
+    counts = [sum(each > place for each in accepted) for place in range(most)]
+    return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))
+
+
+def _rate(traces: Sequence[ServerTrace]) -> float | None:
+    known = [each.rounds for each in traces if each.rounds]
+    seconds = sum(rounds[-1].at - rounds[0].at for rounds in known)
+    tokens = sum(entry.num_tokens for rounds in known for entry in rounds[1:])
+    return tokens / seconds if seconds > 0 and tokens else None

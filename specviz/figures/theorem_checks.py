@@ -1,0 +1,291 @@
+"""Yin et al. 2024 held against runs, from the record alone.
+
+Theorem 1: lossless rejections number the sum of the distances (total variation) of draft and
+target. Theorem 2: no unbiased rule that judges one draft token by token rejects less.
+Theorem 5: an over-acceptance rule with the leftover residual trades rejections for bias one
+for one, so at every position the two add up to the distance.
+
+All sums run over tested positions: a bonus or discarded token tells nothing. Whether a
+position is tested is settled before its candidate is drawn, so observed less expected is a
+sum of martingale differences, however long the text depends on its past. ``z`` is that sum
+in standard deviations, None where nothing is left to luck. Pure: traces in, values out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.errors import ConfigError, TraceError
+from specviz.record.run_config import ResidualName
+from specviz.record.trace import Candidate, Extra, Round, Trace
+
+Numbers = NDArray[np.float64]
+
+_ROUNDING = 1e-5  # a bias below it is that of float32 sums, not of a rule
+_LEAST = 1e-30  # the least divisor; the probability of an emitted token is above it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectionCheck:
+    """Theorem 1: rejections of lossless runs, and what the two models' distances foretell."""
+
+    num_tokens: int  # emitted, bonus tokens included
+    num_tested: int
+    observed: int
+    expected: float  # the sum of distances, which is also the bound of Theorem 2
+    z: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazierCheck:
+    """Theorem 2: an unbiased rule of odds ``share`` min(1, target/draft), same positions."""
+
+    share: float
+    bound: float
+    expected: float  # rejections of the lazier rule: never below the bound
+    observed: int  # rejections of the runs, by the lossless rule
+    z: float | None  # of the observed count, as if the lazier rule had run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ParetoCheck:
+    """Theorem 5: over-acceptance at each tested position, and its rejections in all."""
+
+    reject: Numbers  # [num_tested] chance of a rejection
+    bias: Numbers  # [num_tested] of the emitted token
+    distance: Numbers  # [num_tested] of draft and target
+    observed: int
+    expected: float
+    z: float | None
+
+    @property
+    def num_tested(self) -> int:
+        return len(self.reject)
+
+    @property
+    def gap(self) -> Numbers:
+        """How far each position lies above the line reject + bias = distance."""
+        return self.reject + self.bias - self.distance
+
+    @property
+    def mean_reject(self) -> float:
+        return float(self.reject.mean())
+
+    @property
+    def mean_bias(self) -> float:
+        return float(self.bias.mean())
+
+    @property
+    def mean_distance(self) -> float:
+        return float(self.distance.mean())
+
+    @property
+    def largest_gap(self) -> float:
+        """The largest departure from the line, either way."""
+        return float(np.abs(self.gap).max())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiasCheck:
+    """The bias that the emitted tokens themselves show, beside the recorded one."""
+
+    num_tokens: int  # emitted at tested positions
+    measured: float
+    standard_error: float
+    expected: float  # mean of the recorded biases
+    z: float | None
+
+
+def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
+    """Theorem 1 on lossless runs; refuses lossy ones, and greedy ones, which leave no luck."""
+    _expect_lossless(traces)
+    tested = _expect_tested(traces)
+    chances = _chances(tested)
+    return RejectionCheck(
+        num_tokens=sum(len(trace.token_ids) for trace in traces),
+        num_tested=len(tested),
+        observed=_rejections(tested),
+        expected=float(chances.sum()),
+        z=_z(_rejections(tested), chances),
+    )
+
+
+def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
+    """Theorem 2 against one rival: it accepts only a share of what the lossless rule does.
+
+    Unbiased rules have odds of at most min(1, target/draft) (Corollary 1); this one has
+    ``share`` of them, with the residual that keeps it unbiased. Exact from the record.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
+    check = rejection_count(traces)
+    chances = 1.0 - share * (1.0 - _chances(_expect_tested(traces)))
+    return LazierCheck(
+        share=share,
+        bound=check.expected,
+        expected=float(chances.sum()),
+        observed=check.observed,
+        z=_z(check.observed, chances),
+    )
+
+
+def pareto(traces: Sequence[Trace]) -> ParetoCheck:
+    """Theorem 5 on over-acceptance runs; on the line only with the leftover residual."""
+    _expect_lossy(traces)
+    tested = _expect_tested(traces)
+    chances = _chances(tested)
+    losses = np.array([_losses(each) for each in tested])
+    return ParetoCheck(
+        reject=chances,
+        bias=losses[:, 1],
+        distance=1.0 - losses[:, 0],
+        observed=_rejections(tested),
+        expected=float(chances.sum()),
+        z=_z(_rejections(tested), chances),
+    )
+
+
+def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
+    """The bias of over-acceptance runs, measured on the tokens that were emitted.
+
+    A token x of law ``out`` gives max(0, 1 - target(x) / out(x)), whose mean under ``out`` is
+    the distance of ``out`` and target, so the average over the text is unbiased (derived here;
+    the bias is that of Yin et al. 2024, section 4).
+    """
+    _expect_lossy(traces)
+    shown, recorded = (np.concatenate(each) for each in zip(*map(_shown, traces), strict=True))
+    if not len(shown):
+        raise _nothing_tested()
+    error = math.sqrt(float(((shown - recorded) ** 2).sum()))
+    return BiasCheck(
+        num_tokens=len(shown),
+        measured=float(shown.mean()),
+        standard_error=error / len(shown),
+        expected=float(recorded.mean()),
+        z=float((shown - recorded).sum()) / error if recorded.max() > _ROUNDING else None,
+    )
+
+
+def emitted_distribution(
+    draft: Numbers,
+    target: Numbers,
+    epsilon: float,
+    residual: ResidualName,
+    reject: Numbers,
+    overlap: Numbers,
+) -> Numbers:
+    """Over-acceptance's chances [...] of emitting tokens of these probabilities [...].
+
+    Yin et al. 2024, section 4.2: OPT recovers from the leftover, UNO from the target.
+    """
+    accepted = np.minimum(draft, target + epsilon)
+    if residual == "target":
+        return accepted + reject * target
+    if residual == "draft":
+        return accepted + reject * draft
+    left = 1.0 - overlap  # the leftover's mass: never below the rejections
+    share = np.where(left > 0.0, np.minimum(1.0, reject / np.maximum(left, _LEAST)), 0.0)
+    return accepted + share * np.maximum(0.0, target - draft)
+
+
+# Reading the record
+
+
+def _tested(trace: Trace) -> Iterator[tuple[Round, Candidate]]:
+    for entry in trace.rounds:
+        for candidate in entry.candidates:
+            if candidate.tested:
+                yield entry, candidate
+
+
+def _chances(tested: Sequence[Candidate]) -> Numbers:  # [num_tested]
+    """The chances of a rejection. Sums of float32 probabilities may end a hair above 1."""
+    return 1.0 - np.array([each.expected_acceptance for each in tested]).clip(0.0, 1.0)
+
+
+def _rejections(tested: Sequence[Candidate]) -> int:
+    return sum(each.verdict == "rejected" for each in tested)
+
+
+def _z(observed: int, chances: Numbers) -> float | None:
+    """How many standard deviations a count lies from the sum of its chances; None without luck."""
+    deviation = math.sqrt(float((chances * (1.0 - chances)).sum()))
+    return (observed - float(chances.sum())) / deviation if deviation else None
+
+
+def _losses(candidate: Candidate) -> tuple[float, float]:
+    """Overlap and bias."""
+    if candidate.overlap is None or candidate.bias is None:
+        raise ConfigError(
+            "A run did not record its bias.", remedy="Run it again with the record on."
+        )
+    return min(1.0, candidate.overlap), candidate.bias
+
+
+def _emitted(entry: Round, candidate: Candidate) -> tuple[float, float]:
+    """Draft and target probability of the token that a tested position emitted."""
+    token: Candidate | Extra | None = candidate
+    if candidate.verdict == "rejected":
+        token = entry.extra
+    if token is None or token.draft_prob is None:
+        raise TraceError(
+            f"Round {entry.index + 1} has a rejection and no recovered token.",
+            remedy="Save the run again, or take another copy.",
+        )
+    return token.draft_prob, token.target_prob
+
+
+def _shown(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
+    """What each emitted token says of the bias, and the recorded bias there."""
+    places = list(_tested(trace))
+    probs = np.array([_emitted(*place) for place in places]).reshape(-1, 2)
+    losses = np.array([_losses(candidate) for _, candidate in places]).reshape(-1, 2)
+    config, (draft, target) = trace.config, probs.T
+    chances = _chances([candidate for _, candidate in places])
+    law = emitted_distribution(
+        draft, target, config.epsilon, config.residual, chances, losses[:, 0]
+    )
+    law = np.maximum(law, _LEAST)
+    return np.maximum(0.0, (law - target) / law), losses[:, 1]
+
+
+# Refusals
+
+
+def _expect_tested(traces: Sequence[Trace]) -> list[Candidate]:
+    tested = [candidate for trace in traces for _, candidate in _tested(trace)]
+    if not tested:
+        raise _nothing_tested()
+    return tested
+
+
+def _nothing_tested() -> ConfigError:
+    return ConfigError("No candidate was tested.", remedy="Run for more tokens.")
+
+
+def _expect_lossless(traces: Sequence[Trace]) -> None:
+    if any(not trace.config.by_odds for trace in traces):
+        raise ConfigError(
+            "A run is judged otherwise: its rejections are not those of Theorem 1.",
+            remedy="Choose the lossless rule and one chain.",
+        )
+    if any(trace.config.greedy for trace in traces):
+        raise ConfigError(
+            "A run is greedy: none of its verdicts is a matter of luck.",
+            remedy="Give a temperature above 0.",
+        )
+
+
+def _expect_lossy(traces: Sequence[Trace]) -> None:
+    if not traces:
+        raise _nothing_tested()
+    if any("residual" not in trace.config.judging.takes for trace in traces):
+        raise ConfigError(
+            "A run is judged by another rule: it trades no bias for rejections.",
+            remedy="Choose the over-acceptance rule.",
+        )

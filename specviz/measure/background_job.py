@@ -1,0 +1,166 @@
+"""Work: runs made one after the other. Any thread may watch it and stop it.
+
+A single thread carries it out, and no page owns it: it goes on when the page is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+from typing import Literal
+
+from specviz.errors import SpecvizError
+from specviz.measure.run_makers import Block, BlockMaker, MadeRun, RunMaker, RunOrder, StoppedError
+from specviz.record.trace import Trace
+
+_BlocksMade = Callable[[Sequence[Block]], Iterator[tuple[int, tuple[MadeRun, ...]]]]
+JobState = Literal["waiting", "checking", "opening", "running", "done", "failed", "stopped"]
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """``name`` says which sort of work it is, ``label`` is what a page calls it."""
+
+    def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
+        self.id = uuid.uuid4().hex
+        self.name, self.label = name, label
+        self.error: SpecvizError | None = None
+        self._maker = maker
+        self._state: JobState = "waiting"
+        self._stop = Event()
+        self._over = Event()
+        self._order: RunOrder | None = None
+        self._seconds: list[float] = []
+
+    @property
+    def state(self) -> JobState:
+        return self._state
+
+    @property
+    def going(self) -> bool:
+        """Whether it is under way or waits for its turn."""
+        return not self._over.is_set()
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody asked it to stop, in whatever state it is."""
+        return self._stop.is_set()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many runs are finished, and how many are planned."""
+        raise NotImplementedError
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated from the median run so far; None before the first has ended."""
+        if not self._seconds:
+            return None
+        done, planned = self.progress
+        return statistics.median(self._seconds) * (planned - done)
+
+    @property
+    def doing(self) -> str:
+        """What takes the time now, in words."""
+        if self._state == "waiting":
+            return "waiting for its turn"
+        if self._order is None:
+            return "beginning"
+        return ": ".join(part for part in (self._maker.doing, self._order.label) if part)
+
+    def carry_out(self) -> None:
+        """Do all of it in the caller's thread. What goes wrong is left in ``error``."""
+        try:
+            self._check_stop()
+            self._work()
+        except StoppedError:
+            self._end("stopped")
+        except SpecvizError as error:
+            self.error = error
+            self._end("failed")
+        except Exception as error:
+            _log.exception("The runs broke off")
+            self.error = SpecvizError(
+                f"The runs broke off because of an unexpected error ({type(error).__name__}).",
+                remedy="Start again; if it happens again, report it with the text in the terminal.",
+            )
+            self._end("failed")
+        else:
+            self._end("done")
+
+    def stop(self) -> None:
+        """End it. Finished runs are kept; the one under way is not."""
+        self._stop.set()
+        self._maker.stop()
+        if self._state == "waiting":
+            self._end("stopped")
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it is over; says whether it is."""
+        return self._over.wait(seconds)
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise StoppedError
+
+    def _make(self, order: RunOrder) -> MadeRun:
+        self._check_stop()
+        self._order = order
+        began = time.monotonic()
+        made = self._maker.make(order)
+        if not order.warm_up:
+            self._seconds.append(time.monotonic() - began)
+        return made
+
+    def _make_blocks(self, maker: BlockMaker) -> _BlocksMade:
+        """As the maker does it, with an eye on the time."""
+
+        def made(blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+            self._check_stop()
+            began, count = time.monotonic(), 0
+            for place, runs in maker.make_blocks(blocks):
+                count += len(runs)
+                self._seconds = [(time.monotonic() - began) / count]  # several at a time
+                yield place, runs
+
+        return made
+
+    def _end(self, state: JobState) -> None:
+        self._state = state
+        self._over.set()
+
+
+class RunsJob(Job):
+    """Hands the traces of all its runs to ``conclude`` at the end, which may refuse them."""
+
+    def __init__(
+        self,
+        orders: Sequence[RunOrder],
+        maker: RunMaker,
+        *,
+        name: str,
+        label: str,
+        conclude: Callable[[tuple[Trace, ...]], object],
+    ) -> None:
+        super().__init__(maker, name=name, label=label)
+        self._orders = tuple(orders)
+        self._conclude = conclude
+        self._traces: list[Trace] = []
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        return len(self._traces), len(self._orders)
+
+    def _work(self) -> None:
+        self._state = "running"
+        for order in self._orders:
+            self._traces.append(self._make(order).trace)
+        self._conclude(tuple(self._traces))

@@ -1,0 +1,89 @@
+"""An engine with speculation against the target alone: the same prompt in the order A B B A.
+
+A is the target alone, B speculates; so a machine that grows slower by and by does so for both. Only
+decoding is timed: from the first piece of an answer to its last. One answer of each goes before and
+is thrown away: it fills caches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from specviz.errors import ServerError
+from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, ratio_of
+from specviz.record.server_run import ServerBlock, ServerTrace, TimedAnswer
+from specviz.servers.asking import Answer
+
+Ask = Callable[[], Answer]
+
+
+def blocks_against(
+    ask_speculative: Ask, ask_alone: Ask, *, blocks: int, warm_up: bool = True
+) -> Iterator[ServerBlock]:
+    """Answers are asked for one after the other; whoever stops reading stops the one under way."""
+    if warm_up:
+        _timed(ask_alone)
+        _timed(ask_speculative)
+    for _ in range(blocks):
+        first = _timed(ask_alone)
+        speculative = (_timed(ask_speculative), _timed(ask_speculative))
+        yield ServerBlock(alone=(first, _timed(ask_alone)), speculative=speculative)
+
+
+def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) -> Ratio | None:
+    """Seconds a token alone over those with speculation, from one log-ratio a block; the interval
+    is of the timing. None without a block."""
+    logs: dict[PromptRepeat, float] = {
+        (0, place): _log_ratio(block) for place, block in enumerate(blocks)
+    }
+    found = ratio_of(logs, confidence)
+    return None if found is None else replace(found, over="timing")
+
+
+def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
+    """Of all blocks: over the prompts where there are several; None without a block."""
+    timed = [each.baseline for each in traces if each.baseline]
+    if len(timed) == 1:
+        return speedup_of(timed[0])
+    logs: dict[PromptRepeat, float] = {
+        (item, place): _log_ratio(block)
+        for item, blocks in enumerate(timed)
+        for place, block in enumerate(blocks)
+    }
+    return ratio_of(logs)
+
+
+def timed_answer(trace: ServerTrace) -> TimedAnswer:
+    """What came after the first piece, and how long that took."""
+    rounds = trace.rounds
+    tokens = sum(each.num_tokens for each in rounds[1:])
+    if rounds and not all(each.num_tokens for each in rounds):
+        tokens = (trace.totals.tokens or 0) - 1  # a first piece of unknown size is taken for one
+    seconds = rounds[-1].at - rounds[0].at if rounds else 0.0
+    if tokens < 1 or seconds <= 0:
+        raise ServerError(
+            f"An answer of {trace.info.address} is too short to be timed, or came in one piece.",
+            remedy="Ask for more tokens, with a prompt that is not answered at once.",
+        )
+    return TimedAnswer(tokens=tokens, seconds=seconds)
+
+
+def _timed(ask: Ask) -> TimedAnswer:
+    answer = ask()
+    try:
+        for _ in answer:
+            pass
+    finally:
+        answer.stop()
+    return timed_answer(answer.trace())
+
+
+def _log_ratio(block: ServerBlock) -> float:
+    return math.log(_pace(block.alone) / _pace(block.speculative))
+
+
+def _pace(answers: Sequence[TimedAnswer]) -> float:
+    """Seconds a token."""
+    return sum(each.seconds for each in answers) / sum(each.tokens for each in answers)

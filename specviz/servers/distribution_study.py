@@ -1,0 +1,57 @@
+"""The study of one model's laws along a text, for a draft that is loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.record.pairs import PairSpec
+from specviz.theory.listed_distributions import ListedDistribution
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionStudy:
+    """Yields a law at every token of the text. ``top``: how many tokens are listed; None: all."""
+
+    prompt_ids: tuple[int, ...]
+    text_ids: tuple[int, ...]
+    top: int | None
+    label: str = "reading the draft's laws"
+
+    def find(self, pair: Pair) -> Iterator[ListedDistribution]:
+        from specviz.engine.decoding.scoring import distributions_along
+
+        count = pair.vocabulary if self.top is None else min(self.top, pair.vocabulary)
+        own = iter(self.text_ids)
+        for window in distributions_along(pair, self.prompt_ids, self.text_ids):
+            listed = window.topk(count, dim=-1)
+            for row, ids, logprobs in zip(window, listed.indices, listed.values, strict=True):
+                yield ListedDistribution(
+                    ids.numpy(), logprobs.double().numpy(), float(row[next(own)]),
+                    whole=count == pair.vocabulary,
+                )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenStudy:
+    """Yields the token ids of a text, then the text of every token that the model knows."""
+
+    text: str
+    label: str = "reading the draft's tokens"
+
+    def find(self, pair: Pair) -> Iterator[tuple[int, ...] | tuple[str, ...]]:
+        from specviz.engine.model.chat import encode_prompt
+
+        yield tuple(encode_prompt(pair, self.text, chat=False))
+        yield pair.token_table.texts
+
+
+def alone(place: str, like: PairSpec) -> PairSpec:
+    """The pair that is one model and nothing else."""
+    return PairSpec(
+        target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
+    )

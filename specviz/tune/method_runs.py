@@ -1,0 +1,97 @@
+"""Short runs of one way to speculate: its speed where the costs of steps do not tell it.
+
+Numbers of candidates race: in every stage all that are left run on the same prompts with the same
+seeds, then the slower half drops out (``halving``). Each run is timed against the target alone,
+along its own words. Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from specviz.figures.metrics import metrics
+from specviz.measure.measured_run import measured_run
+from specviz.measure.slice_timing import compared_seconds
+from specviz.record.prompts import SuiteItem
+from specviz.record.trace import RunConfig
+from specviz.tune.halving import Stage, fastest, mixed, stages_of
+from specviz.tune.methods import WayRun
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
+
+RACED = (1, 2, 4, 8)  # numbers of candidates a round
+_EACH = 4  # runs of each in the mean
+_ALONE = 6  # of one that has no rival
+_MOST_TOKENS = 64  # of a run
+_SECONDS = 1.0  # for the timing of one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayRuns:
+    """Yields a run after the other, or None for one without a whole round. ``config`` has the way
+    and the temperature."""
+
+    items: tuple[SuiteItem, ...]
+    config: RunConfig
+    gammas: tuple[int, ...]
+    label: str = "short runs"
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        field = len(self.gammas)
+        if field == 1:
+            return (Stage(field=1, measurements=_ALONE),)
+        return stages_of(field, _EACH * field)
+
+    @property
+    def count(self) -> int:
+        return sum(each.field * each.measurements for each in self.stages)
+
+    def find(self, pair: Pair) -> Iterator[WayRun | None]:
+        left, begun = tuple(range(len(self.gammas))), 0
+        logs: list[list[float]] = [[] for _ in self.gammas]
+        for stage in self.stages:
+            for number in range(begun, begun + stage.measurements):
+                for place in left:
+                    found = self._run(pair, self.gammas[place], number)
+                    if found is not None:
+                        logs[place].append(math.log(found.speedup))
+                    yield found
+            begun += stage.measurements
+            kept = fastest([logs[each] for each in left], math.ceil(stage.field / 2))
+            left = tuple(left[each] for each in kept)
+
+    def _run(self, pair: Pair, gamma: int, number: int) -> WayRun | None:
+        """Other prompts one after the other; where there are too few, other seeds."""
+        items = mixed(self.items)
+        item, later = items[number % len(items)], number // len(items)
+        config = replace(
+            self.config, gamma=gamma, seed=self.config.seed + later, record=False,
+            max_new_tokens=min(_MOST_TOKENS, self.config.max_new_tokens),
+        )  # fmt: skip
+        budget = min(_SECONDS, compared_seconds())
+        run = measured_run(pair, item.prompt, config, kind=item.kind, budget=budget)
+        for _ in run:
+            pass
+        for _ in run.timed():
+            pass
+        trace = run.trace()
+        speedup = metrics(trace, intervals=False).speedup_observed
+        whole = [entry for entry in trace.rounds if entry.whole]
+        if not whole or not speedup:
+            return None
+        return WayRun(
+            gamma=gamma, temperature=config.temperature, rounds=len(whole),
+            tokens=sum(len(entry.emitted) for entry in whole), speedup=speedup,
+        )  # fmt: skip
+
+
+def raced(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a surface's numbers of candidates those that short runs try."""
+    if config.branching:
+        return (config.depth,)
+    return tuple(each for each in RACED if each in gammas) or gammas[:1]

@@ -1,0 +1,80 @@
+"""The same run on the pair as it is, made after a run with bodies, to stand beside it.
+
+It is looked for in the library first, and kept there like any other.
+"""
+
+from __future__ import annotations
+
+from specviz.errors import SpecvizError
+from specviz.figures.body_words import OwnSpeedup, speedup_without_body_of
+from specviz.figures.metrics import metrics
+from specviz.measure.speedup_without_body import kept_speedup_without_body
+from specviz.record.trace import Trace
+from specviz.store import Library, Query
+from specviz.ui.session.history import History
+from specviz.worker.parent.client import Run, Worker
+
+
+def ensure_run_without_body(
+    worker: Worker, library: Library, session: str, history: History
+) -> None:
+    """Find or make what the shown run lacks; a run that a person starts comes first."""
+    _take(history)
+    run = history.current
+    if (
+        history.run_without_body is not None
+        or run is None
+        or run.state != "done"
+        or run.trace is None
+    ):
+        return
+    if run.id in history.own or not run.trace.pair.has_bodies or run.trace.baseline is None:
+        return
+    history.own[run.id] = own = _kept(library, run.trace)
+    if own is None:
+        made = worker.submit(
+            f"{session} as it is", run.spec.as_it_is, run.trace.prompt.text, run.config
+        )
+        history.run_without_body = (run.id, made)
+        worker.prepare(run.spec)  # ready again when that is over
+
+
+def leave_run_without_body(history: History) -> None:
+    """A person starts a run, which is not to wait for this one."""
+    if history.run_without_body is not None:
+        run_id, made = history.run_without_body
+        made.stop()
+        history.run_without_body = None
+        history.own.pop(run_id, None)
+
+
+def _take(history: History) -> None:
+    if history.run_without_body is None or not history.run_without_body[1].finished:
+        return
+    (run_id, made), history.run_without_body = history.run_without_body, None
+    if made.state == "done" and made.trace is not None:
+        history.tell_own(run_id, speedup_without_body_of(metrics(made.trace, intervals=False)))
+
+
+def _kept(library: Library, trace: Trace) -> OwnSpeedup | None:
+    try:
+        return speedup_without_body_kept(library, trace)
+    except SpecvizError:
+        return None
+
+
+def speedup_without_body_kept(library: Library, trace: Trace) -> OwnSpeedup | None:
+    """Of a kept run of the same pair without bodies, with the interval that its row has."""
+    value = kept_speedup_without_body(library, trace)
+    if value is None:
+        return None
+    found = library.find(Query(pairs=(trace.pair.name,), gammas=(trace.config.gamma,)))
+    rows = (each.summary for each in found if each.summary.speedup == value)
+    row = next(rows, None)
+    if row is None:
+        return OwnSpeedup(value=value)
+    return OwnSpeedup(value=value, low=row.speedup_low, high=row.speedup_high)
+
+
+def is_making_own(history: History, run: Run) -> bool:
+    return history.run_without_body is not None and history.run_without_body[0] == run.id

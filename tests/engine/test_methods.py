@@ -1,0 +1,220 @@
+"""Every way to speculate on a tiny pair: what it writes, and that its verdicts can be replayed.
+
+The laws themselves are compared with enumerations in ``test_judges.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.engine import decode_plainly, speculate
+from specviz.errors import ConfigError
+from specviz.figures.metrics import metrics
+from specviz.record.run_config import RunConfig, refuse_own_drafter
+from specviz.record.trace import Round
+from specviz.store import Library
+from specviz.store.saving import save_run
+from specviz.store.traces import trace_from_json, trace_to_json
+from specviz.tune.audit import Audit
+from tests.engine.playing import PROMPT, llama_pair
+from tests.traces import make_costs, make_trace
+
+EXACT = {
+    "block": {"rule": "block"},
+    "coupled": {"rule": "coupled"},
+    "match": {"rule": "match"},
+    "drafts": {"num_drafts": 3},
+    "drafts that differ": {"num_drafts": 3, "replacement": False},
+    "tree": {"branching": (3, 2, 1)},
+    "sure": {"draft_until": "confidence:0.5", "gamma": 6},
+    "oracle": {"draft_until": "oracle", "gamma": 6},
+    "early exit": {"drafter": "early-exit:1"},
+}
+USUAL = RunConfig(gamma=4, temperature=1.0, max_new_tokens=40, ignore_eos=True)
+
+
+def rounds_of(step: str, config: RunConfig) -> list[Round]:
+    return list(speculate(llama_pair(step), PROMPT, config))
+
+
+def words(rounds: list[Round]) -> list[int]:
+    return [token for entry in rounds for token in entry.emitted]
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+@pytest.mark.parametrize("way", EXACT)
+def test_at_temperature_0_every_way_writes_what_the_target_writes(way: str, step: str) -> None:
+    config = replace(USUAL, temperature=0.0, **EXACT[way])
+    assert words(rounds_of(step, config)) == list(decode_plainly(llama_pair(step), PROMPT, config))
+
+
+@pytest.mark.parametrize("way", ["drafts", "drafts that differ", "tree"])
+def test_siblings_stand_by_the_odds_that_are_recorded(way: str) -> None:
+    rounds = rounds_of("lean", replace(USUAL, **EXACT[way]))
+    fates = {each.verdict for entry in rounds for each in entry.candidates}
+    assert {"accepted", "rejected", "discarded"} <= fates
+    for entry in rounds:
+        for number, each in enumerate(entry.candidates):
+            assert each.parent is not None
+            assert each.parent < number
+            if each.tested:
+                stands = each.uniform * each.draft_prob < each.target_prob
+                assert stands == (each.verdict == "accepted")
+                assert each.insight is not None
+                assert each.insight.target_prob == pytest.approx(each.target_prob, abs=1e-6)
+            if each.verdict == "accepted" and each.parent >= 0:
+                assert entry.candidates[each.parent].verdict == "accepted"
+        path = [each.token_id for each in entry.candidates if each.verdict == "accepted"]
+        assert list(entry.emitted[: len(path)]) == path
+
+
+def test_no_two_children_of_a_node_are_the_same_token() -> None:
+    for way in ("drafts that differ", "tree"):
+        for entry in rounds_of("lean", replace(USUAL, **EXACT[way])):
+            found = [(each.parent, each.token_id) for each in entry.candidates]
+            roots = [each for each in found if way == "tree" or each[0] == -1]
+            assert len(set(roots)) == len(roots)
+
+
+def test_a_block_stands_up_to_the_last_coin_that_falls_well() -> None:
+    rounds = rounds_of("lean", replace(USUAL, gamma=6, rule="block"))
+    assert any(each.verdict == "cut" for entry in rounds for each in entry.candidates)
+    for entry in rounds:
+        coins = [each.coin or 0.0 for each in entry.candidates]
+        well = [i + 1 for i, each in enumerate(entry.candidates) if each.uniform < coins[i]]
+        if entry.cut is None:
+            assert entry.num_accepted == max(well, default=0)
+        joint = [each.joint or 0.0 for each in entry.candidates]
+        ratios = [min(1.0, each.odds) for each in entry.candidates]
+        products = list(itertools.accumulate(ratios, lambda a, b: a * b))
+        assert sum(joint) >= sum(products) - 1e-9
+
+
+def test_coupled_texts_depend_on_the_seed_and_the_target_alone() -> None:
+    texts = {
+        tuple(
+            words(rounds_of("lean", replace(USUAL, rule="coupled", gamma=gamma, drafter=drafter)))
+        )
+        for gamma in (1, 3, 8)
+        for drafter in ("model", "prompt-lookup", "early-exit:1")
+    }
+    assert len(texts) == 1
+    other = replace(USUAL, rule="coupled", seed=1)
+    assert tuple(words(rounds_of("lean", other))) not in texts
+
+
+@pytest.mark.parametrize("rule", ["coupled", "match"])
+def test_a_candidate_stands_if_the_target_says_the_same(rule: str) -> None:
+    for entry in rounds_of("lean", replace(USUAL, rule=rule)):
+        for each in entry.candidates:
+            if each.tested:
+                assert each.rival is not None
+                same = each.rival.token_id == each.token_id
+                assert same == (each.verdict == "accepted")
+            if each.verdict == "rejected" and entry.extra is not None and each.rival is not None:
+                assert entry.extra.token_id == each.rival.token_id
+            if rule == "coupled" and each.rival is not None and each.rival.noise is not None:
+                first = each.rival.noise / each.rival.target_prob
+                own = (each.noise or 0.0) / max(each.target_prob, 1e-300)
+                assert first <= own * (1 + 1e-9)
+                assert (each.rival.margin or 0.0) >= 0.0
+
+
+def test_the_candidate_that_the_draft_is_unsure_of_is_judged() -> None:
+    rounds = rounds_of("lean", replace(USUAL, **EXACT["sure"]))
+    for entry in rounds:
+        sure = [each.draft_prob >= 0.5 for each in entry.candidates]
+        assert all(sure[:-1])
+        if entry.num_drafted < 6 and entry.cut is None:
+            assert not sure[-1]
+
+
+def test_the_oracle_drafts_nothing_behind_a_candidate_that_falls() -> None:
+    for entry in rounds_of("lean", replace(USUAL, **EXACT["oracle"])):
+        assert all(each.tested for each in entry.candidates)
+
+
+@pytest.mark.parametrize("way", EXACT)
+def test_a_trace_of_every_way_opens_as_it_was(way: str) -> None:
+    config = replace(USUAL, max_new_tokens=12, **EXACT[way])
+    trace = make_trace(rounds_of("lean", config), config=config)
+    text = trace_to_json(trace)
+    assert '"schema":9' in text
+    assert trace_from_json(text) == trace
+
+
+@pytest.mark.parametrize(
+    ("settings", "culprit"),
+    [
+        ({"num_drafts": 2, "branching": (2, 1)}, "two ways"),
+        ({"num_drafts": 2, "rule": "block"}, "one chain"),
+        ({"num_drafts": 2, "drafter": "prompt-lookup"}, "draft model"),
+        ({"branching": (2, 0)}, "branching of 0"),
+        ({"branching": (64, 64)}, "nodes"),
+        ({"num_drafts": 17}, "num_drafts is 17"),
+        ({"draft_until": "confidence"}, "draft_until is"),
+        ({"draft_until": "confidence:2"}, "confidence"),
+        ({"draft_until": "later"}, "draft_until is"),
+        ({"draft_until": "oracle", "drafter": "prompt-lookup"}, "does not go with"),
+        ({"draft_until": "oracle", "rule": "block"}, "verdict on each"),
+        ({"rule": "typical"}, "no epsilon"),
+        ({"rule": "guess"}, "rule is"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(
+    settings: dict[str, object], culprit: str
+) -> None:
+    with pytest.raises(ConfigError, match=culprit):
+        RunConfig(**settings)  # pyright: ignore[reportArgumentType]
+
+
+def test_every_way_is_kept_in_the_library(tmp_path: Path) -> None:
+    library = Library(tmp_path / "library")
+    for settings in EXACT.values():
+        config = replace(USUAL, max_new_tokens=8, **settings)
+        trace = make_trace(rounds_of("lean", config), config=config)
+        run = save_run(library, trace)
+        assert library.open(run) == trace
+
+
+def test_a_page_runs_no_drafter_that_is_imported_by_name() -> None:
+    refuse_own_drafter(replace(USUAL, drafter="suffix"))
+    with pytest.raises(ConfigError, match="not run from a page"):
+        refuse_own_drafter(replace(USUAL, drafter="mine:Drafter"))
+
+
+def test_a_cost_of_drafting_is_told_only_where_it_was_measured() -> None:
+    """Otherwise drafting would look free."""
+    for way, settings in {"usual": {}, **EXACT}.items():
+        config = replace(USUAL, max_new_tokens=16, **settings)
+        rounds, costs = rounds_of("lean", config), make_costs()
+        found = metrics(make_trace(rounds, config=config, step_costs=costs))
+        measured = way not in {"drafts", "drafts that differ", "tree"}
+        assert (found.c is not None) == measured
+        assert (found.speedup_accounted is not None) == measured
+        assert not measured or (found.c or 0.0) > 0.0
+        assert (found.speedup_ideal is not None) == (way in {"usual", "early exit"})
+        assert (found.tokens_per_second is None) == (way == "oracle")
+        without = replace(costs, draft=(), draft_next=())
+        found = metrics(make_trace(rounds, config=config, step_costs=without))
+        assert found.c is None
+
+
+def test_a_bug_is_put_only_into_a_chain_that_is_judged_by_odds() -> None:
+    for way in ("block", "coupled", "tree"):
+        with pytest.raises(ConfigError, match="judged token by token"):
+            Audit(config=replace(USUAL, **EXACT[way]), broken="reused-uniform")
+
+
+def test_an_alpha_is_told_only_where_it_means_something() -> None:
+    for way, settings in EXACT.items():
+        config = replace(USUAL, max_new_tokens=16, **settings)
+        found = metrics(make_trace(rounds_of("lean", config), config=config))
+        told = way not in {"block", "drafts", "drafts that differ", "tree"}
+        assert (found.alpha_observed is not None) == told
+        assert found.tau is not None
+        assert found.draft_acceptance_rate is not None

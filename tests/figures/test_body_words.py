@@ -1,0 +1,160 @@
+"""The sentences about bodies: what they say, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.figures.body_words import (
+    FLATTERED,
+    LOW_SHARE,
+    OwnSpeedup,
+    body_label,
+    body_sentences,
+    expected_words,
+    grown_words,
+    is_weak_baseline,
+    not_offered_words,
+    spec_words,
+)
+from specviz.figures.catalogue import CATALOGUE
+from specviz.figures.metrics import Metrics, metrics
+from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.body_costs import BodyCost, BodyRoom
+from specviz.record.pairs import PairSpec
+from specviz.record.trace import Trace
+from tests.traces import full_trace, with_bodies
+
+BODY = BodyInfo(
+    name="90M",
+    shape=Shape(width=768, feed_forward=2048, layers=12),
+    parameters=88_099_584,
+    own_parameters=6_099_648,
+    step_bytes=352_398_336,
+)
+
+
+def judged(*, v: float | None = 1.1, share: float | None = 0.8) -> tuple[Trace, Metrics]:
+    trace = with_bodies(full_trace(), target=BODY)
+    figures = replace(
+        metrics(trace), speedup_observed=3.1, speedup_low=3.0, speedup_high=3.2, v=v,
+        bandwidth_share=share,
+    )  # fmt: skip
+    return trace, figures
+
+
+def test_a_run_without_a_body_has_none() -> None:
+    trace = full_trace()
+    assert body_sentences(trace, metrics(trace), 1.6) == ()
+    assert not is_weak_baseline(metrics(trace))
+
+
+def test_both_speedups_stand_side_by_side() -> None:
+    words, speedups = body_sentences(*judged(), 1.6)
+    assert words == (
+        "The 6.1 M target chooses the words; each step costs as much as that of a model of 88 M."
+    )
+    assert speedups == (
+        "Without a body: 1.60 times. The body sets the cost; the acceptance is the small pair's. A "
+        "really larger target usually agrees less with such a draft."
+    )
+
+
+def test_the_speedup_without_a_body_has_its_interval() -> None:
+    def told(low: float, high: float) -> str:
+        return body_sentences(*judged(), OwnSpeedup(value=1.6, low=low, high=high))[1]
+
+    assert told(1.5, 1.7).startswith("Without a body: 1.60 times (1.50 to 1.70). ")
+    assert told(1.2, 2.4).startswith("Without a body: 1.20 to 2.40 times. ")
+    assert told(0.1, 9.0).startswith("Without a body: the timing was too disturbed to say. ")
+
+
+def test_what_was_not_measured_is_not_said() -> None:
+    assert "Without a body" not in " ".join(body_sentences(*judged()))
+    trace, figures = judged()
+    assert len(body_sentences(trace, replace(figures, speedup_observed=None), 1.6)) == 1
+
+
+def test_a_draft_in_a_body_is_named() -> None:
+    trace = with_bodies(full_trace(), draft=BODY)
+    figures = metrics(trace)
+    told = body_sentences(trace, figures, 1.6)
+    assert told[0].startswith("The 6.1 M draft proposes the words; ")
+    assert told[1].startswith("Without a body: 1.60 times. ")
+    assert not is_weak_baseline(replace(figures, v=0.5))  # nothing is known of the target's reading
+
+
+@pytest.mark.parametrize(
+    ("v", "share", "flattered"),
+    [
+        (1.1, 0.8, False),
+        (1.0, LOW_SHARE, False),
+        (0.996, 0.8, False),  # shown as 1.00
+        (0.95, 0.8, True),
+        (1.1, 0.49, True),
+        (None, None, False),
+        (None, 0.3, True),
+    ],
+)
+def test_a_speedup_is_flattered_by_a_slow_target(
+    v: float | None, share: float | None, flattered: bool
+) -> None:
+    trace, figures = judged(v=v, share=share)
+    assert is_weak_baseline(figures) == flattered
+    assert (FLATTERED in body_sentences(trace, figures, 1.6)) == flattered
+
+
+def test_labels() -> None:
+    assert body_label(BODY) == "88 M, 352 MB read in a step"
+    named = replace(BODY, name="smollm2-135m", parameters=121_833_792, step_bytes=487_335_168)
+    assert body_label(named) == "122 M, shaped after SmolLM2-135M, 487 MB read in a step"
+
+
+def test_the_share_of_the_bandwidth() -> None:
+    trace = with_bodies(full_trace(), target=BODY, bandwidth=20e9)
+    figures = metrics(trace)
+    step = figures.parts.target_step
+    assert step is not None
+    assert figures.bandwidth_share == pytest.approx(BODY.step_bytes / (20e9 * step))
+    assert (figures.parameters, figures.step_bytes) == (88_099_584, 352_398_336)
+    assert "352 MB / (" in CATALOGUE["bandwidth_share"].help(figures)
+    assert "20 GB/s" in CATALOGUE["bandwidth_share"].help(figures)
+    unknown = metrics(with_bodies(full_trace(), target=BODY))
+    assert unknown.bandwidth_share is None
+
+
+ROOM = BodyRoom(target=None, draft=None, bandwidth=28e9, memory_free=2 * 10**9, itemsize=4)
+
+
+def cost(gigabytes: float, seconds: float) -> BodyCost:
+    size = round(gigabytes * 1e9)
+    return BodyCost(parameters=size // 4, memory_bytes=size, step_bytes=size, step_seconds=seconds)
+
+
+def test_what_a_body_would_cost_is_marked_as_expected() -> None:
+    told = expected_words(cost(0.352, 0.021), ROOM)
+    assert told == "88 M parameters, 352 MB read in a step: 21.0 ms expected."
+    large = expected_words(cost(4, 1.25), ROOM)
+    assert large == (
+        "1.0 B parameters, 4 GB read in a step: 1.2 s expected. It does not fit: needs 6.27 GB to "
+        "run, 2 GB are free."
+    )
+
+
+def test_what_is_not_offered_is_told_with_the_reason() -> None:
+    assert not_offered_words([], ROOM) == ""
+    bodies = [("llama-3.2-1b", cost(4, 1)), ("500M", cost(2, 1))]
+    assert not_offered_words(bodies, ROOM) == (
+        "Not offered, for want of memory: Llama-3.2-1B, 500M; the smallest needs 3.67 GB to run, "
+        "2 GB are free."
+    )
+
+
+def test_a_pair_is_named_with_its_bodies() -> None:
+    assert spec_words(PairSpec()) == "embedded pair"
+    spec = PairSpec(target_body="llama-3.2-1b", draft_body="10M")
+    assert spec_words(spec) == "embedded pair, target as Llama-3.2-1B, draft as 10M"
+    trace, _ = judged()
+    assert grown_words(trace.pair) == "target of 88 M"
+    assert grown_words(full_trace().pair) == ""

@@ -1,0 +1,241 @@
+"""Every figure against numbers worked out by hand from a trace made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz.figures.metrics import Metrics, metrics, resampled
+from specviz.figures.speedup_words import speedup_sentence
+from specviz.record.step_costs import ShapeCosts
+from specviz.record.trace import Baseline, Forecast, RunConfig
+from tests.paper_trace import COSTS, LOOKUP, ROUNDS, close, paper_trace
+from tests.traces import Passes, make_costs, make_round, make_trace
+
+NEEDS_BASELINE = (
+    "baseline_tokens_per_second", "speedup_observed", "speedup_end_to_end", "baseline_ttft_ms",
+    "speedup_low", "speedup_high",
+)  # fmt: skip
+NEEDS_COSTS = ("gamma", "c", "v", "speedup_ideal", "speedup_accounted")
+
+
+@pytest.fixture
+def figures() -> Metrics:
+    return metrics(paper_trace())
+
+
+def test_counts(figures: Metrics) -> None:
+    assert (figures.num_rounds, figures.num_whole_rounds) == (4, 3)
+    assert figures.num_drafted == 3 + 3 + 3 + 2
+    assert figures.num_tested == 3 + 3 + 1 + 1
+    assert figures.num_accepted == 2 + 3 + 0 + 1
+    assert figures.num_emitted == 3 + 4 + 1 + 1
+
+
+def test_acceptance(figures: Metrics) -> None:
+    assert figures.alpha_observed == close(6 / 8)
+    assert figures.alpha_expected == close((0.9 + 0.8 + 0.7 + 1.5 + 0.2 + 0.4) / 8)
+    assert figures.draft_acceptance_rate == close(6 / 11)
+    assert figures.alpha_by_position == (close(3 / 4), close(2 / 2), close(1 / 2))
+    assert figures.acceptance_by_position == (close(3 / 4), close(2 / 4), close(1 / 3))
+
+
+def test_tau_leaves_out_the_cut_round(figures: Metrics) -> None:
+    assert figures.tau == close(8 / 3)
+
+
+def test_step_costs_at_the_mean_context(figures: Metrics) -> None:
+    assert figures.gamma == 3
+    assert figures.c == close((4 / 3) / 12)
+    assert figures.v == close(14 / 12)
+
+
+def test_a_tree_has_the_costs_of_its_own_rounds_or_none() -> None:
+    """By hand: 3 ms of drafting two levels, 22 ms of verifying ten rows, steps of 10 ms."""
+    shape = ShapeCosts(
+        shape=(3, 2), draft=(0.003,) * 3, verify=(0.022,) * 3, draft_error=0.03, verify_error=0.04
+    )
+    costs = replace(make_costs(), target_errors=(0.0,), shape=shape)
+    trace = make_trace(["ar", "ra", "rr"], config=RunConfig(branching=(3, 2)), step_costs=costs)
+    figures = metrics(trace)
+    assert (figures.gamma, figures.c, figures.v) == (2, close(0.15), close(2.2))
+    assert figures.tau is not None
+    assert figures.speedup_accounted == close(figures.tau / 2.5)
+    assert figures.round_cost_error == close(math.hypot(3 * 0.03, 22 * 0.04) / 25)
+    for wrong in (make_costs(), replace(costs, shape=replace(shape, shape=(2, 3)))):
+        other = metrics(replace(trace, step_costs=wrong))
+        assert (other.gamma, other.c, other.v, other.speedup_accounted) == (None,) * 4
+
+
+def test_speedups(figures: Metrics) -> None:
+    alpha = 0.5625
+    assert figures.speedup_observed == close(80.8 / 46.5)
+    assert figures.speedup_end_to_end == close((20 + 80.8) / (20 + 5 + 46.5))
+    assert figures.speedup_ideal == close((1 + alpha + alpha**2 + alpha**3) / (3 / 9 + 1))
+    assert figures.speedup_accounted == close((8 / 3) / (3 / 9 + 7 / 6))
+    assert figures.speedup_forecast is None
+
+
+def test_rates_and_first_token(figures: Metrics) -> None:
+    assert figures.tokens_per_second == close(8 / 0.0465)
+    assert figures.baseline_tokens_per_second == close(8 / 0.0808)
+    assert figures.ttft_ms == close(20 + 5 + 15)
+    assert figures.baseline_ttft_ms == close(20 + 10.1)
+
+
+def test_wasted_share(figures: Metrics) -> None:
+    # Of 3 ms of drafting each: a third of the first round's, nothing, all of the third's.
+    assert figures.wasted_share == close((1 + 0 + 3) / (15 + 15 + 15))
+
+
+def test_the_interval_of_a_single_slice_is_that_of_its_halves(figures: Metrics) -> None:
+    low, high = figures.speedup_low, figures.speedup_high
+    assert low is not None
+    assert high is not None
+    apart = math.log((0.0800 / 0.046) / (0.0816 / 0.047))
+    assert math.log(high / low) == pytest.approx(12.706 * apart, rel=1e-3)
+    assert (figures.speedup_pairs, figures.speedup_pairs_needed) == (1, None)
+
+
+def test_forecast_is_only_passed_on() -> None:
+    forecast = Forecast(speedup=1.4, tau=2.5, kind="story", num_texts=4)
+    assert metrics(paper_trace(forecast=forecast)).speedup_forecast == 1.4
+
+
+def test_a_prompt_without_a_verdict_still_has_a_rate() -> None:
+    figures = metrics(paper_trace(baseline=None))
+    assert figures.tokens_per_second == close(8 / 0.045)
+    assert [getattr(figures, name) for name in NEEDS_BASELINE] == [None] * 6
+    assert figures.speedup_accounted is not None
+
+
+def test_without_step_costs() -> None:
+    figures = metrics(paper_trace(step_costs=None))
+    assert [getattr(figures, name) for name in NEEDS_COSTS] == [None] * 5
+    assert figures.speedup_observed is not None
+
+
+def test_without_a_draft_row_in_the_table() -> None:
+    figures = metrics(paper_trace(step_costs=replace(COSTS, draft=())))
+    assert (figures.c, figures.speedup_ideal, figures.speedup_accounted) == (None, None, None)
+    assert figures.v == close(14 / 12)
+
+
+def test_a_table_too_short_for_gamma_gives_no_v() -> None:
+    costs = replace(COSTS, target=COSTS.target[:3])
+    figures = metrics(paper_trace(step_costs=costs))
+    assert (figures.v, figures.speedup_accounted) == (None, None)
+    assert figures.c == close(1 / 9)
+
+
+@pytest.mark.parametrize("rounds", [(), ROUNDS[3:]], ids=["no rounds", "cut rounds only"])
+@pytest.mark.parametrize("config", [RunConfig(gamma=3), LOOKUP], ids=["model", "lookup"])
+def test_nothing_is_known_of_no_whole_round(rounds: tuple[Any, ...], config: RunConfig) -> None:
+    count = len(rounds)
+    passes = Passes(target=([0.1] * count,) * 2, speculative=([0.1] * count,) * 2)
+    trace = make_trace(rounds, config=config, step_costs=make_costs(), baseline=passes)
+    figures = metrics(trace)
+    unknown = ("tau", "tokens_per_second", "wasted_share", *NEEDS_COSTS, *NEEDS_BASELINE)
+    assert {name: getattr(figures, name) for name in unknown} == dict.fromkeys(unknown)
+    assert (figures.num_rounds, figures.num_whole_rounds) == (count, 0)
+    assert (figures.alpha_observed is None) == (count == 0)
+    assert (figures.ttft_ms is None) == (count == 0)
+    assert figures.intervals.prompt is None
+    assert speedup_sentence(figures, trace) == "No whole round was timed, so no speedup is known."
+    json.dumps(figures.as_dict(), allow_nan=False)
+
+
+def test_positions_never_reached() -> None:
+    figures = metrics(make_trace(["r", "r"], config=RunConfig(gamma=3)))
+    assert figures.alpha_by_position == (0.0, None, None)
+    assert figures.acceptance_by_position == (0.0, None, None)
+
+
+def test_greedy() -> None:
+    rounds = [make_round("ar", expected=(1.0, 0.0)), make_round("aa", expected=1.0)]
+    figures = metrics(make_trace(rounds, config=RunConfig(gamma=2, temperature=0.0)))
+    assert figures.alpha_observed == figures.alpha_expected == 0.75
+    assert figures.intervals.coins is None
+
+
+def test_a_hair_above_one_is_one() -> None:
+    trace = make_trace([make_round("aaa", expected=1 + 1e-7)], step_costs=make_costs())
+    figures = metrics(trace)
+    assert figures.alpha_expected == 1.0
+    assert figures.speedup_ideal == close(4 / 1.3)
+
+
+def test_prompt_lookup_takes_the_mean_number_drafted() -> None:
+    # Drafted 0, 4 and 2 (mean 2): no draft model to pay, three tokens to verify.
+    rounds = [make_round(""), make_round("aaar", expected=0.25), make_round("aa", expected=0.25)]
+    figures = metrics(make_trace(rounds, config=LOOKUP, step_costs=make_costs()))
+    assert (figures.gamma, figures.c, figures.v) == (2, 0.0, close(1.2))
+    assert figures.tau == close((1 + 4 + 3) / 3)
+    assert figures.speedup_ideal == close(1 + 0.25 + 0.0625)
+    assert figures.speedup_accounted == close((8 / 3) / 1.2)
+    assert figures.alpha_by_position == (1.0, 1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("drafted", "gamma"), [((0, 1), 1), ((2, 3), 3), ((0, 0, 1), 0)])
+def test_prompt_lookup_rounds_to_the_nearest(drafted: tuple[int, ...], gamma: int) -> None:
+    rounds = ["a" * count for count in drafted]
+    assert metrics(make_trace(rounds, config=LOOKUP, step_costs=make_costs())).gamma == gamma
+
+
+def test_prompt_lookup_that_never_drafted() -> None:
+    figures = metrics(make_trace(["", ""], config=LOOKUP, step_costs=make_costs()))
+    assert (figures.tau, figures.alpha_observed, figures.alpha_expected) == (1.0, None, None)
+    assert (figures.draft_acceptance_rate, figures.speedup_ideal) == (None, None)
+    assert (figures.speedup_accounted, figures.wasted_share) == (1.0, 0.0)
+
+
+# Timing
+
+
+@pytest.mark.parametrize(("plain", "spec"), [((0.01,), (0.02,)), ((0.0, 0.0), (0.0, 0.0))])
+def test_no_interval_without_two_passes_a_lane(
+    plain: tuple[float, ...], spec: tuple[float, ...]
+) -> None:
+    passes = Passes(target=[[each] * 3 for each in plain], speculative=[[each] for each in spec])
+    figures = metrics(make_trace(["aar"], baseline=passes))
+    assert (figures.speedup_low, figures.speedup_high) == (None, None)
+    assert (figures.speedup_observed is not None) == (len(plain) == len(spec) == 1)
+
+
+def test_a_baseline_without_slices() -> None:
+    trace = make_trace(baseline=Baseline(slices=(), prefill=0.1))
+    figures = metrics(trace)
+    assert [getattr(figures, name) for name in NEEDS_BASELINE] == [None] * 6
+    assert figures.tokens_per_second is not None
+
+
+def test_a_figure_of_costs_is_as_uncertain_as_they_are() -> None:
+    known = replace(make_costs(), draft_errors=(0.03, 0.5, 0.03), target_errors=(0.04,) * 17)
+    figures = metrics(make_trace(step_costs=known))
+    assert figures.c_error == close(0.05)
+    assert figures.v_error == close(math.hypot(0.04, 0.04))
+    drafting, verifying = 3 * 0.001, 0.013
+    round_error = math.hypot(drafting * 0.03, verifying * 0.04) / (drafting + verifying)
+    assert figures.round_cost_error == close(math.hypot(round_error, 0.04))
+    assert metrics(make_trace(step_costs=make_costs())).v_error is None
+
+
+def test_the_parts_are_those_that_the_figures_were_made_of(figures: Metrics) -> None:
+    parts = figures.parts
+    assert figures.tokens_per_second == parts.tokens / (parts.seconds or 0)
+    assert figures.baseline_tokens_per_second == parts.tokens / (parts.target_seconds or 0)
+    assert figures.speedup_observed == (parts.target_seconds or 0) / (parts.seconds or 0)
+    assert figures.alpha_expected == parts.expected_accepted / figures.num_tested
+    assert figures.c == (parts.draft_step or 0) / (parts.target_step or 0)
+    assert figures.v == (parts.verification or 0) / (parts.target_step or 0)
+    assert figures.wasted_share == parts.wasted / parts.decoding
+    assert "parts" not in figures.as_dict()
+
+
+def test_intervals_can_be_added_later() -> None:
+    trace = make_trace(["aar", "aaa"] * 10)
+    assert resampled(metrics(trace, intervals=False), trace) == metrics(trace)

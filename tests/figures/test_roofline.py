@@ -1,0 +1,173 @@
+"""The roofline of a run: shares of the bandwidth and the free γ, worked out on paper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from specviz.figures.catalogue import CATALOGUE
+from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.roofline import Pass, Roofline
+from specviz.figures.roofline_words import roofline_words
+from specviz.record.bodies import BodyInfo, Shape
+from specviz.record.step_costs import PassBytes, StepCosts
+from specviz.record.trace import RunConfig
+from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
+
+# At context 16, where the short run's rounds are: 200 MB and 16 · 1 MB; 20 MB and 16 · 0.25 MB.
+TARGET = PassBytes(weights=200_000_000, cache=1_000_000)
+DRAFT = PassBytes(weights=20_000_000, cache=250_000)
+COSTS = replace(make_costs(extra=0.0003), bandwidth=24e9, target_reads=TARGET, draft_reads=DRAFT)
+
+
+def figures(costs: StepCosts | None, **changes: object) -> Metrics:
+    return metrics(replace(full_trace(), step_costs=costs, **changes), intervals=False)
+
+
+def found(costs: StepCosts) -> Roofline:
+    made = figures(costs).parts.roofline
+    assert made is not None
+    return made
+
+
+def test_shares_are_bytes_over_what_a_sum_reads_meanwhile() -> None:
+    made = figures(COSTS)
+    assert made.step_bytes == 216e6
+    assert made.bandwidth_share == pytest.approx(216e6 / 24e9 / 0.010)  # 9 ms of 10
+    assert made.draft_bandwidth_share == pytest.approx(24e6 / 24e9 / 0.001)
+    assert made.verify_bandwidth_share == pytest.approx(0.009 / 0.0109)  # of four tokens
+    for name in ("bandwidth_share", "draft_bandwidth_share", "verify_bandwidth_share"):
+        told = CATALOGUE[name].help(made)
+        assert "24 GB/s)" in told, name
+    assert "= 216 MB / (10.9 ms · 24 GB/s)" in CATALOGUE["verify_bandwidth_share"].help(made)
+    assert "= 24 MB / (1 ms · 24 GB/s)" in CATALOGUE["draft_bandwidth_share"].help(made)
+
+
+def test_the_cache_counts_as_far_as_the_step_costs_reach() -> None:
+    def read(context: int) -> float | None:
+        trace = make_trace(["aaa", "aar"], step_costs=COSTS)
+        rounds = tuple(replace(each, context_length=context) for each in trace.rounds)
+        return metrics(replace(trace, rounds=rounds), intervals=False).step_bytes
+
+    assert [read(at) for at in (4, 16, 100, 256, 9000)] == [216e6, 216e6, 300e6, 456e6, 456e6]
+
+
+def test_verification_is_free_up_to_a_tenth_of_a_step() -> None:
+    assert figures(COSTS).free_gamma == 3  # 9 more tokens cost as much as 0.27 of a step
+    assert figures(make_costs(extra=0.0002)).free_gamma == 5
+    assert figures(make_costs(extra=0.002)).free_gamma == 0
+    assert figures(make_costs(extra=0.0)).free_gamma == 16
+    dear, *quick = make_costs(extra=0.0).target[1:]
+    once_dear = (COSTS.target[0], quick[0], tuple(2 * each for each in dear), *quick)
+    assert figures(replace(COSTS, target=once_dear)).free_gamma == 1  # what follows is not reached
+    assert figures(replace(COSTS, target=COSTS.target[:1])).free_gamma is None
+    assert figures(None).free_gamma is None
+
+
+def test_its_interval_is_by_the_ends_of_those_of_v() -> None:
+    """v is 1 + 0.02 γ, and the logarithms of both its parts are off by 0.03 at most."""
+    costs = replace(make_costs(extra=0.0002), target_errors=(0.03,) * 17)
+    free = found(costs).free
+    assert free is not None
+    off = math.hypot(0.03, 0.03)
+    assert (free.low, free.gamma, free.high, free.last) == (
+        math.floor((1.1 * math.exp(-off) - 1) / 0.02),
+        5,
+        math.floor((1.1 * math.exp(off) - 1) / 0.02),
+        16,
+    )
+    assert CATALOGUE["free_gamma"].note(figures(costs)) == "2 to 7 by the intervals"
+    bare = found(make_costs()).free
+    assert bare is not None
+    assert bare.low is bare.high is None
+
+
+def test_each_pass_has_its_time_its_error_and_its_floor() -> None:
+    errors = tuple(0.01 * tokens for tokens in range(1, 18))
+    made = found(replace(COSTS, target_errors=errors, interpolated=(4,)))
+    assert [each.error for each in made.passes] == list(errors)
+    assert made.passes[16].seconds == pytest.approx(0.0148)
+    assert {each.floor for each in made.passes} == {216e6 / 24e9}
+    assert (made.gamma, made.interpolated) == (3, (4,))
+    assert made.verification == made.passes[3]
+
+
+def test_without_a_bandwidth_the_free_gamma_is_known_and_nothing_else() -> None:
+    """As in a trace of before."""
+    made = figures(make_costs(extra=0.0003))
+    assert (made.step_bytes, made.bandwidth_share, made.draft_bandwidth_share) == (None,) * 3
+    assert made.verify_bandwidth_share is None
+    assert made.free_gamma == 3
+    assert "not measured" in roofline_words(found(make_costs()))
+
+
+def test_a_body_of_before_tells_what_a_step_reads() -> None:
+    body = BodyInfo(
+        name="90M",
+        shape=Shape(width=768, feed_forward=2048, layers=12),
+        parameters=1,
+        own_parameters=1,
+        step_bytes=100_000_000,
+    )
+    made = metrics(with_bodies(full_trace(), target=body, bandwidth=20e9), intervals=False)
+    assert made.bandwidth_share == pytest.approx(0.5)
+    assert made.draft_bandwidth_share is None
+    counted = replace(COSTS, target_reads=TARGET)
+    trace = replace(with_bodies(full_trace(), target=body), step_costs=counted)
+    assert metrics(trace, intervals=False).step_bytes == 216e6
+
+
+def test_weights_that_depend_on_the_token_are_not_counted() -> None:
+    made = found(replace(COSTS, target_reads=None))
+    assert made.target.share is None
+    assert made.draft is not None
+    assert made.draft.share == pytest.approx(1.0)
+    assert roofline_words(found(replace(COSTS, target_reads=None, draft_reads=None))).startswith(
+        "What a pass of the target reads is not known"
+    )
+
+
+def test_no_draft_no_share_of_it() -> None:
+    rounds = [make_round("aar"), make_round("aaa")]
+    trace = make_trace(
+        rounds,
+        config=RunConfig(gamma=3, drafter="prompt-lookup"),
+        step_costs=replace(COSTS, draft=(), draft_reads=None),
+    )
+    made = metrics(trace, intervals=False)
+    assert made.draft_bandwidth_share is None
+    assert made.bandwidth_share == pytest.approx(0.9)
+    assert made.parts.roofline is not None
+    assert "a draft step" not in roofline_words(made.parts.roofline)
+
+
+def test_the_words_have_the_numbers() -> None:
+    assert roofline_words(found(COSTS)) == (
+        "A target step reaches 90.0 % of the 24 GB/s that a bare sum reads here, a draft step "
+        "100.0 % and a verification 82.6 %. Verification is free up to γ 3: a pass takes at most "
+        "10 % longer than a step."
+    )
+    all_free = roofline_words(found(replace(COSTS, target=make_costs(extra=0.0).target)))
+    assert "free up to at least γ 16, where the table ends" in all_free
+    none_free = roofline_words(found(replace(COSTS, target=make_costs(extra=0.005).target)))
+    assert "No γ is free: a pass over two tokens takes 1.50 target steps." in none_free
+
+
+def test_a_share_above_one_is_said_to_be_the_caches() -> None:
+    quick = replace(COSTS, bandwidth=10e9)
+    made = figures(quick)
+    assert made.bandwidth_share == pytest.approx(2.16)
+    said = "read from the processor's caches, not from memory"
+    assert said in roofline_words(found(quick))
+    assert said in CATALOGUE["bandwidth_share"].note(made)
+    assert said not in roofline_words(found(replace(COSTS, draft_reads=None)))
+    assert CATALOGUE["bandwidth_share"].note(figures(COSTS)) == "of 24 GB/s"
+
+
+def test_a_floor_needs_both_bytes_and_bandwidth() -> None:
+    made = Pass(seconds=2.0, error=None, read=10.0, bandwidth=10.0)
+    assert (made.floor, made.share) == (1.0, 0.5)
+    assert replace(made, read=None).share is None
+    assert replace(made, bandwidth=None).floor is None

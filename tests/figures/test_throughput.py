@@ -1,0 +1,50 @@
+"""Curves of tokens a second, worked out on paper from made step costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.figures.throughput import GAMMAS, extrapolated_curves, predicted_curves
+from specviz.record.trace import StepCosts
+from specviz.theory.speed import expected_tokens
+
+# A draft step of 1 ms, a target step of 10 ms, verification of n tokens 10 + n - 1 ms.
+COSTS = StepCosts(
+    contexts=(100,),
+    draft=((0.001,), (0.001,)),
+    target=tuple((0.010 + 0.001 * extra,) for extra in range(17)),
+    draft_next=(0.001,),
+)
+
+
+def test_the_target_alone_is_one_token_a_step() -> None:
+    assert extrapolated_curves(COSTS, 100, 0.5).target == pytest.approx(100.0)
+
+
+def test_the_extrapolation_pays_for_drafts_and_verification() -> None:
+    curves = extrapolated_curves(COSTS, 100, 0.8)
+    assert curves.extrapolated
+    assert curves.gammas == GAMMAS
+    for gamma, rate in zip(curves.gammas, curves.forecast, strict=True):
+        seconds = gamma * 0.001 + 0.010 + gamma * 0.001
+        assert rate == pytest.approx(expected_tokens(0.8, gamma) / seconds)
+
+
+def test_the_ideal_thinks_verification_costs_one_step() -> None:
+    curves = extrapolated_curves(COSTS, 100, 0.8)
+    for gamma, rate in zip(curves.gammas, curves.ideal, strict=True):
+        assert rate == pytest.approx(expected_tokens(0.8, gamma) / (gamma * 0.001 + 0.010))
+
+
+def test_what_was_foretold_is_taken_as_it_is() -> None:
+    curves = predicted_curves(COSTS, 100, (1.2, 1.5, 1.4), alpha=0.6)
+    assert not curves.extrapolated
+    assert curves.gammas == (1, 2, 3)
+    assert curves.forecast == pytest.approx((120.0, 150.0, 140.0))
+    assert curves.ideal[0] == pytest.approx(1.6 / 0.011)
+
+
+def test_a_drafter_that_is_no_model_drafts_for_nothing() -> None:
+    costs = StepCosts(contexts=(100,), draft=(), target=COSTS.target)
+    curves = extrapolated_curves(costs, 100, 0.5)
+    assert curves.forecast[1] == pytest.approx(1.75 / 0.012)

@@ -1,0 +1,99 @@
+"""Timing against the target alone, as work: to its end, stopped in mid-answer, and refused."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from specviz.record.server_run import ServerInfo, ServerSettings, ServerTrace
+from specviz.servers import ask, find_server
+from specviz.servers.baseline_job import BLOCKS, MOST_ANSWERS, Against, BaselineJob
+from tests.servers.replaying import Handler, Page, Served, served
+
+MODELS = Page(body=b'{"data": [{"id": "tiny"}]}')
+SETTINGS = ServerSettings(max_new_tokens=8)
+
+
+def piece(text: str) -> dict[str, object]:
+    return {"choices": [{"text": text, "finish_reason": None}]}
+
+
+def slow(seconds: float, pieces: int = 4) -> Page:
+    """An answer whose pieces come that far apart."""
+
+    def behave(handler: Handler) -> None:
+        handler.begin_stream()
+        for place in range(pieces):
+            handler.event(piece(f" word{place}"))
+            if handler.served.over.wait(seconds):
+                return
+        end = {"choices": [{"text": "", "finish_reason": "length"}]}
+        usage = {"prompt_tokens": 3, "completion_tokens": pieces, "total_tokens": 3 + pieces}
+        handler.event(end)
+        handler.event({"choices": [], "usage": usage})
+        handler.wfile.write(b"data: [DONE]\n\n")
+
+    return Page(behave=behave)
+
+
+@pytest.fixture
+def engines() -> Iterator[tuple[Served, Served]]:
+    fast = {"/v1/models": MODELS, "/v1/completions": slow(0.004)}
+    alone = {"/v1/models": MODELS, "/v1/completions": slow(0.012)}
+    with served(fast) as first, served(alone) as second:
+        yield first, second
+
+
+def answered(info: ServerInfo) -> ServerTrace:
+    answer = ask(info, "Once", SETTINGS)
+    for _ in answer:
+        pass
+    return answer.trace()
+
+
+def work_of(engines: tuple[Served, Served]) -> BaselineJob:
+    info, alone = (find_server(each.address) for each in engines)
+    return BaselineJob(Against(trace=answered(info), alone=alone), "an answer")
+
+
+def test_both_are_asked_by_turns(engines: tuple[Served, Served]) -> None:
+    work = work_of(engines)
+    before = [len(each.bodies) for each in engines]
+    work.carry_out()
+    assert work.error is None
+    assert (work.state, len(work.blocks), work.progress) == ("done", BLOCKS, (MOST_ANSWERS,) * 2)
+    asked = [len(each.bodies) - n for each, n in zip(engines, before, strict=True)]
+    assert asked == [MOST_ANSWERS // 2] * 2
+    assert all(body["prompt"] == "Once" for body in itertools.chain(*(e.bodies for e in engines)))
+    found = work.speedup
+    assert found is not None
+    assert found.low is not None
+    assert 1 < found.value < 6
+
+
+def test_it_is_stopped_in_the_middle_of_an_answer(engines: tuple[Served, Served]) -> None:
+    work = work_of(engines)
+    engines[1].pages["/v1/completions"] = slow(5.0)
+
+    def stop() -> None:
+        while not engines[1].bodies:
+            time.sleep(0.01)
+        work.stop()
+
+    threading.Thread(target=stop).start()
+    began = time.monotonic()
+    work.carry_out()
+    assert time.monotonic() - began < 3
+    assert (work.state, work.error, work.blocks) == ("stopped", None, ())
+
+
+def test_an_engine_that_fails_ends_it_with_one_line(engines: tuple[Served, Served]) -> None:
+    work = work_of(engines)
+    engines[1].pages["/v1/completions"] = Page(status=500, body=b'{"error": "no memory"}')
+    work.carry_out()
+    assert work.state == "failed"
+    assert "no memory" in str(work.error)

@@ -1,0 +1,342 @@
+"""Work on the real worker: a comparison run to its end, interrupted, continued, and queued."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.kept_runs import Reuse
+from specviz.comparison.plan import Lane, Plan, SuiteItem
+from specviz.engine.model.pair import Pair
+from specviz.errors import PairError, PromptError, SpecvizError
+from specviz.measure.background_job import RunsJob
+from specviz.measure.run_makers import MadeRun, RunOrder, Study
+from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
+from specviz.record.trace import RunConfig
+from specviz.store import Library, Query
+from specviz.worker.parent.client import Run, Worker
+from specviz.worker.parent.work_queue import JobQueue
+from specviz.worker.parent.worker_maker import WorkerMaker
+from tests.step_costs import place_step_costs
+from tests.worker.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = RunConfig(max_new_tokens=24, ignore_eos=True)
+ITEM = SuiteItem(prompt="Tom had a big red ball. He took it to the garden and", kind="story")
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "runs.db")
+
+
+def plan(*specs: PairSpec, repeats: int = 2) -> Plan:
+    gammas = (2, 8, 4)
+    lanes = [
+        Lane(spec=spec, config=replace(CONFIG, gamma=gamma))
+        for spec, gamma in zip(specs, gammas, strict=False)
+    ]
+    return Plan(lanes=tuple(lanes), items=(ITEM,), repeats=repeats)
+
+
+def work_of(
+    asked: Plan, worker: Worker, library: Library | None, *, reuse: Reuse = "any"
+) -> ComparisonJob:
+    return ComparisonJob(asked, WorkerMaker(worker, "work"), library, reuse=reuse)
+
+
+def carried_out(work: ComparisonJob) -> ComparisonJob:
+    work.carry_out()
+    assert not work.going
+    return work
+
+
+@contextmanager
+def in_a_thread(work: ComparisonJob) -> Iterator[ComparisonJob]:
+    """Carries work out in a thread, and stops it when the test ends."""
+    thread = Thread(target=work.carry_out)
+    thread.start()
+    try:
+        yield work
+    finally:
+        work.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_two_lanes_come_to_a_verdict_and_are_kept(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    work = carried_out(work_of(plan(spec, spec), worker, library))
+    assert (work.state, work.progress, work.found) == ("done", (4, 4), 0)
+    assert [each.job for each in work.measured] == list(work.plan.jobs())
+    for each in work.measured:
+        assert each.trace.config == each.job.config(work.plan)
+        assert each.trace.baseline is not None
+        assert each.memory_bytes == 4 * (6_099_648 + 1_229_376)
+    found = work.comparison
+    assert found is not None
+    assert found.complete
+    assert found.verdict.ranking in {(0, 1), (1, 0)}
+    assert found.verdict.ratios[0, 1].count == 2
+    assert work.comparison is found
+    kept = library.comparison_jobs(work.plan.key)
+    assert set(kept) == {job.key for job in work.plan.jobs()}
+    assert {row.name for row in library.find(Query())} == {"γ 2", "γ 8"}
+
+
+def test_who_looks_never_waits_and_a_stop_ends_the_run_under_way(
+    worker: Worker, spec: PairSpec
+) -> None:
+    short = plan(spec, spec, repeats=1)
+    lanes = [
+        replace(each, config=replace(each.config, max_new_tokens=1000)) for each in short.lanes
+    ]
+    told: list[Run] = []
+    maker = WorkerMaker(worker, "work", told.append)
+    with in_a_thread(ComparisonJob(replace(short, lanes=tuple(lanes)), maker, None)) as work:
+        wait_until(lambda: told and told[0].rounds)
+        began = time.monotonic()
+        assert (work.state, work.progress, work.comparison) == ("running", (0, 2), None)
+        assert work.doing.endswith("repeat 1 of 1")
+        assert time.monotonic() - began < 0.5
+        work.stop()
+        assert work.wait(60)
+        assert (work.state, work.was_stopped, work.error) == ("stopped", True, None)
+        assert told[0].state == "stopped"
+
+
+def test_what_was_broken_off_goes_on_where_it_was(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = plan(spec, spec)
+    first = work_of(asked, worker, library)
+    first.prepare()
+    made = first.make_missing()
+    next(made)
+    next(made)
+    assert first.comparison is not None  # of the runs so far
+    assert not first.comparison.complete
+    second = carried_out(work_of(asked, worker, library))
+    assert (second.state, second.found, second.progress) == ("done", 2, (4, 4))
+    kept = {each.job: each.trace for each in second.measured}
+    assert all(kept[each.job] == each.trace for each in first.measured)
+    fresh = work_of(asked, worker, library, reuse="none")
+    fresh.prepare()
+    next(fresh.make_missing())
+    assert fresh.found == 0
+    again = work_of(asked, worker, library)
+    again.prepare()
+    assert [each.trace for each in again.measured] == [each.trace for each in fresh.measured]
+
+
+def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
+    worker: Worker, spec: PairSpec, pair: Pair, library: Library
+) -> None:
+    place_step_costs(pair, "prompt-lookup")
+    asked = plan(spec, spec, repeats=1)
+    lookup = replace(asked.lanes[1], config=replace(CONFIG, drafter="prompt-lookup"))
+    own = SuiteItem(prompt="Tom had a big red ball. He", kind="recipes")
+    asked = replace(asked, items=(own,), lanes=(asked.lanes[0], lookup))
+    told: list[Run] = []
+    worker._on_over = told.append
+    work = carried_out(work_of(asked, worker, library))
+    worker._on_over = None
+    assert work.state == "done"
+    rows = library.find(Query(kinds=("recipes",)))
+    memories = {row.summary.drafter: row.memory_bytes for row in rows}
+    assert memories == {"model": 4 * (6_099_648 + 1_229_376), "prompt-lookup": 4 * 6_099_648}
+    kinds = {run.trace.prompt.kind for run in told if run.trace}
+    assert kinds == {"recipes"}  # whoever keeps the run first
+
+
+def test_a_library_that_takes_nothing_ends_no_comparison_of_the_dashboard(
+    worker: Worker, spec: PairSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.db").mkdir()
+    work = work_of(plan(spec, spec, repeats=1), worker, Library(tmp_path / "runs.db"))
+    carried_out(work)
+    assert (work.state, len(work.measured)) == ("done", 2)
+    assert isinstance(work.unkept, SpecvizError)
+
+
+def test_a_prompt_that_does_not_fit_is_named_before_any_run(
+    worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = replace(plan(spec, spec, repeats=1), items=(ITEM, SuiteItem(prompt="word " * 3000)))
+    work = carried_out(work_of(asked, worker, library))
+    assert (work.state, work.progress) == ("failed", (0, 4))
+    assert str(work.error).startswith("Prompt 2 of 2: The prompt has ")
+    assert work.comparison is None
+
+
+def test_a_worker_that_dies_fails_the_work_and_the_next_goes_on(
+    new_worker: Worker, spec: PairSpec, library: Library
+) -> None:
+    asked = plan(spec, spec, repeats=1)
+    lanes = tuple(
+        replace(each, config=replace(each.config, max_new_tokens=1000)) for each in asked.lanes
+    )
+    told: list[Run] = []
+    work = ComparisonJob(
+        replace(asked, lanes=lanes), WorkerMaker(new_worker, "work", told.append), library
+    )
+    with in_a_thread(work):
+        wait_until(lambda: told and told[0].rounds, 120)
+        assert new_worker.pid is not None
+        os.kill(new_worker.pid, signal.SIGKILL)
+        assert work.wait(60)
+    assert work.state == "failed"
+    assert work.error is not None
+    assert carried_out(work_of(asked, new_worker, library)).state == "done"
+
+
+# Work in line
+
+
+def orders(spec: PairSpec, *seeds: int, **changes: Any) -> list[RunOrder]:
+    return [
+        RunOrder(
+            label=f"seed {seed}",
+            spec=spec,
+            prompt=ITEM.prompt,
+            config=replace(CONFIG, seed=seed, **changes),
+        )
+        for seed in seeds
+    ]
+
+
+def runs_work(
+    worker: Worker, asked: Sequence[RunOrder], conclude: Callable[..., object] = print
+) -> RunsJob:
+    return RunsJob(asked, WorkerMaker(worker, "work"), name="runs", label="x", conclude=conclude)
+
+
+def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) -> None:
+    queue, ended = JobQueue(lambda work: ended.append(work.id)), list[str]()
+    first = runs_work(worker, orders(spec, 1, 2))
+    stopped = runs_work(worker, orders(spec, 3))
+    last = runs_work(worker, orders(spec, 4))
+    for work in (first, stopped, last):
+        queue.start(work)
+    assert queue.going[0] is first
+    assert last.doing == "waiting for its turn"
+    stopped.stop()
+    assert (stopped.state, stopped.going) == ("stopped", False)
+    mine = worker.submit("a", spec, ITEM.prompt, CONFIG, baseline=False)  # a tab's own run
+    assert last.wait(120)
+    assert mine.wait(60)
+    assert (first.state, last.state, mine.state) == ("done", "done", "done")
+    assert first.progress == (2, 2)
+    wait_until(lambda: ended == [first.id, last.id])
+    assert queue.going == ()
+    assert queue.newest("runs") is last
+    assert queue.find(first.id) is first
+
+
+def test_who_closes_the_queue_does_not_count_as_one_who_stopped_the_work(
+    worker: Worker, spec: PairSpec
+) -> None:
+    ended: list[str] = []
+    queue = JobQueue(lambda work: ended.append(work.id))
+    work = runs_work(worker, orders(spec, 1, max_new_tokens=1000))
+    queue.start(work)
+    wait_until(lambda: work.doing.endswith("seed 1"))
+    queue.close()
+    assert work.wait(60)
+    wait_until(lambda: queue._thread is None)
+    assert (work.state, ended) == ("stopped", [])
+
+
+def test_a_failure_ends_a_work_and_says_why(worker: Worker, spec: PairSpec) -> None:
+    seen: list[object] = []
+    bad = replace(orders(spec, 2)[0], prompt="")
+    work = runs_work(worker, [*orders(spec, 1), bad, *orders(spec, 3)], seen.append)
+    work.carry_out()
+    assert (work.state, work.progress, seen) == ("failed", (1, 3), [])
+    assert isinstance(work.error, PromptError)
+
+
+def test_what_its_runs_come_to_may_be_refused(worker: Worker, spec: PairSpec) -> None:
+    def refuse(_traces: object) -> None:
+        raise SpecvizError("Too few.", remedy="Run more.")
+
+    work = runs_work(worker, orders(spec, 1), refuse)
+    work.carry_out()
+    assert (work.state, str(work.error)) == ("failed", "Too few. Run more.")
+
+
+def test_a_closed_worker_stops_the_work_but_nobody_asked_it_to(
+    new_worker: Worker, spec: PairSpec
+) -> None:
+    work = runs_work(new_worker, orders(spec, 1, max_new_tokens=1000))
+    queue = JobQueue()
+    queue.start(work)
+    wait_until(lambda: work.doing.endswith("seed 1") and new_worker.busy)
+    new_worker.close()
+    assert work.wait(60)
+    assert (work.state, work.was_stopped) == ("stopped", False)
+
+
+# Pairs that do not fit together
+
+
+class Checker:
+    """A maker that knows what each pair needs, and runs nothing."""
+
+    doing = ""
+
+    def __init__(self, free: int | None, error: SpecvizError | None = None) -> None:
+        self.free, self.error = free, error
+        self.checked: list[PairSpec] = []
+
+    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+        self.checked.append(spec)
+        if self.error is not None:
+            raise self.error
+        model = ModelCheck(name="m", family="llama", parameters=10**9, bytes_to_fetch=0)
+        return PairCheck(
+            target=model, draft=model, vocabulary=10, memory_needed=4 * 10**9, memory_free=self.free
+        )
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
+        raise AssertionError("nothing is studied")
+
+    def make(self, order: RunOrder) -> MadeRun:
+        raise AssertionError(order)
+
+    def stop(self) -> None:
+        pass
+
+
+ONE, TWO = PairSpec(name="one"), PairSpec(name="two")
+
+
+@pytest.mark.parametrize(
+    ("free", "order"), [(64 * 10**9, "interleaved"), (8 * 10**9, "blocks"), (None, "blocks")]
+)
+def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: str) -> None:
+    checker = Checker(free)
+    work = ComparisonJob(plan(ONE, TWO, ONE), checker, None)
+    work.prepare()
+    assert (work.state, work.plan.order) == ("running", order)
+    assert work.blocks == (("one", "two") if order == "blocks" else ())
+    assert checker.checked == [ONE, TWO]
+
+
+def test_a_pair_that_cannot_be_checked_ends_it() -> None:
+    checker = Checker(None, PairError("No such pair.", remedy="Choose another."))
+    work = ComparisonJob(plan(ONE, TWO), checker, None)
+    work.carry_out()
+    assert (work.state, str(work.error)) == ("failed", "No such pair. Choose another.")
