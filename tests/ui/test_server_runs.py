@@ -72,7 +72,7 @@ def test_its_replay_opens_at_the_moment_that_was_asked_for(
     app = opened(run=run)
     wish = {"run": run, "at": {"round": "2", "token": "2.1"}, "number": 7}
     monkeypatch.setattr(
-        player_wishes, "player_said", lambda _, name: wish if name == "moment" else None
+        player_wishes, "player_state", lambda _, name: wish if name == "moment" else None
     )
     sound(app.run())
     assert sent(app)["link"]["heard"] == 7

@@ -75,9 +75,8 @@ class History:
     forked: dict[str, Trace] = field(default_factory=dict)
     moment: tuple[str, dict[str, str]] | None = None
     heard: dict[str, int] = field(default_factory=dict)  # what the player asked for last, by number
-    run_without_body: tuple[str, Run] | None = (
-        None  # that run under way, and the run beside which it stands
-    )
+    # The id of the shown run, and the run of its pair without bodies that is under way for it.
+    run_without_body: tuple[str, Run] | None = None
     answers: Answers = field(default_factory=Answers)  # of serving engines
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)

@@ -21,12 +21,9 @@ def ensure_run_without_body(
     """Find or make what the shown run lacks; a run that a person starts comes first."""
     _take(history)
     run = history.current
-    if (
-        history.run_without_body is not None
-        or run is None
-        or run.state != "done"
-        or run.trace is None
-    ):
+    if history.run_without_body is not None:
+        return
+    if run is None or run.state != "done" or run.trace is None:
         return
     if run.id in history.own or not run.trace.pair.has_bodies or run.trace.baseline is None:
         return
