@@ -7,6 +7,7 @@ line; what came before it stays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import ServerError
@@ -79,6 +80,15 @@ class Account:
             raise self._wrong(
                 f"reports a round with {accepted:,} accepted of {drafted:,} drafted candidates"
             )
+
+    def check_sum(self, what: str, total: int | None, counts: Sequence[int]) -> None:
+        if total is not None and total != sum(counts):
+            raise self._wrong(f"reports {total:,} {what} candidates, and {sum(counts):,} by step")
+
+    def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
+        """What an engine repeats must be what it sent before."""
+        if now[: len(before)] != before:
+            raise self._wrong(f"changes {what} that it has sent")
 
     def checked(self, totals: ServerTotals) -> ServerTotals:
         """Take the totals of the whole answer and return them."""

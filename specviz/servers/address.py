@@ -8,9 +8,10 @@ links and errors, so it is refused. A key is bound to addresses by a second vari
 from __future__ import annotations
 
 import os
+import re
 from ipaddress import ip_address
 from typing import Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from specviz.errors import ServerError
 
@@ -19,6 +20,7 @@ SERVER_KEY: KeyName = "SPECVIZ_SERVER_KEY"
 BASELINE_KEY: KeyName = "SPECVIZ_BASELINE_KEY"
 DRAFT_KEY: KeyName = "SPECVIZ_DRAFT_KEY"
 _LONGEST = 500
+_HOST = re.compile(r"(?:\*\.)?[\w.-]+|[\da-f:.]+(%\w+)?", re.ASCII)
 
 
 def is_local(address: str) -> bool:
@@ -48,10 +50,11 @@ def checked_address(address: str, *, allow_remote: bool) -> str:
 
 def key_for(name: KeyName, address: str) -> str | None:
     """Return the bearer key in this environment variable if it is bound to this address."""
-    key = _key(name)
-    if key is None or not any(_matches(each, address) for each in _bound_to(name)):
+    if (key := _key(name)) is None:
         return None
-    return key
+    for each in _bound_to(name):
+        _check_entry(name, each)
+    return key if any(_matches(each, address) for each in _bound_to(name)) else None
 
 
 def withheld_key(name: KeyName, address: str) -> str:
@@ -78,6 +81,16 @@ def _bound_to(name: KeyName) -> list[str]:
     return [each.strip() for each in os.environ.get(f"{name}_FOR", "").split(",") if each.strip()]
 
 
+def _check_entry(name: KeyName, entry: str) -> None:
+    try:
+        _parts(entry)
+    except ServerError:
+        raise ServerError(
+            f"An entry of {name}_FOR is no address.",
+            remedy="Give addresses, HOST, HOST:PORT or *.DOMAIN, separated by commas.",
+        ) from None
+
+
 def _matches(pattern: str, address: str) -> bool:
     """Compare an address with one entry of ``…_KEY_FOR``.
 
@@ -85,8 +98,7 @@ def _matches(pattern: str, address: str) -> bool:
     begin with the entry's), or HOST, HOST:PORT, ``*.DOMAIN``. Entries without a scheme match https,
     and plain http on this machine only, so that no key crosses a network in the clear.
     """
-    theirs = _parts(address)
-    ours = _parts(pattern)
+    theirs, ours = _parts(address), _parts(pattern)
     if "://" in pattern:
         return _place(ours) == _place(theirs) and _is_below(theirs.path, ours.path)
     if theirs.scheme != "https" and not is_local(address):
@@ -136,7 +148,14 @@ def _split(text: str) -> SplitResult:
 
 def _usable(text: str, parts: SplitResult) -> bool:
     plain = len(text) <= _LONGEST and all("!" <= each <= "~" for each in text)
-    return plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+    named = parts.scheme in ("http", "https") and _HOST.fullmatch(parts.hostname or "") is not None
+    return plain and named and not _climbs(parts.path)
+
+
+def _climbs(path: str) -> bool:
+    """Return whether the path leads out of itself, so that a key bound to it would go elsewhere."""
+    plain = unquote(unquote(path)).replace("\\", "/")
+    return any(each in (".", "..") for each in plain.split("/"))
 
 
 def _holds_a_secret(what: str) -> ServerError:

@@ -112,7 +112,7 @@ class Answer(Iterator[ServerRound]):
             rounds=rounds,
             grounds=found.grounds,
             text="".join(text for each in rounds for text in each.texts),
-            finish=found.finish or "stopped",
+            finish="stopped" if error is not None else found.finish or "stopped",
             created=self._created,
             seconds=rounds[-1].at if rounds else 0.0,
             totals=found.totals,
@@ -128,7 +128,7 @@ class Answer(Iterator[ServerRound]):
             self._outcome()  # if it cannot be made, the failure is found before the end
         except ServerError as error:
             if not self._connection.stopped:
-                self._error = self._explained(error)
+                self._error = self._error or self._explained(error)
         except Exception as error:  # whatever an engine sends, its reader must end
             self._error = unreadable(self._connection.address, error)
         finally:
@@ -163,8 +163,8 @@ class Answer(Iterator[ServerRound]):
             with self._lock:
                 landed = self._reading.take(event, at - self._began)
             self._land(landed, over=False)
-        finish = self._outcome().finish
-        if finish is None and not stream.done:
+        found = self._outcome()
+        if found.finish is None and not (stream.done and found.rounds):
             raise ServerError(
                 f"{self._connection.address}: {_BROKE_OFF}", remedy="Look into its log."
             )

@@ -61,6 +61,12 @@ def timed_answer(trace: ServerTrace) -> TimedAnswer:
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):
         tokens = (trace.totals.tokens or 0) - 1  # a first piece of unknown size is taken for one
+        if 0 < tokens < len(rounds) - 1:
+            raise ServerError(
+                f"{trace.info.address} sends {len(rounds)} pieces and counts {tokens + 1} tokens: "
+                "its count cannot be that of this answer.",
+                remedy="Time an engine that counts all tokens it sends.",
+            )
     seconds = rounds[-1].at - rounds[0].at if rounds else 0.0
     if tokens < 1 or seconds <= 0:
         raise ServerError(

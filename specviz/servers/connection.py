@@ -7,6 +7,7 @@ this module returns or raises, not even where an engine sends it back.
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,8 @@ from specviz.servers.failures import answered, broken, unreachable
 from specviz.servers.foreign_json import KeyRemover, decoded
 
 MAX_LINE = 10**6  # bytes
-MAX_BODY = 64 * 10**6
+MAX_BODY = 64 * 10**6  # of an answer
+MAX_PAGE = 16 * 10**6  # of a page that is read without a question
 MAX_LINES = 10**6  # of one stream
 _LONGEST_ERROR = 10_000  # bytes that are read of an error's body
 _NO_SUCH_PAGE = (404, 405, 501)
@@ -51,16 +53,26 @@ class Line:
 
 
 class Connection:
-    """Requests to one address, one at a time. ``stop`` may be called from any thread."""
+    """Requests to one address, one at a time. ``stop`` may be called from any thread.
+
+    ``seconds``: for all requests together, besides the limits of each.
+    """
 
     def __init__(
-        self, address: str, *, key: KeyName, allow_remote: bool = False, limits: Limits = QUICK
+        self,
+        address: str,
+        *,
+        key: KeyName,
+        allow_remote: bool = False,
+        limits: Limits = QUICK,
+        seconds: float = math.inf,
     ) -> None:
         self.address = checked_address(address, allow_remote=allow_remote)
         self._key_name: KeyName = key
         self._key = key_for(key, self.address)
         self.remover = KeyRemover(self._key)
         self._limits = limits
+        self._until = time.monotonic() + seconds
         self.lacks_page = False  # whether it has answered that there is no such page
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
@@ -133,7 +145,8 @@ class Connection:
     def _open(
         self, method: Literal["GET", "POST"], path: str, body: Mapping[str, Any] | None = None
     ) -> Iterator[httpx2.Response]:
-        watch = Timer(self._limits.total, self._run_late)
+        left = self._until - time.monotonic()
+        watch = Timer(max(0.0, min(self._limits.total, left)), self._run_late)
         watch.daemon = True
         watch.start()
         try:
@@ -183,7 +196,7 @@ class Connection:
     def _check(self, response: httpx2.Response) -> None:
         if not response.is_success:
             self.lacks_page = response.status_code in _NO_SUCH_PAGE
-            said = _first_part(response)
+            said = self._first_part(response)
             raise answered(self.address, response, said, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
@@ -194,6 +207,15 @@ class Connection:
         if withheld := withheld_key(name, self.address):
             return f"asks for a key. {withheld}", f"Set {name}_FOR={self.address} if it is its key."
         return "asks for a key", f"Set {name} to it, and {name}_FOR={self.address}."
+
+    def _first_part(self, response: httpx2.Response) -> str:
+        """Read the beginning of an error's body."""
+        said = b""
+        for piece in response.iter_raw():
+            said += piece
+            if len(said) > _LONGEST_ERROR:
+                return self.remover.from_cut(said[:_LONGEST_ERROR].decode(errors="replace"))
+        return said.decode(errors="replace")
 
     def _text(self, response: httpx2.Response, path: str) -> str:
         return b"".join(self._pieces(response, path)).decode(errors="replace")
@@ -210,11 +232,11 @@ class Connection:
     def _pieces(self, response: httpx2.Response, path: str) -> Iterator[bytes]:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise broken(self.address, f"sends {path} compressed, which was not asked for")
-        size = 0
+        size, most = 0, MAX_PAGE if response.request.method == "GET" else MAX_BODY
         for piece in response.iter_raw():
             size += len(piece)
-            if size > MAX_BODY:
-                raise broken(self.address, f"sends more than {MAX_BODY // 10**6} MB for {path}")
+            if size > most:
+                raise broken(self.address, f"sends more than {most // 10**6} MB for {path}")
             yield piece
             self._check_time()
         self._check_time()
@@ -253,13 +275,3 @@ class Connection:
             return broken(self.address, f"is not done after {self._limits.total:g} s")
         limits = self._limits
         return unreachable(self.address, error, limits.connect, limits.between, self.remover)
-
-
-def _first_part(response: httpx2.Response) -> str:
-    """Read the beginning of an error's body."""
-    said = b""
-    for piece in response.iter_raw():
-        said += piece
-        if len(said) > _LONGEST_ERROR:
-            break
-    return said[:_LONGEST_ERROR].decode(errors="replace")

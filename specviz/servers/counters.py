@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from specviz.errors import ServerError
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     ENGINES,
     Counters,
@@ -85,19 +86,25 @@ def rates(before: Counters, after: Counters) -> Rates | None:
     if went_back(before, after):
         return None
     seconds = after.at - before.at
-    drafts = _grown(before.drafts, after.drafts)
-    drafted = _grown(before.drafted, after.drafted)
-    accepted = _grown(before.accepted, after.accepted)
-    at_positions = _grown_at(before.accepted_at, after.accepted_at)
-    share = _ratio(accepted, drafts)
+    grown = _consistent(
+        Counters(
+            at=seconds,
+            drafts=_grown(before.drafts, after.drafts),
+            drafted=_grown(before.drafted, after.drafted),
+            accepted=_grown(before.accepted, after.accepted),
+            accepted_at=tuple(_grown_at(before.accepted_at, after.accepted_at)),
+            generated=_grown(before.generated, after.generated),
+        )
+    )
+    drafts, share = grown.drafts, _ratio(grown.accepted, grown.drafts)
     return Rates(
         seconds=seconds,
-        alpha_by_position=alpha_by_position(at_positions, drafts) if drafts else (),
+        alpha_by_position=alpha_by_position(grown.accepted_at, drafts) if drafts else (),
         accepted_length=None if share is None else 1 + share,
-        draft_acceptance_rate=_ratio(accepted, drafted),
-        drafted_per_second=_ratio(drafted, seconds),
-        accepted_per_second=_ratio(accepted, seconds),
-        generated_per_second=_ratio(_grown(before.generated, after.generated), seconds),
+        draft_acceptance_rate=_ratio(grown.accepted, grown.drafted),
+        drafted_per_second=_ratio(grown.drafted, seconds),
+        accepted_per_second=_ratio(grown.accepted, seconds),
+        generated_per_second=_ratio(grown.generated, seconds),
     )
 
 
@@ -167,9 +174,13 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Leave out accepted candidates that are more than the drafted ones."""
+    """Leave out candidates that are more than the rounds can draft, or accepted but not drafted."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
+    most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
+    if max(accepted or 0.0, drafted or 0.0) > most:
+        notices.append("More candidates are counted than the rounds can have drafted: left out.")
+        return replace(found, drafted=None, accepted=None, accepted_at=(), notices=tuple(notices))
     if accepted is not None and drafted is not None and accepted > drafted:
         notices.append("More candidates are counted as accepted than as drafted: left out.")
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.errors import ServerError
 from specviz.record.pairs import PairSpec
 from specviz.theory.listed_distributions import ListedDistribution
 
@@ -25,6 +26,11 @@ class DistributionStudy:
     def find(self, pair: Pair) -> Iterator[ListedDistribution]:
         from specviz.engine.decoding.scoring import distributions_along
 
+        if (largest := max(self.prompt_ids + self.text_ids, default=0)) >= pair.vocabulary:
+            raise ServerError(
+                f"The text has token {largest}, and the draft has {pair.vocabulary:,} tokens.",
+                remedy="Choose a draft with the target's tokenizer.",
+            )
         count = pair.vocabulary if self.top is None else min(self.top, pair.vocabulary)
         own = iter(self.text_ids)
         for window in distributions_along(pair, self.prompt_ids, self.text_ids):

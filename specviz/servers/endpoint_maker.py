@@ -7,7 +7,8 @@ are given, or the surface is of accepted lengths alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Never
 
 from specviz.errors import ConfigError, ServerError, TheoryError
@@ -69,20 +70,22 @@ class EndpointMaker:
                 "The draft is behind an address, and the target is not.",
                 remedy="Give the target's address too.",
             )
-        target = self._model(spec.target, spec, SERVER_KEY)
-        draft = self._model(spec.draft, spec, DRAFT_KEY)
+        with self._stoppable():
+            target = self._model(spec.target, spec, SERVER_KEY)
+            draft = self._model(spec.draft, spec, DRAFT_KEY)
         yield PairFound(info=None, memory_bytes=None)
         for law in study.laws:
             for item in study.items:
-                yield self._scored_or_stopped(study, law, item, target, draft)
+                with self._stoppable():
+                    found = self._scored(study, law, item, target, draft)
+                yield found
 
-    def _scored_or_stopped(
-        self, study: TextStudy, law: Law, item: SuiteItem, target: TokenModel, draft: TokenModel
-    ) -> ScoredText:
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
         if self._stopped:
             raise StoppedError
         try:
-            return self._scored(study, law, item, target, draft)
+            yield
         except ServerError:
             if self._stopped:  # which is why the request under way failed
                 raise StoppedError from None
@@ -99,7 +102,7 @@ class EndpointMaker:
             raise ConfigError("There is no draft to score.", remedy="Give --draft.")
         if not is_address(place):
             return LocalModel(alone(place, spec), self._inner)
-        info = find_server(place, allow_remote=self._allow_remote, key=key)
+        info = find_server(place, allow_remote=self._allow_remote, key=key, begin=self._begin)
         connection = Connection(
             place, key=key, allow_remote=self._allow_remote, limits=Limits(total=300.0)
         )
@@ -127,17 +130,17 @@ class EndpointMaker:
         else:
             text_ids, ends = self._own_words(study, law, prompt_ids, target)
         rows = list(_rows(target, draft, prompt_ids, text_ids, filters))
-        texts = target.token_texts()
+        texts = target.texts_of((*prompt_ids, *text_ids))
         return ScoredText(
             prompt=Prompt(
                 text=item.prompt,
                 token_ids=prompt_ids,
                 kind=item.kind,
-                token_texts=_texts(texts, prompt_ids),
+                token_texts=texts[: len(prompt_ids)],
             ),
             law=law,
             token_ids=text_ids,
-            token_texts=_texts(texts, text_ids),
+            token_texts=texts[len(prompt_ids) :],
             ends=ends,
             own=study.text is None,
             scores=_scores(rows, own=study.text is None),
@@ -169,7 +172,7 @@ class EndpointMaker:
         if self._stopped:
             raise StoppedError
         trace = answer.trace()
-        if not trace.token_ids:
+        if not trace.rounds or not all(each.token_ids for each in trace.rounds):
             raise ServerError(
                 f"{target.label} does not report the token ids of its text.",
                 remedy="Score a text of your own with --text-file.",
@@ -276,7 +279,3 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
         f"likeliest, where {expected:.0f} are expected under this law. Its speculation is wrong at "
         "this temperature, and odds along these words say little."
     )
-
-
-def _texts(known: Mapping[int, str], ids: Sequence[int]) -> tuple[str, ...]:
-    return tuple(known.get(each, "") for each in ids)

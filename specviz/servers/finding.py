@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from specviz.errors import ServerError
@@ -15,6 +16,7 @@ from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
+_PAGES = 3  # that may each take as long as a page is given; together they are nine
 
 
 def find_server(
@@ -24,14 +26,20 @@ def find_server(
     allow_remote: bool = False,
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
+    begin: Callable[[Connection], None] | None = None,
 ) -> ServerInfo:
     """Return what answers at an address.
 
     Args:
         model: Which of several models; None: the first.
         key: The environment variable of the bearer key, which has to be bound to this address.
+        begin: Is given the connection before its first request, so that it can be stopped.
     """
-    connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
+    connection = Connection(
+        address, key=key, allow_remote=allow_remote, limits=limits, seconds=_PAGES * limits.total
+    )
+    if begin is not None:
+        begin(connection)
     chosen = _chosen(connection, model)
     *known, other = ENGINES
     found = [info for each in known if (info := each.recognised(connection, chosen)) is not None]

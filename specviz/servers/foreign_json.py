@@ -21,7 +21,13 @@ from specviz.record.server_run import ServerRound
 _LONGEST_NUMBER = 19  # digits of a whole number
 _SHORTEST_SECRET = 8  # characters
 _LONGEST_NAME = 200
+_LONGEST_READ = 10_000  # characters of a name
 _REMOVED = "[key]"
+_QUOTED = "\"'\\/"  # JSON and Python may write a backslash before these
+_LONGEST_ESCAPE = 12  # characters that an escape of one character usually has at most
+_BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
+_RUN_BEGINS = r"(?<!\\)"  # of backslashes
+_MOST_VALUES = 4_000_000  # of one text, each of which takes about 60 bytes
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -29,8 +35,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 class KeyRemover:
     """Removes one bearer key from everything that its engine sends back.
 
-    It also finds a key whose characters are written as JSON or percent escapes. A key of fewer than
-    8 characters could appear by chance; it is removed from errors only.
+    It also finds a key in the other case, or whose characters are written as escapes of JSON, of
+    addresses or of HTML. A key of fewer than 8 characters could appear by chance; it is removed
+    from errors only.
     """
 
     key: str | None
@@ -67,18 +74,36 @@ class KeyRemover:
         assert self.key is not None
         texts = ["".join(each.texts) for each in rounds]
         joined = "".join(texts)
-        spans = [match.span() for match in _spelled(self.key).finditer(joined)]
+        spans = self._spans(joined)
         ends = list(accumulate(map(len, texts)))
         ready = len(joined) if over else _unfinished(joined, self.key, spans)
         count = sum(end <= ready for end in ends)
         # A key that is split over rounds is removed from all of them at once, or not yet.
         while any(low < _end(ends, count) < high for low, high in spans):
             count -= 1
-        begins = [0, *ends]
+        parts = _without_spans(texts[:count], spans)
         return tuple(
-            _without_spans(entry, text, begin, spans)
-            for entry, text, begin in zip(rounds[:count], texts, begins, strict=False)
+            entry if part is None else replace(entry, texts=(part,), token_ids=(), logprobs=())
+            for entry, part in zip(rounds[:count], parts, strict=True)
         )
+
+    def from_tokens(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the texts of tokens without the key, even where it is split over several."""
+        spans = self._spans("".join(texts)) if self._long else []
+        parts = _without_spans(texts, spans)
+        return tuple(
+            each if part is None else part for each, part in zip(texts, parts, strict=True)
+        )
+
+    def from_cut(self, text: str) -> str:
+        """Return a text that was cut, without a beginning of the key at its end."""
+        if self.key is None:
+            return text
+        return text[: _unfinished(text, self.key, self._spans(text))]
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        assert self.key is not None
+        return [match.span() for match in _spelled(self.key).finditer(text)]
 
     @property
     def _long(self) -> bool:
@@ -89,8 +114,10 @@ def decoded(text: str, remover: KeyRemover) -> Any:
     """Decode JSON.
 
     Raises:
-        ValueError: It is no JSON, or nested too deeply.
+        ValueError: It is no JSON, nested too deeply, or has too many values for the memory.
     """
+    if text.count(",") + text.count("[") + text.count("{") > _MOST_VALUES:
+        raise ValueError("too many values")
     try:
         found = json.loads(
             text, parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None
@@ -104,6 +131,7 @@ def decoded(text: str, remover: KeyRemover) -> Any:
 
 def one_line_name(text: str) -> str:
     """Return a name as one printable line of bounded length."""
+    text = text[:_LONGEST_READ]
     shown = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
@@ -127,9 +155,31 @@ def _without_surrogates(text: str) -> str:
 
 @cache
 def _spelled(key: str) -> re.Pattern[str]:
-    """Match the key, each character as itself or as an escape."""
-    each = (rf"(?:{re.escape(c)}|\\+u(?i:{ord(c):04x})|%(?i:{ord(c):02x}))" for c in key)
-    return re.compile("".join(each))
+    """Match the key in either case, each character as itself or as an escape."""
+    # Only the first backslash of a run may begin a match: the search stays linear in the text.
+    first = rf"(?:{re.escape(key[0])}|{_escapes(key[0], run=_RUN_BEGINS)})"
+    rest = (_character(each) for each in key[1:])
+    return re.compile("".join([first, *rest]), re.IGNORECASE)
+
+
+def _character(each: str) -> str:
+    """Match one character; JSON may write a backslash before some of those that need none."""
+    plain = rf"\\*{re.escape(each)}" if each in _QUOTED else re.escape(each)
+    return f"(?:{plain}|{_escapes(each)})"
+
+
+def _escapes(each: str, *, run: str = "") -> str:
+    """Match the escapes of one character: of JSON, of addresses, of HTML.
+
+    ``run``: what has to be true before a run of backslashes.
+    """
+    code = ord(each)
+    return rf"(?:{run}\\++u{code:04x}|%(?:25)*{code:02x}|&\#(?:0*{code}|x0*{code:x});)"
+
+
+@cache
+def _alone(each: str) -> re.Pattern[str]:
+    return re.compile(_character(each), re.IGNORECASE)
 
 
 def _end(ends: Sequence[int], count: int) -> int:
@@ -138,23 +188,36 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
     """Where the end of the text begins that may become the key; its length if none may."""
-    earliest = max(spans[-1][1] if spans else 0, len(text) - len(key) + 1)
-    starts = (place for place in range(earliest, len(text)) if key.startswith(text[place:]))
+    earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
+    starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
 
 
-def _without_spans(
-    entry: ServerRound, text: str, begin: int, spans: Sequence[tuple[int, int]]
-) -> ServerRound:
-    """A round that held a part of the key keeps its count, but neither ids nor texts by token."""
-    end = begin + len(text)
-    touched = [(low, high) for low, high in spans if low < end and high > begin]
-    if not touched:
-        return entry
-    parts, place = list[str](), begin
-    for low, high in touched:
-        parts.append(text[place - begin : max(low, place) - begin])
-        parts.append(_REMOVED if low >= begin else "")
-        place = max(place, high)
-    parts.append(text[place - begin :] if place < end else "")
-    return replace(entry, texts=("".join(parts),), token_ids=(), logprobs=())
+def _may_become(key: str, text: str, place: int) -> bool:
+    """Return whether all of the text from this place on is a beginning of the key."""
+    for each in key:
+        if place == len(text):
+            return True
+        if (found := _alone(each).match(text, place)) is None:
+            return _BEGUN.fullmatch(text, place) is not None
+        place = found.end()
+    return False
+
+
+def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
+    """Return what is left of each text without these spans of all; None where nothing changes."""
+    found, begin, first = list[str | None](), 0, 0
+    for text in texts:
+        end = begin + len(text)
+        while first < len(spans) and spans[first][1] <= begin:
+            first += 1
+        parts, place, index = list[str](), begin, first
+        while index < len(spans) and spans[index][0] < end:
+            low, high = spans[index]
+            parts.append(text[place - begin : max(low, place) - begin])
+            parts.append(_REMOVED if low >= begin else "")
+            place, index = max(place, high), index + 1
+        left = text[place - begin :] if place < end else ""
+        found.append("".join([*parts, left]) if parts else None)
+        begin = end
+    return found

@@ -236,6 +236,4 @@ def _first(values: Any) -> Any:
 def _text(event: Event) -> str:
     if isinstance(content := event.get("content"), str):
         return content
-    delta = inside(_first(event.get("choices")), "delta")
-    parts = (inside(delta, name) for name in ("reasoning_content", "content"))
-    return "".join(part for part in parts if isinstance(part, str))
+    return openai.text_of_delta(inside(_first(event.get("choices")), "delta"))

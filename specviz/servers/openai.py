@@ -179,20 +179,24 @@ def either(first: int | None, second: int | None) -> int | None:
 def _text(choice: Mapping[str, Any]) -> str:
     if isinstance(text := choice.get("text"), str):
         return text
-    parts = (
-        inside(choice, "delta", name) for name in ("reasoning_content", "reasoning", "content")
-    )
-    return "".join(part for part in parts if isinstance(part, str))
+    return text_of_delta(choice.get("delta"))
+
+
+def text_of_delta(delta: Any) -> str:
+    """Return the words of a chat. Some engines send the same reasoning under two names."""
+    said = inside(delta, "reasoning_content")
+    thought = said if isinstance(said, str) else inside(delta, "reasoning")
+    return "".join(each for each in (thought, inside(delta, "content")) if isinstance(each, str))
 
 
 def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
     """Return what each token adds to the text: nothing for one that is listed but not shown, such
     as the end of the text. Empty if the text does not consist of them."""
-    shown = list[str]()
+    shown, place = list[str](), 0
     for each in texts:
-        shown.append(each if text.startswith(each) else "")
-        text = text[len(shown[-1]) :]
-    return () if text else tuple(shown)
+        shown.append(each if text.startswith(each, place) else "")
+        place += len(shown[-1])
+    return tuple(shown) if place == len(text) else ()
 
 
 def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import ServerRound, ServerTotals
 from specviz.servers.pieces import Piece
 
@@ -158,16 +159,16 @@ def checked_rounds(
     cut = totals.accepted - sum(each.num_tokens - 1 for each in rounds[ahead:last])
     if cut < 0 or (cut > 0 and last != len(rounds)) or (gamma is not None and cut > gamma):
         return None
+    accepted = [each.num_tokens - 1 for each in rounds[ahead:last]]
+    accepted[-1] += cut
     each_drafted = gamma if gamma and totals.drafted == totals.rounds * gamma else None
+    if max(*accepted, each_drafted or 0) > MAX_DRAFTED or max(accepted) > (gamma or MAX_DRAFTED):
+        return None
     return (
         *rounds[:ahead],
         *(
-            replace(
-                each,
-                drafted=each_drafted,
-                accepted=each.num_tokens - 1 + (cut if place == totals.rounds - 1 else 0),
-            )
-            for place, each in enumerate(rounds[ahead:last])
+            replace(each, drafted=each_drafted, accepted=count)
+            for each, count in zip(rounds[ahead:last], accepted, strict=True)
         ),
         *(replace(each, drafted=None, accepted=None) for each in rounds[last:]),
     )

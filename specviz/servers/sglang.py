@@ -88,6 +88,7 @@ class GenerateReading:
     settings: ServerSettings
     pieces: list[Piece] = field(default_factory=list[Piece])
     text: str = ""
+    ids: list[int] = field(default_factory=list[int])
     tokens: int = 0
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     account: Account = field(init=False)
@@ -103,22 +104,41 @@ class GenerateReading:
         self.meta = meta
         piece = self._piece(event, at)
         if not piece.num_tokens:
+            self._join(piece.text)
             return ()
         self.pieces.append(piece)
         return (self._round(piece, len(self.pieces) - 1),)
 
+    def _join(self, text: str) -> None:
+        """Text that was held back belongs to the tokens before it."""
+        if text and self.pieces:
+            last = self.pieces[-1]
+            self.pieces[-1] = replace(last, text=last.text + text)
+
     def _piece(self, event: Event, at: float) -> Piece:
         ids, text = wholes(event.get("output_ids")), event.get("text")
         count = whole(self.meta.get("completion_tokens"))
-        so_far = count is not None and len(ids) == count
-        new = ids[self.tokens :] if so_far else ids
-        words = text if isinstance(text, str) else ""
-        if so_far and words.startswith(self.text):
-            words = words[len(self.text) :]
-        self.account.add(len(new), words)
+        so_far = count is not None and len(ids) in (0, count)
+        words = self._new_words(text if isinstance(text, str) else "", so_far, bool(ids))
+        if so_far and ids:
+            self.account.check_same("tokens", self.ids, list(ids))
+        new = ids[len(self.ids) :] if so_far else ids
+        size = len(new) if ids or count is None else max(0, count - self.tokens)
+        self.account.add(size, words)
         self.text += words
-        self.tokens += len(new)
-        return Piece(text=words, at=at, num_tokens=len(new), token_ids=new)
+        self.ids += new
+        self.tokens += size
+        return Piece(text=words, at=at, num_tokens=size, token_ids=new)
+
+    def _new_words(self, words: str, so_far: bool, has_ids: bool) -> str:
+        """Without ids, as older versions send events, only the text shows whether it is whole."""
+        if so_far and words.startswith(self.text):
+            return words[len(self.text) :]
+        if so_far and has_ids and self.tokens:
+            if self.text.startswith(words):  # trimmed at its end, as a word that ends the text is
+                return ""
+            self.account.check_same("text", self.text, words)
+        return words
 
     def _round(self, piece: Piece, index: int) -> ServerRound:
         if self.info.capabilities.speculates is not True:

@@ -23,7 +23,9 @@ from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
 _WINDOW_ENTRIES = 2**16  # of whole laws in one answer
 _MOST_WINDOW = 16  # positions
+_LOWEST = -1e6  # of log-probabilities; its exponential is 0
 _LONGEST_ID = 9  # digits
+_TOKENS, _TOKENS_A_BYTE = 16, 4  # at most; a tokenizer may spell a character out
 
 
 class TokenModel(Protocol):
@@ -47,6 +49,10 @@ class TokenModel(Protocol):
         """Of the tokens whose text is known by now."""
         ...
 
+    def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the texts of tokens in a row, empty where they are not known."""
+        ...
+
 
 class _ServedModel:
     """What engines have in common: where they answer, and how they divide a text."""
@@ -62,10 +68,17 @@ class _ServedModel:
         found = wholes(reported)
         if not found and reported != []:
             raise _no_laws(self.label, "does not report the tokens of a text")
+        if len(found) > _TOKENS + _TOKENS_A_BYTE * len(text.encode()):
+            raise _no_laws(self.label, f"divides a short text into {len(found):,} tokens")
         return found
 
     def token_texts(self) -> Mapping[int, str]:
         return self._texts
+
+    def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The key is removed even if it is split over tokens."""
+        found = [self._texts.get(each, "") for each in ids]
+        return self._connection.remover.from_tokens(found)
 
     def _id(self, text: str) -> int:
         if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_ID:
@@ -182,8 +195,10 @@ class SglangModel(_ServedModel):
         own, tops = own[-len(text_ids) :], tops[-len(text_ids) :]
         if len(own) != len(tops):
             raise _no_laws(self.label, "gives no log-probabilities of a prompt")
-        for entry, row in zip(own, tops, strict=True):
-            value, _, _ = self._entry(entry)
+        for expected, entry, row in zip(text_ids, own, tops, strict=True):
+            value, found, _ = self._entry(entry)
+            if found != expected:
+                raise _no_laws(self.label, f"reports token {found} in place of {expected}")
             entries = [self._entry(each) for each in row] if isinstance(row, list) else []
             listed = {token: of_token for of_token, token, _ in entries}
             yield _raw(_listed(listed, value, self.label), self.label)
@@ -213,6 +228,9 @@ class LocalModel:
 
     def token_texts(self) -> Mapping[int, str]:
         return self._texts
+
+    def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._texts.get(each, "") for each in ids)
 
     def laws(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
@@ -263,10 +281,10 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object, label: str) -> float:
-    """``value`` is decoded JSON, so a number is finite; ``_raw`` refuses those above 0."""
+    """Return a log-probability; ``_raw`` refuses those above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _no_laws(label, "gives log-probabilities that are no numbers")
-    return float(value)
+    return max(_LOWEST, float(value))  # two of them must have a finite difference
 
 
 def _no_laws(label: str, what: str) -> ServerError:

@@ -115,10 +115,13 @@ class StepReading:
         return ()
 
     def _check(self, told: dict[str, Any]) -> None:
-        account = self.pieces.account
-        account.checked(_totals(told))
-        for step in _steps(told) or ():
+        account, steps = self.pieces.account, _steps(told)
+        totals = account.checked(_totals(told))
+        for step in steps or ():
             account.check_round(step.drafted, step.accepted)
+        if steps is not None:
+            account.check_sum("drafted", totals.drafted, [each.drafted for each in steps])
+            account.check_sum("accepted", totals.accepted, [each.accepted for each in steps])
 
     @property
     def _speculates(self) -> bool:

@@ -87,7 +87,7 @@ def score(
         odds = float(np.exp(min(0.0, draft.own - target.own)))
         low, high = overlap_bounds(target, draft)
         return ListedScore(
-            odds=odds, target_prob=float(np.exp(target.own)), low=low, high=high,
+            odds=odds, target_prob=min(1.0, float(np.exp(target.own))), low=low, high=high,
             matches=matches, agrees=agrees, likely=token in target.token_ids[:_LIKELY],
             mass=float(np.exp(target.logprobs[:_LIKELY]).sum()),
         )  # fmt: skip
@@ -162,7 +162,9 @@ def evidence_against(scores: Sequence[ListedScore]) -> float:
 def is_raw(law: ListedDistribution) -> bool:
     """Whether the numbers can be log-probabilities of a law that nothing was done to: none above
     0, and together no more than 1; all of them together 1."""
+    if max(law.own, law.logprobs.max(initial=-np.inf)) > _ROUNDING:
+        return False
     total = float(np.exp(law.logprobs).sum())
-    if law.logprobs.max(initial=-np.inf) > _ROUNDING or total > 1.0 + _ROUNDING:
+    if total > 1.0 + _ROUNDING:
         return False
     return not law.whole or abs(total - 1.0) <= _ROUNDING

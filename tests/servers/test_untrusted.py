@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -15,22 +16,33 @@ from specviz.errors import ServerError
 from specviz.figures.server_figures import server_metrics
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.limits import MAX_DRAFTED
+from specviz.record.pairs import PairSpec
 from specviz.record.server_run import (
     Capabilities,
+    Counters,
     EngineName,
     ServerInfo,
+    ServerRound,
     ServerSettings,
+    ServerTotals,
     ServerTrace,
 )
 from specviz.servers import SERVER_KEY, ask, counters_of_dump, find_server, read_counters
-from specviz.servers.connection import Limits
+from specviz.servers.baseline import timed_answer
+from specviz.servers.connection import Connection, Limits
+from specviz.servers.counters import rates
 from specviz.servers.endpoint_maker import EndpointMaker
+from specviz.servers.foreign_json import KeyRemover, decoded
 from specviz.servers.pieces import Prompt
+from specviz.servers.prometheus import samples_of
+from specviz.servers.token_models import LocalModel, SglangModel
 from specviz.servers.vllm_log import counters_of_log
+from specviz.store import Library
+from specviz.store.saving import save_run
 from specviz.tune.given_costs import given_costs
 from specviz.tune.tune_job import TuneJob
 from tests.servers.replaying import Handler, Page, events_page, served
-from tests.servers.tapes import CASES
+from tests.servers.tapes import CASES, DRAFT, worked
 
 SETTINGS = ServerSettings(max_new_tokens=8)
 LIMITS = Limits(connect=1.0, between=1.0, total=3.0)
@@ -236,6 +248,150 @@ def test_an_unexpected_failure_reaches_the_one_who_asked(monkeypatch: pytest.Mon
     assert (trace.rounds, trace.finish) == ((), "stopped")
 
 
+def test_an_answer_without_an_end_or_a_piece_is_none() -> None:
+    for events in ([], [{"usage": {"completion_tokens": 3}}]):
+        _, failure = answered("openai", events_page(events))
+        assert "before the answer was done" in failure
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n\n\r\n" * 50,
+    ],
+)
+def test_a_flood_below_the_events_ends_with_a_stop(flood: bytes) -> None:
+    first, rest = flood, flood.partition(b"\r\n\r\n")[2]
+
+    def endless(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(first)
+        while not handler.served.over.is_set():
+            handler.wfile.write(rest)
+
+    with served({PATHS["vllm"]: Page(behave=endless)}) as server:
+        answer = ask(info_of("vllm", server.address), "Once", SETTINGS)
+        time.sleep(0.2)
+        answer.stop()
+        began = time.monotonic()
+        assert list(answer) == []
+        while not answer._read_all:  # the thread that reads has ended, too
+            assert time.monotonic() - began < 1
+            time.sleep(0.01)
+
+
+def test_an_engine_may_be_slow_and_keep_the_connection_alive() -> None:
+    def slow(handler: Handler) -> None:
+        handler.begin_stream()
+        handler.event({"choices": [{"delta": {"role": "assistant", "content": None}}]})
+        for text in ("a", "b"):
+            for _ in range(3):
+                handler.served.over.wait(0.2)
+                handler.wfile.write(b": keep-alive\n\n\n")
+            handler.event({"choices": [{"delta": {"content": text}}], "usage": None})
+        handler.event({"choices": [{"delta": {}, "finish_reason": "length"}]})
+        handler.event({"choices": [], "usage": {"prompt_tokens": 1}})
+
+    limits = Limits(connect=1.0, between=0.5, total=5.0)
+    with served({"/v1/chat/completions": Page(behave=slow)}) as server:
+        settings = replace(SETTINGS, chat=True)
+        answer = ask(info_of("openai", server.address), "Once", settings, limits=limits)
+        list(answer)
+    assert (answer.trace().text, answer.trace().finish) == ("ab", "length")
+
+
+def test_reasoning_under_two_names_comes_once() -> None:
+    delta = {"reasoning_content": "hm", "reasoning": "hm", "content": " so"}
+    page = events_page([{"choices": [{"delta": delta, "finish_reason": "stop"}]}])
+    with served({"/v1/chat/completions": page}) as server:
+        settings = replace(SETTINGS, chat=True)
+        answer = ask(info_of("openai", server.address), "Once", settings, limits=LIMITS)
+        list(answer)
+    assert answer.trace().text == "hm so"
+
+
+def generated(ids: Sequence[int], text: str, count: int, **meta: Any) -> dict[str, Any]:
+    """An event of SGLang."""
+    info = {"completion_tokens": count, **meta}
+    return {"output_ids": list(ids), "text": text, "meta_info": info}
+
+
+ENDED = {"finish_reason": {"type": "length"}}
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        (generated([1, 9, 3], "abc", 3, **ENDED), "changes tokens"),
+        (generated([1, 2, 3], "xyz", 3, **ENDED), "changes text"),
+    ],
+)
+def test_sglang_cannot_change_what_it_has_sent(last: dict[str, Any], words: str) -> None:
+    trace, failure = answered("sglang", events_page([generated([1, 2], "ab", 2), last]))
+    assert words in failure
+    assert (trace.text, trace.finish) == ("ab", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("events", "text", "tokens"),
+    [
+        ([generated([1, 2], "ab", 2), generated([1, 2, 3], "a", 3, **ENDED)], "ab", 3),
+        ([generated([1], "a", 1), generated([2], "b", 2), generated([1, 2, 3], "abc", 3, **ENDED)],
+         "abc", 3),
+        ([generated([], "a", 1), generated([], "abc", 3, **ENDED)], "abc", 3),
+        ([generated([], "a", 1), generated([], "bc", 3, **ENDED)], "abc", 3),
+        ([generated([1], "", 1), generated([1], "ab", 1, **ENDED)], "ab", 1),
+    ],
+)  # fmt: skip
+def test_sglang_sends_the_whole_or_what_is_new_with_or_without_ids(
+    events: Sequence[dict[str, Any]], text: str, tokens: int
+) -> None:
+    trace, failure = answered("sglang", events_page(events))
+    assert (failure, trace.text, trace.num_tokens) == ("", text, tokens)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [piece("a", token_ids=[1]), piece("abcdefg", token_ids=list(range(7))),
+         told(num_spec_steps=1, num_draft_tokens=3, num_accepted_draft_tokens=3,
+              num_spec_tokens=3)],
+        [piece("ab", token_ids=[1, 2]),
+         told(num_spec_steps=1, num_draft_tokens=8192, num_accepted_draft_tokens=1,
+              num_spec_tokens=8192)],
+        [piece("a", token_ids=[1]), piece("b", token_ids=[1]),
+         told(num_spec_steps=1, num_draft_tokens=8000, num_accepted_draft_tokens=5000)],
+    ],
+)  # fmt: skip
+def test_totals_that_no_round_can_have_leave_pieces_and_a_trace_that_is_stored(
+    events: Sequence[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
+    trace, failure = answered("vllm", events_page([*events, piece("", finish_reason="length")]))
+    assert (failure, trace.grounds) == ("", "chunks")
+    assert Library().open_any(save_run(Library(), trace)) == trace
+
+
+def test_totals_and_steps_of_vllm_must_agree() -> None:
+    event = told(
+        per_step_accepted=[4, 4], per_step_drafted=[4, 4], num_spec_steps=2, num_draft_tokens=1
+    )
+    trace, failure = answered("vllm", events_page([event]))
+    assert "1 drafted candidates, and 8 by step" in failure
+    figures_are_possible(trace)
+
+
+def test_a_count_below_the_pieces_is_not_timed() -> None:
+    rounds = tuple(
+        ServerRound(index=place, texts=("a",), num_tokens=0, at=float(place)) for place in range(20)
+    )
+    trace, _ = answered("openai", events_page([piece("a", finish_reason="stop")]))
+    liar = replace(trace, rounds=rounds, totals=ServerTotals(tokens=2))
+    with pytest.raises(ServerError, match="sends 20 pieces and counts 2 tokens"):
+        timed_answer(liar)
+
+
 # Numbers and texts that JSON can carry
 
 
@@ -283,6 +439,36 @@ def test_names_are_cut_to_a_line() -> None:
         assert find_server(server.address, model="two lines [2J").model == "two lines [2J"
 
 
+def test_bodies_of_many_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="too many values"):
+        decoded("[" + "[]," * 4_000_000 + "[]]", KeyRemover(None))
+
+
+def test_pages_are_bounded_and_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {"/v1/models": Page(body=b" " * 17_000_000)}
+    with served(pages) as server, pytest.raises(ServerError, match="more than 16 MB"):
+        find_server(server.address)
+
+    def slow(handler: Handler) -> None:
+        handler.served.over.wait(0.4)
+        handler.send(Page(body=b'{"data": [{"id": "tiny"}]}'))
+
+    monkeypatch.setattr("specviz.servers.finding._PAGES", 2)
+    paths = ("/v1/models", "/metrics", "/version", "/props", "/server_info", "/api/v0/models")
+    with served(dict.fromkeys(paths, Page(behave=slow))) as server:
+        began = time.monotonic()
+        with pytest.raises(ServerError, match="is not done"):
+            find_server(server.address, limits=Limits(connect=1.0, between=1.0, total=0.5))
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_page_of_counters_is_read_in_linear_time() -> None:
+    began = time.monotonic()
+    samples_of(("vllm:x{" + "a" * 9000 + "} 1\n") * 100)
+    assert samples_of('vllm:x{a="' + "a" * 20_000 + '"} 1') == ()
+    assert time.monotonic() - began < 2
+
+
 # The key
 
 
@@ -306,6 +492,57 @@ def test_a_key_that_is_echoed_appears_nowhere(engine: EngineName, cuts: tuple[in
     assert trace.text == shown == "so it [key] is sk-0"
     assert KEY not in repr(trace)
     assert KEY[:10] not in repr(trace)
+
+
+SPELLED = {
+    "upper": KEY.upper(),
+    "json": ESCAPED,
+    "nested": ESCAPED.replace("\\", "\\\\\\"),
+    "percent": "".join(f"%25{ord(each):02X}" for each in KEY),
+    "html": "".join(f"&#x{ord(each):x};" for each in KEY),
+}
+
+
+@pytest.mark.usefixtures("with_key")
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("spelling", SPELLED)
+def test_a_key_that_is_spelled_otherwise_is_found_over_several_pieces(
+    spelling: str, size: int
+) -> None:
+    text = f"so {SPELLED[spelling]} end"
+    events = pieces_of(text, *range(size, len(text), size))
+    settings = replace(SETTINGS, max_new_tokens=500)
+    with served({PATHS["openai"]: events_page(events)}) as server:
+        answer = ask(info_of("openai", server.address), "Once", settings, limits=LIMITS)
+        shown = "".join(text for entry in answer for text in entry.texts)
+    assert shown == answer.trace().text == "so [key] end"
+
+
+def test_the_key_is_looked_for_in_linear_time() -> None:
+    remover, began = KeyRemover(KEY), time.monotonic()
+    for text in ("\\" * 10**6, "s" * 10**6, "%25" * 10**5, f"{KEY} " * 10**4):
+        remover.from_text(text)
+    rounds = [ServerRound(index=0, texts=(KEY * 100,), num_tokens=1, at=0.0)] * 1000
+    assert all(each.texts == ("[key]" * 100,) for each in remover.from_rounds(rounds, over=True))
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("spelled", [r"ab\/cd\"efgh", "%61b%2fcd%22efgh", 'AB/CD"EFGH'])
+def test_characters_that_json_may_escape_are_found_in_a_key(spelled: str) -> None:
+    for before in ("so ", "so \\"):
+        assert KeyRemover('ab/cd"efgh').from_text(f"{before}{spelled}.") == f"{before}[key]."
+
+
+@pytest.mark.usefixtures("with_key")
+@pytest.mark.parametrize("space", [" " * 9990, "x" * 9990])
+def test_an_error_that_is_cut_within_the_key_holds_none_of_it(space: str) -> None:
+    _, failure = answered("openai", Page(status=500, body=f"{space}{KEY}{space}".encode()))
+    assert KEY[:3] not in failure
+
+
+def test_a_key_that_is_split_over_the_texts_of_tokens_is_removed() -> None:
+    texts = ["so ", KEY[:7], KEY[7:], "!"]
+    assert KeyRemover(KEY).from_tokens(texts) == ("so ", "[key]", "", "!")
 
 
 @pytest.mark.usefixtures("with_key")
@@ -391,6 +628,25 @@ def test_more_accepted_than_drafted_is_left_out_in_words() -> None:
     found = counters_of_dump(page)
     assert (found.drafted, found.accepted) == (10, None)
     assert "as accepted than as drafted" in found.notices[0]
+
+
+def test_more_candidates_than_rounds_can_draft_are_left_out_in_words() -> None:
+    found = counters_of_dump(
+        "vllm:spec_decode_num_drafts_total 1\nvllm:spec_decode_num_draft_tokens_total 4000\n"
+        "vllm:spec_decode_num_accepted_tokens_total 4000\n"
+    )
+    assert (found.drafts, found.drafted, found.accepted) == (1, None, None)
+    assert "than the rounds can have drafted" in found.notices[0]
+
+
+def test_no_rate_between_two_moments_is_above_one() -> None:
+    before = Counters(at=0.0, drafts=10.0, drafted=40.0, accepted=2.0, accepted_at=(2.0,))
+    after = Counters(at=1.0, drafts=11.0, drafted=41.0, accepted=11.0, accepted_at=(9.0,))
+    found = rates(before, after)
+    assert found is not None
+    assert (found.draft_acceptance_rate, found.accepted_length) == (None, None)
+    assert found.alpha_by_position == ()
+    assert found.drafted_per_second == 1.0
 
 
 def test_a_counter_has_one_name_by_engine() -> None:
@@ -503,6 +759,36 @@ def test_only_the_address_that_a_key_is_bound_to_gets_it(
         assert withheld_key(SERVER_KEY, address) == ""
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://example.com/one/../two", "https://example.com/one/%2e%2e/two",
+        "https://example.com/one%2f..%2ftwo", "https://example.com/one/%252e%252e/two",
+        "https://example.com/one\\..\\two", "https://evil.org\\.localhost", "https://a;b.localhost",
+    ],
+)  # fmt: skip
+def test_an_address_that_leads_elsewhere_is_refused(address: str) -> None:
+    from specviz.servers.address import checked_address
+
+    with pytest.raises(ServerError, match="is no address"):
+        checked_address(address, allow_remote=True)
+
+
+@pytest.mark.parametrize(
+    "entry", ["*.", "::1", "me:secret@example.org", "https://*.example.org/.."]
+)
+def test_an_entry_that_is_no_address_is_named_and_not_shown(
+    entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from specviz.servers.address import key_for
+
+    monkeypatch.setenv(SERVER_KEY, KEY)
+    monkeypatch.setenv(f"{SERVER_KEY}_FOR", f"127.0.0.1,{entry}")
+    with pytest.raises(ServerError, match=f"{SERVER_KEY}_FOR is no address") as caught:
+        key_for(SERVER_KEY, "https://evil.org.")
+    assert "secret" not in str(caught.value)
+
+
 def test_another_address_gets_no_key_and_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, KEY)
     monkeypatch.setenv(f"{SERVER_KEY}_FOR", "https://api.example.com")
@@ -523,11 +809,86 @@ def test_settings_stay_what_was_asked() -> None:
 # Scores through a server
 
 
-def test_a_stop_ends_a_score_that_does_not_come() -> None:
+def scoring(
+    tokens: Sequence[int] = (1, 2, 3),
+    own: float = -0.5,
+    other: float = -2.0,
+    words: Sequence[dict[str, Any]] = (),
+) -> dict[str, Page]:
+    """vLLM with these tokens for every text, and log-probabilities of each and of token 99."""
+
+    def divide(handler: Handler) -> None:
+        handler.send(Page(body=json.dumps({"tokens": list(tokens)}).encode()))
+
+    def complete(handler: Handler) -> None:
+        asked: Any = handler.served.bodies[-1]
+        if asked.get("stream"):
+            handler.send(events_page([*words, piece("", finish_reason="length")]))
+            return
+        listed = {"99": {"logprob": other, "rank": 1}}
+        rows = [{str(each): {"logprob": own, "rank": 50}, **listed} for each in asked["prompt"][0]]
+        choice = {"index": 0, "prompt_logprobs": [None, *rows[1:]]}
+        handler.send(Page(body=json.dumps({"choices": [choice]}).encode()))
+
+    pages = {"/tokenize": Page(behave=divide), "/v1/completions": Page(behave=complete)}
+    return {**recognisable("vllm"), **pages}
+
+
+@pytest.mark.parametrize(
+    ("name", "pages", "words"),
+    [
+        ("unfiltered", scoring(own=5.0), "no raw log-probabilities"),
+        ("unfiltered", scoring(own=1e308), "no raw log-probabilities"),
+        ("unfiltered", scoring(tokens=[1] * 100_000), "a short text into 100,000 tokens"),
+        (
+            "greedy-words",
+            scoring(words=[piece("a"), piece("b", token_ids=[1])]),
+            "does not report the token ids",
+        ),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(name: str, pages: dict[str, Page], words: str) -> None:
+    (case,) = (each for each in CASES if each.name == name)
+    with served(pages) as target, served(pages) as draft:
+        work = worked(case.question(target.address, draft.address), endpoints=True)
+    assert words in str(work.error)
+
+
+def test_the_lowest_numbers_have_a_difference() -> None:
+    """Divided by a temperature of 0.1, minus 1e308 would be infinite."""
+    (case,) = (each for each in CASES if each.name == "unfiltered")
+    case, pages = replace(case, temperature=0.1, top_k=1), scoring(own=-1e308, other=-1e308)
+    with served(pages) as target, served(pages) as draft:
+        work = worked(case.question(target.address, draft.address), endpoints=True)
+    assert work.error is None
+    scores = work.answer.candidates[0].texts[0].scores
+    assert scores is not None
+    assert set(scores.overlaps) == {1.0}
+
+
+def test_sglang_scores_the_tokens_that_it_was_asked_for() -> None:
+    row = [-1.0, 7, "x"]
+    answer = {"meta_info": {"input_token_logprobs": [row], "input_top_logprobs": [[row]]}}
+    with served({"/generate": Page(body=json.dumps(answer).encode())}) as server:
+        connection = Connection(server.address, key=SERVER_KEY)
+        model = SglangModel(info_of("sglang", server.address), connection)
+        assert len(list(model.laws((1,), (7,), 1))) == 1
+        with pytest.raises(ServerError, match="reports token 7 in place of 8"):
+            list(model.laws((1,), (8,), 1))
+
+
+def test_a_token_that_the_draft_does_not_have_is_refused() -> None:
+    model = LocalModel(PairSpec(target=DRAFT, threads=1), InProcessMaker(lambda _: None))
+    with pytest.raises(ServerError, match="The text has token 1099511627776"):
+        list(model.laws((1,), (2**40,), 1))
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/tokenize"])
+def test_a_stop_ends_a_score_that_does_not_come(path: str) -> None:
     def hanging(handler: Handler) -> None:
         handler.served.over.wait(6)
 
-    pages = {**recognisable("vllm"), "/tokenize": Page(behave=hanging)}
+    pages = {**recognisable("vllm"), path: Page(behave=hanging)}
     (case,) = (each for each in CASES if each.name == "unfiltered")
     with served(pages) as server:
         work = TuneJob(
@@ -536,7 +897,7 @@ def test_a_stop_ends_a_score_that_does_not_come() -> None:
         )  # fmt: skip
         thread = Thread(target=work.carry_out)
         thread.start()
-        while not any(path == "/tokenize" for path, _ in server.asked):
+        while not any(each == path for each, _ in server.asked):
             time.sleep(0.02)
         began = time.monotonic()
         work.stop()
